@@ -31,12 +31,11 @@ const CORE: &[Source] = sources! { "core": "bootstrap" "cache" "session" "settin
 
 /// Scripts that are loaded when a page must be looked up late or made.
 const MODULES: &[Source] = sources! { "modules":
-    "access" "account" "admin" "block" "breadcrumb" "cart" "catalog" "comment" "compare" "configure"
-    "contact" "coupon" "cron" "date" "delivery" "edit" "facet" "feed" "filter" "flood" "form"
-    "glossary" "image" "journal" "layout" "locale" "menu" "metadata" "module" "newsletter" "node"
-    "order" "pager" "path" "poll" "popular" "price" "product" "promotion" "rating" "recent"
-    "related" "router" "search" "shipping" "sitemap" "sizing" "statistics" "stock" "system" "tax"
-    "taxonomy" "text" "theme" "typography" "user" "view" "watchdog" "wishlist"
+    "access" "account" "admin" "block" "breadcrumb" "cart" "catalog" "comment" "configure" "contact"
+    "cron" "date" "delivery" "edit" "feed" "filter" "flood" "form" "image" "journal" "layout"
+    "locale" "menu" "metadata" "module" "node" "order" "pager" "path" "popular" "price" "product"
+    "promotion" "rating" "recent" "related" "router" "search" "shipping" "sitemap" "statistics"
+    "stock" "system" "tax" "taxonomy" "text" "theme" "typography" "user" "view" "watchdog"
 };
 
 /// Reasons why the scripts cannot be run.

@@ -125,17 +125,6 @@ fn write_menus(writer: &Writer<'_>) -> rusqlite::Result<()> {
 }
 
 fn write_words(writer: &Writer<'_>) -> rusqlite::Result<()> {
-    let glossary = [
-        ("derailleur", "the mechanism that moves the chain from one sprocket to the next"),
-        ("chromoly", "steel with chromium and molybdenum, strong and easy to weld"),
-        ("hex key", "the bent key with six sides that opens most screws of a bicycle"),
-        ("hub dynamo", "a generator in the front wheel that feeds the lamps"),
-        ("multitool", "a pocket tool with several keys"),
-        ("cobbles", "rounded paving stones"),
-    ];
-    for (word, meaning) in glossary {
-        writer.run("INSERT INTO glossary VALUES (?, ?)", [word, meaning])?;
-    }
     let locales = [
         ("Add to cart", "Put into the basket"),
         ("Shopping cart", "Basket"),

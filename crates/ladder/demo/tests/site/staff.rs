@@ -1,7 +1,7 @@
 //! Tests of the pages for staff and members: writing, editing and replying. All visitors
 //! must see changes at once.
 
-use crate::browser::{LAYERS, Running, Visitor, form, links};
+use crate::browser::{LAYERS, Running, Visitor, links};
 
 fn editor(site: &Running) -> Visitor {
     let mut editor = site.visitor();
@@ -177,70 +177,6 @@ fn blocked_account_loses_its_session_at_once() {
 }
 
 #[test]
-fn wishlists_are_private_to_members() {
-    let site = Running::start();
-    let target = address(&site, "/node/3");
-    let (mut alice, mut bruno) = (site.visitor(), site.visitor());
-    alice.log_in("alice", "bell-and-lamp");
-    bruno.log_in("bruno", "chain-and-oil");
-    assert!(alice.submit(&target, "wish", &[]).text().contains("Take off my wish list"));
-    assert!(alice.get("/wishlist").text().contains(&target));
-    assert!(!bruno.get("/wishlist").text().contains("class=\"card"));
-    assert!(form(site.visitor().get(&target).text(), "wish").is_none());
-    assert_eq!(site.visitor().get("/wishlist").status, 403);
-}
-
-#[test]
-fn poll_accepts_one_vote_per_member() {
-    let site = Running::start();
-    site.switch(LAYERS[4]);
-    site.visitor().get("/journal");
-    let asked = [("question", "Rim or disc?"), ("choices", "Rim\nDisc\n")];
-    editor(&site).submit("/admin/polls", "poll_add", &asked);
-    assert!(site.visitor().get("/journal").text().contains("Rim or disc?"));
-    let mut alice = site.visitor();
-    alice.log_in("alice", "bell-and-lamp");
-    let (action, mut fields) = form(alice.get("/poll").text(), "poll").unwrap();
-    fields.insert("choice".into(), "1".into());
-    assert_eq!(alice.post(&action, &fields).status, 303);
-    assert!(alice.post(&action, &fields).text().contains("you have answered it"));
-    let result = site.visitor().get("/poll");
-    assert!(result.text().contains("one answer") && result.text().contains("100 %"));
-}
-
-#[test]
-fn coupon_reduces_orders_until_it_ends() {
-    let site = Running::start();
-    let mut staff = editor(&site);
-    let coupon = [
-        ("code", "Winter"),
-        ("title", "Winter"),
-        ("per_cent", "50"),
-        ("sum_min", "0.00"),
-        ("ends", "2090-01-01"),
-    ];
-    assert!(staff.submit("/admin/coupons", "coupon_add", &coupon).text().contains("winter"));
-    let total = |visitor: &mut Visitor, word: &str| {
-        let bells = visitor.get("/shop/bells?sort=price&stock=1").text().to_owned();
-        let target = bells.split("<h3><a href=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
-        visitor.submit(&target, "cart_add", &[("quantity", "1")]);
-        let data = [("name", "N"), ("address", "A"), ("way", "collect"), ("coupon", word)];
-        let page = visitor.submit("/cart/order", "order", &data).text().to_owned();
-        page.split_once("Your order has the number").map(|(_, after)| {
-            let digits: String =
-                after.split('$').nth(1).unwrap().chars().take_while(|c| *c != ',' && *c != ' ').collect();
-            digits.trim_end_matches(',').parse::<f64>().unwrap()
-        })
-    };
-    let (full, half) =
-        (total(&mut site.visitor(), "").unwrap(), total(&mut site.visitor(), "WINTER").unwrap());
-    assert!(half < full * 0.6, "{half} of {full}");
-    assert_eq!(total(&mut site.visitor(), "summer"), None);
-    staff.submit("/admin/coupons", "coupon_end", &[]);
-    assert_eq!(total(&mut site.visitor(), "winter"), None);
-}
-
-#[test]
 fn last_piece_is_sold_once() {
     let site = Running::start();
     let mut staff = editor(&site);
@@ -274,22 +210,6 @@ fn last_piece_is_sold_once() {
     assert!(second.submit("/cart/order", "order", &data).text().contains("was sold while you were writing"));
     assert!(second.get("/cart").text().contains("Last bell"));
     assert!(site.visitor().get("/last-bell").text().contains("Sold out"));
-}
-
-#[test]
-fn facets_narrow_a_listing() {
-    let site = Running::start();
-    let all = site.visitor().get("/shop/bells");
-    let narrower: Vec<String> =
-        links(all.text()).into_iter().filter(|link| link.starts_with("/shop/bells?")).collect();
-    let brand = narrower.iter().find(|link| link.contains("brand=")).unwrap();
-    let price = narrower.iter().find(|link| link.contains("price=")).unwrap();
-    let cards = |target: &str| site.visitor().get(target).text().matches("class=\"card").count();
-    assert!(cards(brand) >= 1 && cards(brand) < cards("/shop/bells"));
-    assert!(cards(price) >= 1 && cards(price) < cards("/shop/bells"));
-    for odd in ["?brand=x", "?price=-", "?price=9-8-7", "?price=5000-1", "?stock=2", "?brand=999999"] {
-        assert_eq!(site.visitor().get(&format!("/shop/bells{odd}")).status, 200, "{odd}");
-    }
 }
 
 #[test]

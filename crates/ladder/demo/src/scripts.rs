@@ -31,11 +31,10 @@ const CORE: &[Source] = sources! { "core": "bootstrap" "cache" "session" "settin
 
 /// Scripts that are loaded when a page must be looked up late or made.
 const MODULES: &[Source] = sources! { "modules":
-    "access" "account" "admin" "block" "breadcrumb" "cart" "catalog" "comment" "configure" "contact"
-    "cron" "date" "delivery" "edit" "feed" "filter" "flood" "form" "image" "journal" "layout"
-    "locale" "menu" "metadata" "module" "node" "order" "pager" "path" "popular" "price" "product"
-    "promotion" "rating" "recent" "related" "router" "search" "shipping" "sitemap" "statistics"
-    "stock" "system" "tax" "taxonomy" "text" "theme" "typography" "user" "view" "watchdog"
+    "access" "account" "admin" "block" "breadcrumb" "catalog" "comment" "configure" "contact" "cron"
+    "date" "delivery" "edit" "feed" "filter" "flood" "form" "journal" "layout" "locale" "menu"
+    "metadata" "module" "node" "pager" "path" "product" "router" "search" "sitemap" "statistics"
+    "system" "taxonomy" "text" "theme" "typography" "user" "view" "watchdog"
 };
 
 /// Reasons why the scripts cannot be run.

@@ -1,5 +1,5 @@
-//! Fills an empty database with the content of the shop: two thousand nodes with terms, comments,
-//! orders and a search index. The same seed always gives the same content.
+//! Fills an empty database with the content of the shop: two thousand nodes with terms, comments
+//! and a search index. The same seed always gives the same content.
 //!
 //! Routes, blocks, listings, permissions and settings belong to the program. The modules install
 //! them into a new database.
@@ -45,7 +45,6 @@ pub(crate) fn build(connection: &mut Connection, seed: u64) -> rusqlite::Result<
         products::write(&mut writer)?;
         stories::write(&mut writer)?;
         people::write_comments(&mut writer)?;
-        people::write_orders(&mut writer)?;
         writer.write_search_index()?;
     }
     transaction.commit()
@@ -190,7 +189,6 @@ mod tests {
              (SELECT count(*) FROM term_node t JOIN term USING (tid) WHERE t.nid = n.nid AND vid = 1) <> 1",
             "SELECT count(*) FROM term_node WHERE tid IS NULL",
             "SELECT count(*) FROM comments c LEFT JOIN node n ON n.nid = c.nid WHERE n.nid IS NULL",
-            "SELECT count(*) FROM order_items i LEFT JOIN product p ON p.nid = i.nid WHERE p.nid IS NULL",
         ] {
             assert_eq!(number(&connection, nothing), 0, "{nothing}");
         }

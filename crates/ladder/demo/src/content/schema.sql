@@ -44,7 +44,7 @@ CREATE TABLE node_counter (nid INTEGER PRIMARY KEY, total INTEGER NOT NULL, upda
 
 CREATE TABLE product (
   nid INTEGER PRIMARY KEY, sku TEXT NOT NULL UNIQUE, price INTEGER NOT NULL, list_price INTEGER NOT NULL,
-  tax_class TEXT NOT NULL, weight INTEGER NOT NULL, stock INTEGER NOT NULL, sold INTEGER NOT NULL,
+  weight INTEGER NOT NULL, stock INTEGER NOT NULL, sold INTEGER NOT NULL,
   image TEXT NOT NULL, features TEXT NOT NULL
 );
 CREATE INDEX product_sold ON product (sold);
@@ -87,28 +87,6 @@ CREATE TABLE filters (format TEXT NOT NULL, weight INTEGER NOT NULL, module TEXT
 CREATE INDEX filters_format ON filters (format, weight);
 CREATE TABLE locales (source TEXT PRIMARY KEY, translation TEXT NOT NULL) WITHOUT ROWID;
 
-CREATE TABLE tax_rate (class TEXT PRIMARY KEY, name TEXT NOT NULL, per_mille INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE shipping_method (
-  name TEXT PRIMARY KEY, title TEXT NOT NULL, base INTEGER NOT NULL, per_kilogram INTEGER NOT NULL,
-  free_from INTEGER NOT NULL, weight_max INTEGER NOT NULL, position INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE promotion (
-  pid INTEGER PRIMARY KEY, title TEXT NOT NULL, tid INTEGER NOT NULL, per_cent INTEGER NOT NULL,
-  starts INTEGER NOT NULL, ends INTEGER NOT NULL
-);
-CREATE TABLE cart (
-  owner TEXT NOT NULL, nid INTEGER NOT NULL, quantity INTEGER NOT NULL, changed INTEGER NOT NULL,
-  PRIMARY KEY (owner, nid)
-) WITHOUT ROWID;
-CREATE TABLE orders (
-  oid INTEGER PRIMARY KEY, uid INTEGER NOT NULL, created INTEGER NOT NULL, total INTEGER NOT NULL,
-  address TEXT NOT NULL, status TEXT NOT NULL
-);
-CREATE TABLE order_items (
-  oid INTEGER NOT NULL, nid INTEGER NOT NULL, quantity INTEGER NOT NULL, price INTEGER NOT NULL,
-  PRIMARY KEY (oid, nid)
-) WITHOUT ROWID;
-CREATE INDEX order_items_nid ON order_items (nid);
 CREATE TABLE contact (
   mid INTEGER PRIMARY KEY, name TEXT NOT NULL, mail TEXT NOT NULL, message TEXT NOT NULL,
   created INTEGER NOT NULL

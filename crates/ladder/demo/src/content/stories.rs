@@ -125,12 +125,8 @@ fn write_menus(writer: &Writer<'_>) -> rusqlite::Result<()> {
 }
 
 fn write_words(writer: &Writer<'_>) -> rusqlite::Result<()> {
-    let locales = [
-        ("Add to cart", "Put into the basket"),
-        ("Shopping cart", "Basket"),
-        ("Read more", "Read on"),
-        ("Recent comments", "Lately said"),
-    ];
+    let locales =
+        [("Best sellers", "What others buy"), ("More", "Read on"), ("Recent comments", "Lately said")];
     for (source, translation) in locales {
         writer.run("INSERT INTO locales VALUES (?, ?)", [source, translation])?;
     }

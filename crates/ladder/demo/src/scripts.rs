@@ -31,10 +31,10 @@ const CORE: &[Source] = sources! { "core": "bootstrap" "cache" "session" "settin
 
 /// Scripts that are loaded when a page must be looked up late or made.
 const MODULES: &[Source] = sources! { "modules":
-    "access" "account" "admin" "block" "breadcrumb" "catalog" "comment" "configure" "contact" "cron"
-    "date" "delivery" "edit" "feed" "filter" "flood" "form" "journal" "layout" "locale" "menu"
-    "metadata" "module" "node" "pager" "path" "product" "router" "search" "sitemap" "statistics"
-    "system" "taxonomy" "text" "theme" "typography" "user" "view" "watchdog"
+    "access" "admin" "block" "breadcrumb" "catalog" "comment" "configure" "contact" "cron" "date"
+    "delivery" "edit" "feed" "filter" "flood" "form" "journal" "layout" "locale" "menu" "metadata"
+    "module" "node" "pager" "path" "product" "router" "search" "sitemap" "statistics" "system"
+    "taxonomy" "text" "theme" "typography" "user" "view" "watchdog"
 };
 
 /// Reasons why the scripts cannot be run.

@@ -90,36 +90,6 @@ fn reply_appears_below_its_comment() {
     );
     assert!(question < reply && seen.text()[question..reply].contains("depth-1"));
     assert_eq!(guest.get("/comment/999999/answer").status, 404);
-    let mut staff = editor(&site);
-    let edit = answer.replace("/answer", "/edit");
-    staff.submit(&edit, "comment_edit", &[("subject", "Mended"), ("comment", "Mended words")]);
-    assert!(site.visitor().get(&target).text().contains("Mended words"));
-    assert_eq!(guest.get(&edit).status, 403);
-}
-
-#[test]
-fn new_member_can_log_in_and_change_the_password() {
-    let site = Running::start();
-    let mut member = site.visitor();
-    let data =
-        [("name", "Dora <D>"), ("mail", "dora@b.test"), ("town", "Oakham"), ("password", "long-enough-1")];
-    let short =
-        member.submit("/user/join", "join", &[("name", "Dora"), ("mail", "x"), ("password", "short")]);
-    assert!(short.text().contains("ten letters or more") && short.text().contains("no e-mail address"));
-    let own = member.submit("/user/join", "join", &data);
-    assert!(own.text().contains("<h1>Dora &lt;D&gt;</h1>"), "{}", own.text());
-    assert!(site.visitor().submit("/user/join", "join", &data).text().contains("This name is taken."));
-    let mut second = site.visitor();
-    second.log_in("Dora <D>", "long-enough-1");
-    assert_eq!(second.cookies.len(), 1);
-    let edit = links(own.text()).into_iter().find(|link| link.ends_with("/edit")).unwrap();
-    member.submit(&edit, "account", &[("mail", "d@b.test"), ("password", "another-long-one")]);
-    assert!(member.get("/").text().contains("Dora"), "the session that changed it stays");
-    assert!(!second.get("/").text().contains("Dora"), "all others end");
-    assert!(site.visitor().log_in("Dora <D>", "long-enough-1").text().contains("do not match"));
-    let mut alice = site.visitor();
-    alice.log_in("alice", "bell-and-lamp");
-    assert_eq!((alice.get(&edit).status, site.visitor().get(&edit).status), (403, 403));
 }
 
 #[test]
@@ -128,13 +98,13 @@ fn blocked_account_loses_its_session_at_once() {
     let (mut staff, mut bruno) = (editor(&site), site.visitor());
     bruno.log_in("bruno", "chain-and-oil");
     assert!(bruno.get("/").text().contains("bruno"));
-    staff.submit("/user/3/edit", "account", &[("mail", "b@b.test"), ("password", "")]);
+    staff.submit("/admin/people", "user_block", &[("uid", "3")]);
     assert!(!bruno.get("/").text().contains("bruno"));
     assert!(site.visitor().log_in("bruno", "chain-and-oil").text().contains("do not match"));
 }
 
 #[test]
-fn staff_can_change_settings_menus_blocks_and_terms() {
+fn staff_can_change_settings() {
     let site = Running::start();
     site.switch(LAYERS[4]);
     site.visitor().get("/");
@@ -156,20 +126,6 @@ fn staff_can_change_settings_menus_blocks_and_terms() {
     assert!(site.visitor().get("/").text().contains("Slower &amp; better"));
     values.push(("search_limit", "1000"));
     assert!(staff.submit("/admin/settings", "settings", &values).text().contains("Results on a page"));
-    let first = |visitor: &Visitor, page: &str, prefix: &str| {
-        links(visitor.get(page).text()).into_iter().find(|link| link.starts_with(prefix)).unwrap()
-    };
-    let link = first(&staff, "/admin/menu", "/admin/menu/");
-    staff.submit(&link, "menu_link", &[("title", "About this shop"), ("path", "about-us"), ("weight", "0")]);
-    assert!(site.visitor().get("/").text().contains("About this shop"));
-    let block = first(&staff, "/admin/blocks", "/admin/blocks/");
-    assert_eq!(
-        staff.submit(&block, "block", &[("title", ""), ("region", "left"), ("weight", "5")]).status,
-        200
-    );
-    let term = first(&staff, "/admin/taxonomy", "/admin/taxonomy/");
-    staff.submit(&term, "term", &[("name", "Velocipedes"), ("description", "Old word."), ("weight", "0")]);
-    assert!(site.visitor().get("/shop").text().contains("Velocipedes"));
     assert!(staff.get("/admin/people").text().contains("alice"));
     assert!(staff.get("/admin/content?type=page&title=lost").text().contains("Lost and found"));
     assert_eq!(site.counter("script_failures"), 0);

@@ -150,14 +150,11 @@ fn staff_may_do_what_others_may_not() {
         "/admin",
         "/admin/log",
         "/admin/comments",
-        "/admin/views",
         "/admin/upkeep",
-        "/admin/menu",
-        "/admin/blocks",
-        "/admin/access",
         "/admin/statistics",
         "/admin/contact",
-        "/admin/locale",
+        "/admin/people",
+        "/admin/settings",
     ];
     let (mut editor, mut member) = (site.visitor(), site.visitor());
     editor.log_in(EDITOR.0, EDITOR.1);

@@ -31,10 +31,9 @@ const CORE: &[Source] = sources! { "core": "bootstrap" "cache" "session" "settin
 
 /// Scripts that are loaded when a page must be looked up late or made.
 const MODULES: &[Source] = sources! { "modules":
-    "access" "admin" "block" "breadcrumb" "catalog" "comment" "configure" "contact" "cron" "date"
-    "delivery" "edit" "feed" "filter" "flood" "form" "journal" "layout" "locale" "menu" "metadata"
-    "module" "node" "pager" "path" "product" "router" "search" "sitemap" "statistics" "system"
-    "taxonomy" "text" "theme" "typography" "user" "view" "watchdog"
+    "access" "admin" "block" "catalog" "comment" "contact" "delivery" "edit" "feed" "filter" "form"
+    "journal" "locale" "log" "menu" "module" "node" "page" "path" "product" "router" "search"
+    "system" "taxonomy" "text" "theme" "user" "view"
 };
 
 /// Reasons why the scripts cannot be run.

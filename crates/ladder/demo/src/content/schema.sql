@@ -95,8 +95,8 @@ CREATE TABLE contact (
 CREATE TABLE search_index (
   word TEXT NOT NULL, nid INTEGER NOT NULL, score INTEGER NOT NULL, PRIMARY KEY (word, nid)
 ) WITHOUT ROWID;
-CREATE TABLE watchdog (
-  wid INTEGER PRIMARY KEY, type TEXT NOT NULL, message TEXT NOT NULL, path TEXT NOT NULL,
+CREATE TABLE log (
+  lid INTEGER PRIMARY KEY, type TEXT NOT NULL, message TEXT NOT NULL, path TEXT NOT NULL,
   severity INTEGER NOT NULL, created INTEGER NOT NULL
 );
 -- A rowid table: its rows are long, and a lookup must not move through them.

@@ -83,7 +83,7 @@ CREATE TABLE blocks (
   UNIQUE (module, delta)
 );
 CREATE TABLE views (name TEXT PRIMARY KEY, definition TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE filters (format TEXT NOT NULL, weight INTEGER NOT NULL, module TEXT NOT NULL, delta TEXT NOT NULL);
+CREATE TABLE filters (format TEXT NOT NULL, weight INTEGER NOT NULL, name TEXT NOT NULL);
 CREATE INDEX filters_format ON filters (format, weight);
 CREATE TABLE locales (source TEXT PRIMARY KEY, translation TEXT NOT NULL) WITHOUT ROWID;
 

@@ -13,8 +13,7 @@ const PAGES: &[(&str, &str)] = &[
     ("/shop/bells", "class=\"sort\""),
     ("/shop/bells?sort=price&page=1", "aria-current=\"page\""),
     ("/brands/bernal", "class=\"badge sale\""),
-    ("/journal", "Archive"),
-    ("/journal/archive/2024-05", "May 2024"),
+    ("/journal", "journal/feed"),
     ("/journal/feed", "<rss version=\"2.0\">"),
     ("/topics/repairs", "How to mend it"),
     ("/tags/rain", "class=\"teaser"),
@@ -69,7 +68,7 @@ fn product_page_has_price_features_and_comments() {
     let page = site.visitor().get("/search?q=bell");
     let product = links(page.text()).into_iter().find(|link| link.starts_with("/shop/bells/")).unwrap();
     let page = site.visitor().get(&product);
-    for part in ["class=\"amount\"", "class=\"features\"", "id=\"comments\"", "application/ld+json"] {
+    for part in ["class=\"amount\"", "class=\"features\"", "id=\"comments\""] {
         assert!(page.text().contains(part), "{part}");
     }
 }
@@ -93,7 +92,6 @@ fn missing_pages_get_404_with_a_page() {
         "/node/x",
         "/taxonomy/term/0",
         "/shop/bells?page=900",
-        "/journal/archive/2024-13",
         "/people/nobody",
         "/user/0",
     ] {

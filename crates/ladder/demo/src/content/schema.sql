@@ -31,11 +31,6 @@ CREATE TABLE node (
 );
 CREATE INDEX node_type ON node (type, status, created);
 CREATE INDEX node_promote ON node (promote, status, created);
-CREATE TABLE node_revision (
-  vid INTEGER PRIMARY KEY, nid INTEGER NOT NULL, uid INTEGER NOT NULL, title TEXT NOT NULL, body TEXT NOT NULL,
-  created INTEGER NOT NULL
-);
-CREATE INDEX node_revision_nid ON node_revision (nid, created);
 CREATE TABLE node_access (
   nid INTEGER NOT NULL, gid INTEGER NOT NULL, realm TEXT NOT NULL, grant_view INTEGER NOT NULL,
   PRIMARY KEY (nid, realm, gid)

@@ -31,9 +31,9 @@ const CORE: &[Source] = sources! { "core": "bootstrap" "cache" "session" "settin
 
 /// Scripts that are loaded when a page must be looked up late or made.
 const MODULES: &[Source] = sources! { "modules":
-    "access" "admin" "block" "catalog" "comment" "contact" "delivery" "edit" "feed" "filter" "form"
-    "journal" "locale" "log" "menu" "module" "node" "page" "path" "product" "router" "search"
-    "system" "taxonomy" "text" "theme" "user" "view"
+    "admin" "block" "comment" "contact" "delivery" "edit" "feed" "filter" "form" "journal" "locale"
+    "log" "menu" "node" "page" "path" "product" "router" "search" "system" "taxonomy" "text" "theme"
+    "user" "view"
 };
 
 /// Reasons why the scripts cannot be run.

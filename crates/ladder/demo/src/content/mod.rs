@@ -57,7 +57,6 @@ struct Node<'a> {
     uid: i64,
     created: i64,
     promote: bool,
-    sticky: bool,
     /// 0: no comments; 2: open for comments.
     comment: i64,
     body: &'a str,
@@ -101,8 +100,8 @@ impl<'t> Writer<'t> {
         let nid = self.nodes;
         let teaser = teaser(node.body);
         self.run(
-            "INSERT INTO node (nid, type, title, uid, status, created, changed, promote, sticky, comment, format, teaser, body) \
-             VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, 'light', ?, ?)",
+            "INSERT INTO node (nid, type, title, uid, status, created, changed, promote, comment, format, teaser, body) \
+             VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, 'light', ?, ?)",
             params![
                 nid,
                 node.kind,
@@ -111,7 +110,6 @@ impl<'t> Writer<'t> {
                 node.created,
                 node.created,
                 node.promote,
-                node.sticky,
                 node.comment,
                 teaser,
                 node.body

@@ -46,7 +46,6 @@ fn product(writer: &mut Writer<'_>, index: i64, kind: &Kind) -> rusqlite::Result
         uid: 1,
         created,
         promote,
-        sticky: false,
         comment: 2,
         body: &body,
         alias: &alias,

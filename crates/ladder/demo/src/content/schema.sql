@@ -26,7 +26,7 @@ CREATE INDEX flood_event ON flood (event, identifier, timestamp);
 CREATE TABLE node (
   nid INTEGER PRIMARY KEY, type TEXT NOT NULL, title TEXT NOT NULL, uid INTEGER NOT NULL,
   status INTEGER NOT NULL, created INTEGER NOT NULL, changed INTEGER NOT NULL,
-  promote INTEGER NOT NULL, sticky INTEGER NOT NULL, comment INTEGER NOT NULL,
+  promote INTEGER NOT NULL, comment INTEGER NOT NULL,
   format TEXT NOT NULL, teaser TEXT NOT NULL, body TEXT NOT NULL
 );
 CREATE INDEX node_type ON node (type, status, created);
@@ -69,7 +69,7 @@ CREATE TABLE menu_router (
 ) WITHOUT ROWID;
 CREATE TABLE menu_links (
   mlid INTEGER PRIMARY KEY, menu TEXT NOT NULL, plid INTEGER NOT NULL, path TEXT NOT NULL,
-  title TEXT NOT NULL, weight INTEGER NOT NULL, hidden INTEGER NOT NULL
+  title TEXT NOT NULL, weight INTEGER NOT NULL
 );
 CREATE INDEX menu_links_tree ON menu_links (menu, plid, weight);
 CREATE TABLE blocks (
@@ -92,7 +92,7 @@ CREATE TABLE search_index (
 ) WITHOUT ROWID;
 CREATE TABLE log (
   lid INTEGER PRIMARY KEY, type TEXT NOT NULL, message TEXT NOT NULL, path TEXT NOT NULL,
-  severity INTEGER NOT NULL, created INTEGER NOT NULL
+  created INTEGER NOT NULL
 );
 -- A rowid table: its rows are long, and a lookup must not move through them.
 CREATE TABLE cache_page (

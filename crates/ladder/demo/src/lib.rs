@@ -1,4 +1,4 @@
-//! "Mission Bicycles": a small content management system and shop, made to be accelerated.
+//! "Mission Bicycles": a small content management system with a catalogue, made to be accelerated.
 //!
 //! Like PHP, it reads and compiles its few dozen script files at the start of every request. Its
 //! content is in SQLite. So the layers that a site can add are real and can be switched at run

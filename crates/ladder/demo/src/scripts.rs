@@ -31,13 +31,9 @@ const CORE: &[Source] = sources! { "core": "bootstrap" "cache" "session" "settin
 
 /// Scripts that are loaded when a page must be looked up late or made.
 const MODULES: &[Source] = sources! { "modules":
-    "access" "account" "admin" "block" "booking" "breadcrumb" "cart" "catalog" "comment" "compare"
-    "configure" "contact" "coupon" "cron" "date" "delivery" "edit" "event" "facet" "feed" "filter"
-    "flood" "form" "glossary" "image" "journal" "layout" "locale" "menu" "metadata" "module"
-    "newsletter" "node" "order" "pager" "path" "poll" "popular" "price" "product" "promotion"
-    "rating" "recent" "related" "router" "search" "shipping" "sitemap" "sizing" "statistics" "stock"
-    "store" "system" "tax" "taxonomy" "text" "theme" "typography" "user" "view" "watchdog"
-    "wishlist"
+    "admin" "block" "comment" "contact" "delivery" "edit" "feed" "filter" "form" "journal" "locale"
+    "log" "menu" "node" "page" "path" "product" "router" "search" "system" "taxonomy" "text" "theme"
+    "user" "view"
 };
 
 /// Reasons why the scripts cannot be run.

@@ -195,14 +195,14 @@ pub(super) const TOPICS: &[(&str, &str)] = &[
     ("Racing", "On the track and across the mud."),
 ];
 
-/// Free tags of articles and events.
+/// Free tags of products and articles.
 pub(super) const TAGS: &[&str] = &[
     "steel", "rain", "winter", "night", "gravel", "hills", "bags", "lights", "wheels", "brakes", "chain",
     "tyres", "leather", "maps", "trains", "children", "dogs", "markets", "museums", "coffee", "camping",
     "rivers",
 ];
 
-/// Towns of stores, rides and authors.
+/// Towns of members, and in texts.
 pub(super) const TOWNS: &[&str] = &[
     "Northport",
     "Ashford",
@@ -220,17 +220,6 @@ pub(super) const TOWNS: &[&str] = &[
     "Saltmarsh",
     "Kingsferry",
     "Thornbury",
-];
-
-/// Streets of stores.
-pub(super) const STREETS: &[&str] = &[
-    "Canal Street",
-    "Station Road",
-    "Mill Lane",
-    "Harbour Street",
-    "Church Walk",
-    "Foundry Row",
-    "Park Avenue",
 ];
 
 /// First names of users and of guests who comment.

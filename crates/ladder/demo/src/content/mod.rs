@@ -1,5 +1,5 @@
-//! Fills an empty database with the content of the shop: two thousand nodes with terms, comments,
-//! orders and a search index. The same seed always gives the same content.
+//! Fills an empty database with the content of the shop: two thousand nodes with terms, comments
+//! and a search index. The same seed always gives the same content.
 //!
 //! Routes, blocks, listings, permissions and settings belong to the program. The modules install
 //! them into a new database.
@@ -23,10 +23,9 @@ pub(crate) const SEED: u64 = 2009;
 /// The database schema.
 pub(crate) const SCHEMA: &str = include_str!("schema.sql");
 
-/// Number of nodes by type, in the order of their numbers. The other nodes are pages and stores.
+/// Number of nodes by type, in the order of their numbers. The other nodes are pages.
 const PRODUCTS: i64 = 1240;
-const ARTICLES: i64 = 560;
-const EVENTS: i64 = 160;
+const ARTICLES: i64 = 736;
 const NODES: i64 = 2000;
 
 /// 2024-01-06 (a Saturday), as seconds since 1970. All dates of the content are relative to it.
@@ -46,7 +45,6 @@ pub(crate) fn build(connection: &mut Connection, seed: u64) -> rusqlite::Result<
         products::write(&mut writer)?;
         stories::write(&mut writer)?;
         people::write_comments(&mut writer)?;
-        people::write_orders(&mut writer)?;
         writer.write_search_index()?;
     }
     transaction.commit()
@@ -59,7 +57,6 @@ struct Node<'a> {
     uid: i64,
     created: i64,
     promote: bool,
-    sticky: bool,
     /// 0: no comments; 2: open for comments.
     comment: i64,
     body: &'a str,
@@ -103,8 +100,8 @@ impl<'t> Writer<'t> {
         let nid = self.nodes;
         let teaser = teaser(node.body);
         self.run(
-            "INSERT INTO node (nid, type, title, uid, status, created, changed, promote, sticky, comment, format, teaser, body) \
-             VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, 'light', ?, ?)",
+            "INSERT INTO node (nid, type, title, uid, status, created, changed, promote, comment, format, teaser, body) \
+             VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, 'light', ?, ?)",
             params![
                 nid,
                 node.kind,
@@ -113,7 +110,6 @@ impl<'t> Writer<'t> {
                 node.created,
                 node.created,
                 node.promote,
-                node.sticky,
                 node.comment,
                 teaser,
                 node.body
@@ -191,7 +187,6 @@ mod tests {
              (SELECT count(*) FROM term_node t JOIN term USING (tid) WHERE t.nid = n.nid AND vid = 1) <> 1",
             "SELECT count(*) FROM term_node WHERE tid IS NULL",
             "SELECT count(*) FROM comments c LEFT JOIN node n ON n.nid = c.nid WHERE n.nid IS NULL",
-            "SELECT count(*) FROM order_items i LEFT JOIN product p ON p.nid = i.nid WHERE p.nid IS NULL",
         ] {
             assert_eq!(number(&connection, nothing), 0, "{nothing}");
         }

@@ -1,8 +1,8 @@
-//! Writes users, their comments and their orders.
+//! Writes users and their comments.
 
 use super::material::{FIRST_NAMES, LAST_NAMES, TOWNS};
 use super::prose::{self, Subject};
-use super::{ARTICLES, DAY, EVENTS, FIRST_DAY, NODES, PRODUCTS, Writer};
+use super::{ARTICLES, DAY, FIRST_DAY, NODES, PRODUCTS, Writer};
 use crate::secret;
 use crate::text::slug;
 use rusqlite::params;
@@ -22,7 +22,6 @@ const EDITOR: i64 = 4;
 const AUTHORS: usize = 60;
 
 const COMMENTS: usize = 3600;
-const ORDERS: usize = 900;
 
 /// Writes roles and users.
 pub(super) fn write_users(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
@@ -60,8 +59,7 @@ fn user(writer: &mut Writer<'_>, name: &str, pass: &str, role: i64) -> rusqlite:
     writer.alias(&format!("user/{uid}"), &format!("people/{}", slug(&name)))
 }
 
-/// Writes comments on products, articles and rides. About a third of them are replies to other
-/// comments.
+/// Writes comments on products and articles. About a third of them are replies to other comments.
 pub(super) fn write_comments(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
     let mut threads: Vec<(i64, i64, String, i64)> = Vec::new();
     for index in 0..COMMENTS {
@@ -75,7 +73,7 @@ pub(super) fn write_comments(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
         };
         let nid = answered
             .as_ref()
-            .map_or_else(|| 1 + choices.below((PRODUCTS + ARTICLES + EVENTS) as usize) as i64, |to| to.1);
+            .map_or_else(|| 1 + choices.below((PRODUCTS + ARTICLES) as usize) as i64, |to| to.1);
         let sentences = 1 + choices.below(3);
         let text = prose::paragraph(choices, sentences, &subject);
         let registered = choices.chance(70);
@@ -100,38 +98,4 @@ pub(super) fn write_comments(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Writes past orders. The site derives bestsellers and products bought together from them.
-pub(super) fn write_orders(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
-    for index in 0..ORDERS {
-        let oid = index as i64 + 1;
-        let uid = 2 + writer.choices.below(AUTHORS) as i64;
-        let mut total = 0;
-        for _ in 0..1 + writer.choices.below(4) {
-            // Squaring favours low numbers: few products sell often, most sell rarely.
-            let share = writer.choices.below(1000) as i64;
-            let nid = 1 + share * share * PRODUCTS / 1_000_000;
-            let quantity = writer.choices.between(1, 2);
-            let price: i64 = writer
-                .transaction
-                .prepare_cached("SELECT price FROM product WHERE nid = ?")?
-                .query_row([nid], |row| row.get(0))?;
-            writer.run(
-                "INSERT OR IGNORE INTO order_items VALUES (?, ?, ?, ?)",
-                params![oid, nid, quantity, price],
-            )?;
-            total += price * quantity;
-        }
-        let created = FIRST_DAY + 20 * DAY + index as i64 * DAY / 2;
-        writer.run(
-            "INSERT INTO orders (oid, uid, created, total, address, status) VALUES (?, ?, ?, ?, '', 'sent')",
-            params![oid, uid, created, total],
-        )?;
-    }
-    writer.run(
-        "UPDATE product SET sold = \
-         (SELECT coalesce(sum(quantity), 0) FROM order_items WHERE order_items.nid = product.nid)",
-        [],
-    )
 }

@@ -7,14 +7,14 @@ use super::{DAY, FIRST_DAY, NODES, Node, PRODUCTS, Writer};
 use crate::text::slug;
 use rusqlite::params;
 
-/// Writes all products, and the rules for taxes, delivery and promotions.
+/// Writes all products.
 pub(super) fn write(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
     for index in 0..PRODUCTS {
         #[expect(clippy::indexing_slicing, reason = "the remainder by the length stays under it")]
         let kind = &KINDS[index as usize % KINDS.len()];
         product(writer, index, kind)?;
     }
-    write_rules(writer)
+    Ok(())
 }
 
 fn product(writer: &mut Writer<'_>, index: i64, kind: &Kind) -> rusqlite::Result<()> {
@@ -30,6 +30,8 @@ fn product(writer: &mut Writer<'_>, index: i64, kind: &Kind) -> rusqlite::Result
     let list_price = if choices.chance(20) { price + price / 1000 * 150 + 1000 } else { price };
     let weight = choices.between(kind.weight.0, kind.weight.1) / 10 * 10;
     let stock = if choices.chance(8) { 0 } else { choices.between(1, 40) };
+    // The third power favours low numbers: few products sell often, most sell rarely.
+    let sold = choices.between(0, 100).pow(3) / 10_000;
     let features: Vec<(&str, &str)> =
         kind.features.iter().map(|(name, values)| (*name, *choices.pick(values))).collect();
     let features = serde_json::to_string(&features).unwrap_or_default();
@@ -44,23 +46,22 @@ fn product(writer: &mut Writer<'_>, index: i64, kind: &Kind) -> rusqlite::Result
         uid: 1,
         created,
         promote,
-        sticky: false,
         comment: 2,
         body: &body,
         alias: &alias,
     };
     let nid = writer.node(&node)?;
     writer.run(
-        "INSERT INTO product (nid, sku, price, list_price, tax_class, weight, stock, sold, image, features) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?)",
+        "INSERT INTO product (nid, sku, price, list_price, weight, stock, sold, image, features) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         params![
             nid,
             format!("MB-{}-{nid:04}", sku_letters(kind.name)),
             price,
             list_price,
-            if kind.department == "Clothing" { "clothing" } else { "goods" },
             weight,
             stock,
+            sold,
             kind.image,
             features
         ],
@@ -75,37 +76,4 @@ fn product(writer: &mut Writer<'_>, index: i64, kind: &Kind) -> rusqlite::Result
 
 fn sku_letters(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphabetic).take(3).map(|letter| letter.to_ascii_uppercase()).collect()
-}
-
-fn write_rules(writer: &Writer<'_>) -> rusqlite::Result<()> {
-    for (class, name, per_mille) in [("goods", "Sales tax", 85), ("clothing", "Sales tax, clothing", 40)] {
-        writer.run("INSERT INTO tax_rate VALUES (?, ?, ?)", params![class, name, per_mille])?;
-    }
-    let methods = [
-        ("bicycle", "By cargo bike in town", 490, 0, 15_000, 40_000, 1),
-        ("parcel", "Parcel", 590, 60, 20_000, 20_000, 2),
-        ("freight", "Freight for whole bicycles", 3_900, 40, 250_000, 80_000, 3),
-        ("collect", "Collect in a shop", 0, 0, 0, 500_000, 4),
-    ];
-    for (name, title, base, per_kilogram, free_from, weight_max, position) in methods {
-        writer.run(
-            "INSERT INTO shipping_method VALUES (?, ?, ?, ?, ?, ?, ?)",
-            params![name, title, base, per_kilogram, free_from, weight_max, position],
-        )?;
-    }
-    // Promotions that last, one that ended long ago, and one for a single brand.
-    let promotions = [
-        ("Light for the dark months", (CATALOGUE, "Lights"), 15, 0, 4_000),
-        ("Opening sale", (CATALOGUE, "Bicycles"), 30, 0, 30),
-        ("Helmets for all", (CATALOGUE, "Helmets"), 10, 100, 4_000),
-        ("Twelve years of Bernal", (BRAND, "Bernal"), 12, 200, 4_000),
-    ];
-    for (title, (vocabulary, term), per_cent, from, to) in promotions {
-        let tid = writer.terms.get(&(vocabulary, term.to_owned()));
-        writer.run(
-            "INSERT INTO promotion (title, tid, per_cent, starts, ends) VALUES (?, ?, ?, ?, ?)",
-            params![title, tid, per_cent, FIRST_DAY + from * DAY, FIRST_DAY + to * DAY],
-        )?;
-    }
-    Ok(())
 }

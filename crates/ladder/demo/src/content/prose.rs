@@ -95,18 +95,6 @@ pub(super) const COMMENT: &[&str] = &[
     "Works as described. Delivery took two days.",
 ];
 
-/// Sentences of events.
-pub(super) const EVENT: &[&str] = &[
-    "We start at the fountain in {town} and ride in one group, at the speed of the slowest.",
-    "Bring a tube, a pump and something to drink; the rest is in the van.",
-    "The way goes by {town}, mostly on quiet roads and for a stretch along the river.",
-    "There is a stop at a farm after half the way, with cake.",
-    "In heavy rain we sit in the shop instead and look at maps.",
-    "Lamps are needed, because the way back will be in the dark.",
-    "Everybody with a working bicycle is welcome, also without a drop of lycra.",
-    "Trains back leave from {town} every half hour until eleven.",
-];
-
 /// Sentences of the pages about the shop itself.
 pub(super) const SERVICE: &[&str] = &[
     "Ask at the counter in {town} or write to us; an answer takes a working day.",
@@ -210,13 +198,13 @@ pub(super) fn text(
 
 #[cfg(test)]
 mod tests {
-    use super::{ARTICLE, COMMENT, EVENT, PRODUCT, SERVICE, Subject, fill, paragraph};
+    use super::{ARTICLE, COMMENT, PRODUCT, SERVICE, Subject, fill, paragraph};
     use crate::content::random::Choices;
 
     #[test]
     fn every_gap_of_every_sentence_is_filled() {
         let mut choices = Choices::from_seed(3);
-        for sentences in [PRODUCT, ARTICLE, COMMENT, EVENT, SERVICE] {
+        for sentences in [PRODUCT, ARTICLE, COMMENT, SERVICE] {
             let subject = Subject { noun: "bell", nodes: 9, sentences };
             for sentence in sentences {
                 assert!(!fill(&mut choices, sentence, &subject).contains(['{', '}']), "{sentence}");

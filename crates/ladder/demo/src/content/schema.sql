@@ -26,16 +26,11 @@ CREATE INDEX flood_event ON flood (event, identifier, timestamp);
 CREATE TABLE node (
   nid INTEGER PRIMARY KEY, type TEXT NOT NULL, title TEXT NOT NULL, uid INTEGER NOT NULL,
   status INTEGER NOT NULL, created INTEGER NOT NULL, changed INTEGER NOT NULL,
-  promote INTEGER NOT NULL, sticky INTEGER NOT NULL, comment INTEGER NOT NULL,
+  promote INTEGER NOT NULL, comment INTEGER NOT NULL,
   format TEXT NOT NULL, teaser TEXT NOT NULL, body TEXT NOT NULL
 );
 CREATE INDEX node_type ON node (type, status, created);
 CREATE INDEX node_promote ON node (promote, status, created);
-CREATE TABLE node_revision (
-  vid INTEGER PRIMARY KEY, nid INTEGER NOT NULL, uid INTEGER NOT NULL, title TEXT NOT NULL, body TEXT NOT NULL,
-  created INTEGER NOT NULL
-);
-CREATE INDEX node_revision_nid ON node_revision (nid, created);
 CREATE TABLE node_access (
   nid INTEGER NOT NULL, gid INTEGER NOT NULL, realm TEXT NOT NULL, grant_view INTEGER NOT NULL,
   PRIMARY KEY (nid, realm, gid)
@@ -44,19 +39,10 @@ CREATE TABLE node_counter (nid INTEGER PRIMARY KEY, total INTEGER NOT NULL, upda
 
 CREATE TABLE product (
   nid INTEGER PRIMARY KEY, sku TEXT NOT NULL UNIQUE, price INTEGER NOT NULL, list_price INTEGER NOT NULL,
-  tax_class TEXT NOT NULL, weight INTEGER NOT NULL, stock INTEGER NOT NULL, sold INTEGER NOT NULL,
+  weight INTEGER NOT NULL, stock INTEGER NOT NULL, sold INTEGER NOT NULL,
   image TEXT NOT NULL, features TEXT NOT NULL
 );
 CREATE INDEX product_sold ON product (sold);
-CREATE TABLE event (
-  nid INTEGER PRIMARY KEY, starts INTEGER NOT NULL, place TEXT NOT NULL, distance INTEGER NOT NULL,
-  climb INTEGER NOT NULL, level TEXT NOT NULL
-);
-CREATE INDEX event_starts ON event (starts);
-CREATE TABLE store (
-  nid INTEGER PRIMARY KEY, street TEXT NOT NULL, town TEXT NOT NULL, phone TEXT NOT NULL,
-  opening TEXT NOT NULL
-);
 
 CREATE TABLE vocabulary (vid INTEGER PRIMARY KEY, name TEXT NOT NULL, weight INTEGER NOT NULL);
 CREATE TABLE term (
@@ -83,7 +69,7 @@ CREATE TABLE menu_router (
 ) WITHOUT ROWID;
 CREATE TABLE menu_links (
   mlid INTEGER PRIMARY KEY, menu TEXT NOT NULL, plid INTEGER NOT NULL, path TEXT NOT NULL,
-  title TEXT NOT NULL, weight INTEGER NOT NULL, hidden INTEGER NOT NULL
+  title TEXT NOT NULL, weight INTEGER NOT NULL
 );
 CREATE INDEX menu_links_tree ON menu_links (menu, plid, weight);
 CREATE TABLE blocks (
@@ -92,51 +78,10 @@ CREATE TABLE blocks (
   UNIQUE (module, delta)
 );
 CREATE TABLE views (name TEXT PRIMARY KEY, definition TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE filters (format TEXT NOT NULL, weight INTEGER NOT NULL, module TEXT NOT NULL, delta TEXT NOT NULL);
+CREATE TABLE filters (format TEXT NOT NULL, weight INTEGER NOT NULL, name TEXT NOT NULL);
 CREATE INDEX filters_format ON filters (format, weight);
-CREATE TABLE glossary (word TEXT PRIMARY KEY, meaning TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE locales (source TEXT PRIMARY KEY, translation TEXT NOT NULL) WITHOUT ROWID;
 
-CREATE TABLE tax_rate (class TEXT PRIMARY KEY, name TEXT NOT NULL, per_mille INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE shipping_method (
-  name TEXT PRIMARY KEY, title TEXT NOT NULL, base INTEGER NOT NULL, per_kilogram INTEGER NOT NULL,
-  free_from INTEGER NOT NULL, weight_max INTEGER NOT NULL, position INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE promotion (
-  pid INTEGER PRIMARY KEY, title TEXT NOT NULL, tid INTEGER NOT NULL, per_cent INTEGER NOT NULL,
-  starts INTEGER NOT NULL, ends INTEGER NOT NULL
-);
-CREATE TABLE cart (
-  owner TEXT NOT NULL, nid INTEGER NOT NULL, quantity INTEGER NOT NULL, changed INTEGER NOT NULL,
-  PRIMARY KEY (owner, nid)
-) WITHOUT ROWID;
-CREATE TABLE orders (
-  oid INTEGER PRIMARY KEY, uid INTEGER NOT NULL, created INTEGER NOT NULL, total INTEGER NOT NULL,
-  address TEXT NOT NULL, status TEXT NOT NULL
-);
-CREATE TABLE order_items (
-  oid INTEGER NOT NULL, nid INTEGER NOT NULL, quantity INTEGER NOT NULL, price INTEGER NOT NULL,
-  PRIMARY KEY (oid, nid)
-) WITHOUT ROWID;
-CREATE INDEX order_items_nid ON order_items (nid);
-CREATE TABLE coupon (
-  code TEXT PRIMARY KEY, title TEXT NOT NULL, per_cent INTEGER NOT NULL, sum_min INTEGER NOT NULL, ends INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE wishlist (
-  uid INTEGER NOT NULL, nid INTEGER NOT NULL, created INTEGER NOT NULL, PRIMARY KEY (uid, nid)
-) WITHOUT ROWID;
-CREATE TABLE booking (
-  bid INTEGER PRIMARY KEY, store INTEGER NOT NULL, day INTEGER NOT NULL, slot INTEGER NOT NULL,
-  name TEXT NOT NULL, mail TEXT NOT NULL, work TEXT NOT NULL, created INTEGER NOT NULL,
-  UNIQUE (store, day, slot)
-);
-CREATE TABLE poll (pid INTEGER PRIMARY KEY, question TEXT NOT NULL, open INTEGER NOT NULL);
-CREATE TABLE poll_choice (
-  pid INTEGER NOT NULL, position INTEGER NOT NULL, text TEXT NOT NULL, votes INTEGER NOT NULL,
-  PRIMARY KEY (pid, position)
-) WITHOUT ROWID;
-CREATE TABLE poll_vote (pid INTEGER NOT NULL, voter TEXT NOT NULL, PRIMARY KEY (pid, voter)) WITHOUT ROWID;
-CREATE TABLE newsletter (mail TEXT PRIMARY KEY, created INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE contact (
   mid INTEGER PRIMARY KEY, name TEXT NOT NULL, mail TEXT NOT NULL, message TEXT NOT NULL,
   created INTEGER NOT NULL
@@ -145,9 +90,9 @@ CREATE TABLE contact (
 CREATE TABLE search_index (
   word TEXT NOT NULL, nid INTEGER NOT NULL, score INTEGER NOT NULL, PRIMARY KEY (word, nid)
 ) WITHOUT ROWID;
-CREATE TABLE watchdog (
-  wid INTEGER PRIMARY KEY, type TEXT NOT NULL, message TEXT NOT NULL, path TEXT NOT NULL,
-  severity INTEGER NOT NULL, created INTEGER NOT NULL
+CREATE TABLE log (
+  lid INTEGER PRIMARY KEY, type TEXT NOT NULL, message TEXT NOT NULL, path TEXT NOT NULL,
+  created INTEGER NOT NULL
 );
 -- A rowid table: its rows are long, and a lookup must not move through them.
 CREATE TABLE cache_page (

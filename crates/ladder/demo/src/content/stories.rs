@@ -1,24 +1,17 @@
-//! Writes articles, rides, the pages about the shop, its stores, small menus and word lists.
+//! Writes articles, the pages about the shop, small menus and word lists.
 
-use super::material::{STREETS, TAGS, TOWNS};
+use super::material::TAGS;
 use super::prose::{self, Subject};
 use super::taxonomy::{TAG, TOPIC, link};
-use super::{ARTICLES, DAY, EVENTS, FIRST_DAY, NODES, Node, Writer};
+use super::{ARTICLES, DAY, FIRST_DAY, NODES, Node, Writer};
 use crate::text::slug;
-use rusqlite::params;
 
 /// Writes all nodes other than products.
 pub(super) fn write(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
     for index in 0..ARTICLES {
         article(writer, index)?;
     }
-    for index in 0..EVENTS {
-        event(writer, index)?;
-    }
     write_pages(writer)?;
-    for (index, town) in TOWNS.iter().enumerate() {
-        store(writer, index, town)?;
-    }
     write_menus(writer)?;
     write_words(writer)
 }
@@ -46,7 +39,7 @@ fn article(writer: &mut Writer<'_>, index: i64) -> rusqlite::Result<()> {
     let paragraphs = 4 + choices.below(5);
     let body = prose::text(choices, paragraphs, &["On the way", "What you need", "At the end"], &subject);
     let uid = 2 + choices.below(40) as i64;
-    let created = FIRST_DAY + index * DAY * 7 / 5 + choices.between(6, 20) * 3600;
+    let created = FIRST_DAY + index * DAY * 16 / 15 + choices.between(6, 20) * 3600;
     let promote = choices.chance(25);
     let tags = [*choices.pick(TAGS), *choices.pick(TAGS)];
     let node = Node {
@@ -55,7 +48,6 @@ fn article(writer: &mut Writer<'_>, index: i64) -> rusqlite::Result<()> {
         uid,
         created,
         promote,
-        sticky: false,
         comment: 2,
         body: &body,
         alias: &format!("journal/{}", slug(&title)),
@@ -66,46 +58,6 @@ fn article(writer: &mut Writer<'_>, index: i64) -> rusqlite::Result<()> {
         writer.file_under(nid, TAG, tag)?;
     }
     Ok(())
-}
-
-fn event(writer: &mut Writer<'_>, index: i64) -> rusqlite::Result<()> {
-    let choices = &mut writer.choices;
-    let subject = Subject { noun: "ride", nodes: NODES, sentences: prose::EVENT };
-    let town = *choices.pick(TOWNS);
-    let name = *choices.pick(&[
-        "Night ride",
-        "Slow ride",
-        "Family ride",
-        "Gravel morning",
-        "Spring tour",
-        "Museum ride",
-    ]);
-    let title = format!("{name} to {town}");
-    let body = prose::text(choices, 3, &["How it goes"], &subject);
-    let uid = 2 + choices.below(40) as i64;
-    // One Saturday in each two weeks, between 8 and 18 o'clock.
-    let starts = FIRST_DAY + (index * 2 + choices.between(0, 1)) * 7 * DAY + choices.between(8, 18) * 3600;
-    let level = *choices.pick(&["easy", "medium", "hard"]);
-    let distance = choices.between(8, 120);
-    let climb = distance * choices.between(3, 14);
-    let tag = *choices.pick(TAGS);
-    let node = Node {
-        kind: "event",
-        title: &title,
-        uid,
-        created: starts - 40 * DAY,
-        promote: false,
-        sticky: false,
-        comment: 2,
-        body: &body,
-        alias: &format!("rides/{}", slug(&title)),
-    };
-    let nid = writer.node(&node)?;
-    writer.run(
-        "INSERT INTO event (nid, starts, place, distance, climb, level) VALUES (?, ?, ?, ?, ?, ?)",
-        params![nid, starts, town, distance, climb, level],
-    )?;
-    writer.file_under(nid, TAG, tag)
 }
 
 /// The pages about the shop: title and first sentence.
@@ -147,7 +99,6 @@ fn write_pages(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
             uid: 1,
             created: FIRST_DAY,
             promote: false,
-            sticky: false,
             comment: 0,
             body: &body,
             alias: &slug(title),
@@ -157,39 +108,12 @@ fn write_pages(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn store(writer: &mut Writer<'_>, index: usize, town: &str) -> rusqlite::Result<()> {
-    let choices = &mut writer.choices;
-    let subject = Subject { noun: "bicycle", nodes: NODES, sentences: prose::SERVICE };
-    let body = prose::text(choices, 2, &["How to find us"], &subject);
-    let street = format!("{} {}", choices.between(2, 180), choices.pick(STREETS));
-    let phone = format!("+1 555 01{:02}", index + 10);
-    let opening = *choices.pick(&[
-        "mo-fr 09:30-18:30; sa 10:00-16:00",
-        "mo-fr 10:00-19:00; sa 10:00-18:00; su 12:00-16:00",
-        "tu-fr 09:00-18:00; sa 09:00-14:00",
-    ]);
-    let title = format!("Mission Bicycles {town}");
-    let node = Node {
-        kind: "store",
-        title: &title,
-        uid: 1,
-        created: FIRST_DAY,
-        promote: false,
-        sticky: index == 0,
-        comment: 0,
-        body: &body,
-        alias: &format!("stores/{}", slug(town)),
-    };
-    let nid = writer.node(&node)?;
-    writer.run("INSERT INTO store VALUES (?, ?, ?, ?, ?)", params![nid, street, town, phone, opening])
-}
-
 fn write_menus(writer: &Writer<'_>) -> rusqlite::Result<()> {
-    let places = [("journal", "Journal"), ("rides", "Rides"), ("stores", "Stores"), ("search", "Search")];
+    let places = [("shop", "The shop"), ("journal", "Journal"), ("search", "Search")];
     for (weight, (path, title)) in places.into_iter().enumerate() {
         link(writer, "secondary", 0, path, title, weight)?;
     }
-    let first_page = NODES - TOWNS.len() as i64 - PAGES.len() as i64 + 1;
+    let first_page = NODES - PAGES.len() as i64 + 1;
     for (weight, (title, _)) in PAGES.iter().enumerate() {
         let menu = if weight % 2 == 0 { "footer" } else { "service" };
         link(writer, menu, 0, &format!("node/{}", first_page + weight as i64), title, weight)?;
@@ -199,23 +123,8 @@ fn write_menus(writer: &Writer<'_>) -> rusqlite::Result<()> {
 }
 
 fn write_words(writer: &Writer<'_>) -> rusqlite::Result<()> {
-    let glossary = [
-        ("derailleur", "the mechanism that moves the chain from one sprocket to the next"),
-        ("chromoly", "steel with chromium and molybdenum, strong and easy to weld"),
-        ("hex key", "the bent key with six sides that opens most screws of a bicycle"),
-        ("hub dynamo", "a generator in the front wheel that feeds the lamps"),
-        ("multitool", "a pocket tool with several keys"),
-        ("cobbles", "rounded paving stones"),
-    ];
-    for (word, meaning) in glossary {
-        writer.run("INSERT INTO glossary VALUES (?, ?)", [word, meaning])?;
-    }
-    let locales = [
-        ("Add to cart", "Put into the basket"),
-        ("Shopping cart", "Basket"),
-        ("Read more", "Read on"),
-        ("Recent comments", "Lately said"),
-    ];
+    let locales =
+        [("Best sellers", "What others buy"), ("More", "Read on"), ("Recent comments", "Lately said")];
     for (source, translation) in locales {
         writer.run("INSERT INTO locales VALUES (?, ?)", [source, translation])?;
     }

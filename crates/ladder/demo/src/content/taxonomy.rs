@@ -51,7 +51,7 @@ pub(super) fn link(
     weight: usize,
 ) -> rusqlite::Result<i64> {
     writer.run(
-        "INSERT INTO menu_links (menu, plid, path, title, weight, hidden) VALUES (?, ?, ?, ?, ?, 0)",
+        "INSERT INTO menu_links (menu, plid, path, title, weight) VALUES (?, ?, ?, ?, ?)",
         params![menu, parent, path, title, weight as i64],
     )?;
     Ok(writer.transaction.last_insert_rowid())

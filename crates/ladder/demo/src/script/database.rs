@@ -11,7 +11,7 @@ type Outcome<T> = Result<T, Box<EvalAltResult>>;
 
 /// Registers the query functions. `db_rows`, `db_row`, `db_column` and `db_value` read. `db_exec`
 /// writes and returns the number of changed rows; `db_insert` writes and returns the new key.
-/// `db_begin`, `db_commit` and `db_rollback` control transactions.
+/// `db_begin` and `db_commit` control transactions.
 pub(crate) fn register(engine: &mut Engine, context: &Arc<Context>) {
     let with = |function: fn(&Context, &str, Array) -> Outcome<Dynamic>| {
         let context = Arc::clone(context);
@@ -28,8 +28,6 @@ pub(crate) fn register(engine: &mut Engine, context: &Arc<Context>) {
     engine.register_fn("db_begin", move || transaction(&begin, "BEGIN IMMEDIATE"));
     let commit = Arc::clone(context);
     engine.register_fn("db_commit", move || transaction(&commit, "COMMIT"));
-    let rollback = Arc::clone(context);
-    engine.register_fn("db_rollback", move || transaction(&rollback, "ROLLBACK"));
 }
 
 /// All rows, each as a map from column to value.

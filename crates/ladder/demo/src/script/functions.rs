@@ -50,10 +50,6 @@ fn register_secrets(engine: &mut Engine, context: &Arc<Context>) {
         .register_fn("random_token", || secret::token().map_err(|error| failure(&error.to_string())))
         .register_fn("fingerprint", |text: &str| secret::fingerprint(text.as_bytes()))
         .register_fn("secret_equal", |left: &str, right: &str| secret::equal(left, right))
-        .register_fn("password_hash", |password: &str| -> Outcome<String> {
-            let salt = secret::token().map_err(|error| failure(&error.to_string()))?;
-            Ok(secret::password_hash(password, salt.as_bytes()))
-        })
         .register_fn("password_matches", |password: &str, stored: &str| {
             secret::password_matches(password, stored)
         });

@@ -87,13 +87,13 @@ mod tests {
     #[test]
     fn values_are_bound_and_never_become_sql() {
         let context = context();
-        let name = r#""x'); DELETE FROM glossary; --""#;
+        let name = r#""x'); DELETE FROM locales; --""#;
         let script = format!(
             r#"fn f() {{
-                db_exec("INSERT INTO glossary VALUES (?, ?)", ["other", "stays"]);
-                db_exec("INSERT INTO glossary VALUES (?, ?)", [{name}, ()  ?? "m"]);
-                db_value("SELECT count(*) FROM glossary WHERE word = ?", [{name}])
-                    + db_rows("SELECT * FROM glossary", []).len()
+                db_exec("INSERT INTO locales VALUES (?, ?)", ["other", "stays"]);
+                db_exec("INSERT INTO locales VALUES (?, ?)", [{name}, ()  ?? "m"]);
+                db_value("SELECT count(*) FROM locales WHERE source = ?", [{name}])
+                    + db_rows("SELECT * FROM locales", []).len()
             }}"#
         );
         assert_eq!(run(&context, &script).unwrap().as_int(), Ok(3));

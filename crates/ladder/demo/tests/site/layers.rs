@@ -2,7 +2,8 @@
 
 use crate::browser::{LAYERS, Running, normalised};
 
-const PAGES: [&str; 6] = ["/", "/shop/bells", "/journal?page=1", "/stores", "/search?q=chain", "/about-us"];
+const PAGES: [&str; 6] =
+    ["/", "/shop/bells", "/journal?page=1", "/topics/repairs", "/search?q=chain", "/about-us"];
 
 /// Value of `X-Demo-Layers` in the second response, for each entry of [`LAYERS`].
 const PROOFS: [&str; 5] = [

@@ -10,32 +10,22 @@ const PAGES: &[(&str, &str)] = &[
     ("/new", "class=\"pager\""),
     ("/shop", "City bikes"),
     ("/shop/bicycles", "class=\"kind\""),
-    ("/shop/bells", "class=\"sort\""),
-    ("/shop/bells?sort=price&page=1", "aria-current=\"page\""),
+    ("/shop/bells", "class=\"card"),
+    ("/shop/bells?page=1", "aria-current=\"page\""),
     ("/brands/bernal", "class=\"badge sale\""),
-    ("/journal", "From the workshop|Letter from the workshop"),
-    ("/journal/archive/2024-05", "May 2024"),
+    ("/journal", "journal/feed"),
     ("/journal/feed", "<rss version=\"2.0\">"),
     ("/topics/repairs", "How to mend it"),
     ("/tags/rain", "class=\"teaser"),
-    ("/rides", "Calendar of"),
-    ("/rides/calendar/2026-05", "May 2026"),
-    ("/stores", "Northport"),
-    ("/stores/northport", "class=\"hours\""),
     ("/search", "role=\"search\""),
     ("/search?q=chain", "class=\"results\""),
     ("/search?q=zzzzzz", "Nothing was found"),
     ("/user", "name=\"password\""),
     ("/people/alice", "Member since"),
-    ("/cart", "Your cart is empty."),
-    ("/compare?nids=1+2", "class=\"compare\""),
-    ("/size?leg=80", "Saddle above the crank"),
     ("/contact", "name=\"message\""),
-    ("/newsletter", "name=\"mail\""),
-    ("/glossary", "<dl>"),
     ("/about-us", "since 1998"),
     ("/sitemap.xml", "<urlset"),
-    ("/robots.txt", "Disallow: /cart"),
+    ("/robots.txt", "Disallow: /user"),
 ];
 
 #[test]
@@ -55,7 +45,7 @@ fn every_link_of_the_main_pages_works() {
     let site = Running::start();
     site.switch("page_cache=off&opcode=on&aggressive=off&objects=on");
     let mut targets = BTreeSet::new();
-    for page in ["/", "/shop", "/journal", "/shop/wheels", "/rides"] {
+    for page in ["/", "/shop", "/journal", "/shop/wheels"] {
         targets.extend(links(site.visitor().get(page).text()));
     }
     assert!(targets.len() > 100, "{}", targets.len());
@@ -73,14 +63,12 @@ fn front_page_has_the_size_of_its_model() {
 }
 
 #[test]
-fn product_page_has_price_features_comments_and_neighbours() {
+fn product_page_has_price_features_and_comments() {
     let site = Running::start();
     let page = site.visitor().get("/search?q=bell");
     let product = links(page.text()).into_iter().find(|link| link.starts_with("/shop/bells/")).unwrap();
     let page = site.visitor().get(&product);
-    for part in
-        ["class=\"amount\"", "class=\"features\"", "id=\"comments\"", "Goes with it", "application/ld+json"]
-    {
+    for part in ["class=\"amount\"", "class=\"features\"", "id=\"comments\""] {
         assert!(page.text().contains(part), "{part}");
     }
 }
@@ -104,8 +92,6 @@ fn missing_pages_get_404_with_a_page() {
         "/node/x",
         "/taxonomy/term/0",
         "/shop/bells?page=900",
-        "/rides/calendar/x",
-        "/journal/archive/2024-13",
         "/people/nobody",
         "/user/0",
     ] {
@@ -131,9 +117,7 @@ fn hostile_input_breaks_no_page_and_is_escaped() {
         format!("/search?q={long}"),
         format!("/{long}"),
         "/%00/../%2e%2e/etc/passwd".to_owned(),
-        "/shop/bells?sort=%27&sort=;".to_owned(),
-        "/compare?nids=1,2%27+9999999999999+x+3".to_owned(),
-        "/size?leg=80.5".to_owned(),
+        "/shop/bells?page=%27&page=;".to_owned(),
         "/?&&==&%3D".to_owned(),
         "//".to_owned(),
         "/${x}/`y`".to_owned(),
@@ -150,7 +134,7 @@ fn hostile_input_breaks_no_page_and_is_escaped() {
 #[test]
 fn conditional_requests_get_304() {
     let site = Running::start();
-    for target in ["/", "/shop/bells", "/stores/northport"] {
+    for target in ["/", "/shop/bells", "/topics/repairs"] {
         let page = site.visitor().get(target);
         let (etag, modified) = (page.field("ETag").unwrap(), page.field("Last-Modified").unwrap());
         let known = |field: String| site.visitor().send("GET", target, &[&field], "");

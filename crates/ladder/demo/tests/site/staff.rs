@@ -1,7 +1,7 @@
-//! Tests of the pages for staff and members: writing, editing, replying and booking. All visitors
+//! Tests of the pages for staff and members: writing, editing and replying. All visitors
 //! must see changes at once.
 
-use crate::browser::{LAYERS, Running, Visitor, form, links};
+use crate::browser::{LAYERS, Running, Visitor, links};
 
 fn editor(site: &Running) -> Visitor {
     let mut editor = site.visitor();
@@ -27,8 +27,7 @@ fn article_can_be_written_changed_hidden_and_removed() {
         let values = [
             ("title", title.as_str()),
             ("body", words),
-            ("term_topic", &topic),
-            ("tags", "rain, zebra"),
+            ("topic", &topic),
             ("status", "1"),
             ("promote", "1"),
             ("comment", "1"),
@@ -36,17 +35,17 @@ fn article_can_be_written_changed_hidden_and_removed() {
         let page = staff.submit("/node/add/article", "edit", &values);
         assert!(page.text().contains("has been saved") && page.text().contains("<em>new</em>"), "{layer}");
         let target = format!("/journal/chain-number-{index}");
-        for listing in ["/journal", "/", "/topics/repairs", "/tags/zebra", "/search?q=chain+number"] {
+        for listing in ["/journal", "/", "/topics/repairs", "/search?q=chain+number"] {
             assert!(site.visitor().get(listing).text().contains(&title), "{layer} {listing}");
         }
         assert_eq!(site.visitor().get(&target).status, 200);
+        assert!(staff.get("/admin/content").text().contains(&title), "{layer}");
         let edit = links(staff.get(&target).text()).into_iter().find(|link| link.ends_with("/edit")).unwrap();
         let changed = format!("Belt number {index}");
         let all = [
             ("title", changed.as_str()),
             ("body", words),
-            ("term_topic", &topic),
-            ("alias", &target[1..]),
+            ("topic", &topic),
             ("status", "1"),
             ("comment", "1"),
         ];
@@ -57,9 +56,8 @@ fn article_can_be_written_changed_hidden_and_removed() {
             !site.visitor().get("/").text().contains(&changed),
             "{layer}: it is not on the front page any more"
         );
-        staff.submit(&edit, "edit", &all[..4]);
+        staff.submit(&edit, "edit", &all[..3]);
         assert_eq!(site.visitor().get(&target).status, 403, "{layer}: hidden");
-        assert!(staff.get(&edit.replace("/edit", "/revisions")).text().matches("<tr>").count() > 3);
         staff.submit(&edit.replace("/edit", "/delete"), "delete", &[]);
         assert_eq!(site.visitor().get(&target).status, 404, "{layer}: removed");
     }
@@ -73,77 +71,6 @@ fn form_option(html: &str, text: &str) -> String {
         .find(|option| option.split("</option>").next().unwrap().ends_with(text))
         .unwrap();
     option.split("value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
-}
-
-#[test]
-fn products_rides_and_stores_keep_their_own_fields() {
-    let site = Running::start();
-    site.switch(LAYERS[4]);
-    let mut staff = editor(&site);
-    let page = staff.get("/node/add/product").text().to_owned();
-    let (kind, brand) = (form_option(&page, "Bells"), form_option(&page, "Bernal"));
-    let product = [
-        ("title", "Brass bell"),
-        ("body", "It rings."),
-        ("sku", "MB-BRASS"),
-        ("price", "12.50"),
-        ("list_price", "15.00"),
-        ("tax_class", "goods"),
-        ("weight", "90"),
-        ("stock", "7"),
-        ("image", "bell"),
-        ("features", "Tone: high\nColour: brass"),
-        ("term_catalogue", &kind),
-        ("term_brand", &brand),
-        ("tags", ""),
-        ("alias", "shop/bells/brass"),
-        ("status", "1"),
-    ];
-    let made = staff.submit("/node/add/product", "edit", &product);
-    assert!(made.text().contains("Brass bell"), "{}", made.text());
-    let seen = site.visitor().get("/shop/bells/brass");
-    // A promotion takes 12% off everything by this brand.
-    for part in ["$11.00", "<del>$15.00</del>", "<td>Tone</td><td>high</td>", "90 g", "MB-BRASS"] {
-        assert!(seen.text().contains(part), "{part}");
-    }
-    let wrong = staff.submit(
-        "/node/add/product",
-        "edit",
-        &[("title", "x"), ("body", "y"), ("price", "1,5"), ("sku", "MB-BRASS")],
-    );
-    assert!(
-        wrong.text().contains("A price is written 12.50.")
-            && wrong.text().contains("Another product has this number.")
-    );
-    let ride = [
-        ("title", "Test ride"),
-        ("body", "Slowly."),
-        ("starts", "2030-02-28 10:30"),
-        ("place", "Oakham"),
-        ("distance", "12"),
-        ("climb", "60"),
-        ("level", "easy"),
-        ("status", "1"),
-    ];
-    staff.submit("/node/add/event", "edit", &ride);
-    assert!(site.visitor().get("/rides/test-ride").text().contains("Thursday, 28 February 2030, 10:30"));
-    assert!(site.visitor().get("/rides/calendar/2030-02").text().contains("Test ride"));
-    let never = staff.submit(
-        "/node/add/event",
-        "edit",
-        &[("title", "x"), ("body", "y"), ("starts", "2030-02-30 10:30")],
-    );
-    assert!(never.text().contains("A start is written"));
-    let hours = [
-        ("title", "Shop"),
-        ("body", "Here."),
-        ("street", "1 Mill Lane"),
-        ("town", "Oakham"),
-        ("opening", "always"),
-        ("status", "1"),
-    ];
-    assert!(staff.submit("/node/add/store", "edit", &hours).text().contains("Hours are written"));
-    assert_eq!(site.counter("script_failures"), 0);
 }
 
 #[test]
@@ -161,36 +88,6 @@ fn reply_appears_below_its_comment() {
     );
     assert!(question < reply && seen.text()[question..reply].contains("depth-1"));
     assert_eq!(guest.get("/comment/999999/answer").status, 404);
-    let mut staff = editor(&site);
-    let edit = answer.replace("/answer", "/edit");
-    staff.submit(&edit, "comment_edit", &[("subject", "Mended"), ("comment", "Mended words")]);
-    assert!(site.visitor().get(&target).text().contains("Mended words"));
-    assert_eq!(guest.get(&edit).status, 403);
-}
-
-#[test]
-fn new_member_can_log_in_and_change_the_password() {
-    let site = Running::start();
-    let mut member = site.visitor();
-    let data =
-        [("name", "Dora <D>"), ("mail", "dora@b.test"), ("town", "Oakham"), ("password", "long-enough-1")];
-    let short =
-        member.submit("/user/join", "join", &[("name", "Dora"), ("mail", "x"), ("password", "short")]);
-    assert!(short.text().contains("ten letters or more") && short.text().contains("no e-mail address"));
-    let own = member.submit("/user/join", "join", &data);
-    assert!(own.text().contains("<h1>Dora &lt;D&gt;</h1>"), "{}", own.text());
-    assert!(site.visitor().submit("/user/join", "join", &data).text().contains("This name is taken."));
-    let mut second = site.visitor();
-    second.log_in("Dora <D>", "long-enough-1");
-    assert_eq!(second.cookies.len(), 1);
-    let edit = links(own.text()).into_iter().find(|link| link.ends_with("/edit")).unwrap();
-    member.submit(&edit, "account", &[("mail", "d@b.test"), ("password", "another-long-one")]);
-    assert!(member.get("/").text().contains("Dora"), "the session that changed it stays");
-    assert!(!second.get("/").text().contains("Dora"), "all others end");
-    assert!(site.visitor().log_in("Dora <D>", "long-enough-1").text().contains("do not match"));
-    let mut alice = site.visitor();
-    alice.log_in("alice", "bell-and-lamp");
-    assert_eq!((alice.get(&edit).status, site.visitor().get(&edit).status), (403, 403));
 }
 
 #[test]
@@ -199,143 +96,13 @@ fn blocked_account_loses_its_session_at_once() {
     let (mut staff, mut bruno) = (editor(&site), site.visitor());
     bruno.log_in("bruno", "chain-and-oil");
     assert!(bruno.get("/").text().contains("bruno"));
-    staff.submit("/user/3/edit", "account", &[("mail", "b@b.test"), ("password", "")]);
+    staff.submit("/admin/people", "user_block", &[("uid", "3")]);
     assert!(!bruno.get("/").text().contains("bruno"));
     assert!(site.visitor().log_in("bruno", "chain-and-oil").text().contains("do not match"));
 }
 
 #[test]
-fn wishlists_are_private_to_members() {
-    let site = Running::start();
-    let target = address(&site, "/node/3");
-    let (mut alice, mut bruno) = (site.visitor(), site.visitor());
-    alice.log_in("alice", "bell-and-lamp");
-    bruno.log_in("bruno", "chain-and-oil");
-    assert!(alice.submit(&target, "wish", &[]).text().contains("Take off my wish list"));
-    assert!(alice.get("/wishlist").text().contains(&target));
-    assert!(!bruno.get("/wishlist").text().contains("class=\"card"));
-    assert!(form(site.visitor().get(&target).text(), "wish").is_none());
-    assert_eq!(site.visitor().get("/wishlist").status, 403);
-}
-
-#[test]
-fn workshop_slot_is_booked_once() {
-    let site = Running::start();
-    let page = site.visitor().get("/booking");
-    let store = links(page.text()).into_iter().find(|link| link.starts_with("/booking/")).unwrap();
-    let page = site.visitor().get(&store);
-    assert_eq!(page.field("Cache-Control"), Some("private, no-store"));
-    let slot = page.text().split("<option value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
-    let data = [("when", slot.as_str()), ("name", "N"), ("mail", "a@b.test"), ("work", "A broken spoke")];
-    assert!(site.visitor().submit(&store, "booking", &data).text().contains("looking forward"));
-    assert!(site.visitor().submit(&store, "booking", &data).text().contains("not free any more"));
-    assert!(editor(&site).get("/admin/booking").text().contains("A broken spoke"));
-}
-
-#[test]
-fn poll_accepts_one_vote_per_member() {
-    let site = Running::start();
-    site.switch(LAYERS[4]);
-    site.visitor().get("/journal");
-    let asked = [("question", "Rim or disc?"), ("choices", "Rim\nDisc\n")];
-    editor(&site).submit("/admin/polls", "poll_add", &asked);
-    assert!(site.visitor().get("/journal").text().contains("Rim or disc?"));
-    let mut alice = site.visitor();
-    alice.log_in("alice", "bell-and-lamp");
-    let (action, mut fields) = form(alice.get("/poll").text(), "poll").unwrap();
-    fields.insert("choice".into(), "1".into());
-    assert_eq!(alice.post(&action, &fields).status, 303);
-    assert!(alice.post(&action, &fields).text().contains("you have answered it"));
-    let result = site.visitor().get("/poll");
-    assert!(result.text().contains("one answer") && result.text().contains("100 %"));
-}
-
-#[test]
-fn coupon_reduces_orders_until_it_ends() {
-    let site = Running::start();
-    let mut staff = editor(&site);
-    let coupon = [
-        ("code", "Winter"),
-        ("title", "Winter"),
-        ("per_cent", "50"),
-        ("sum_min", "0.00"),
-        ("ends", "2090-01-01"),
-    ];
-    assert!(staff.submit("/admin/coupons", "coupon_add", &coupon).text().contains("winter"));
-    let total = |visitor: &mut Visitor, word: &str| {
-        let bells = visitor.get("/shop/bells?sort=price&stock=1").text().to_owned();
-        let target = bells.split("<h3><a href=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
-        visitor.submit(&target, "cart_add", &[("quantity", "1")]);
-        let data = [("name", "N"), ("address", "A"), ("way", "collect"), ("coupon", word)];
-        let page = visitor.submit("/cart/order", "order", &data).text().to_owned();
-        page.split_once("Your order has the number").map(|(_, after)| {
-            let digits: String =
-                after.split('$').nth(1).unwrap().chars().take_while(|c| *c != ',' && *c != ' ').collect();
-            digits.trim_end_matches(',').parse::<f64>().unwrap()
-        })
-    };
-    let (full, half) =
-        (total(&mut site.visitor(), "").unwrap(), total(&mut site.visitor(), "WINTER").unwrap());
-    assert!(half < full * 0.6, "{half} of {full}");
-    assert_eq!(total(&mut site.visitor(), "summer"), None);
-    staff.submit("/admin/coupons", "coupon_end", &[]);
-    assert_eq!(total(&mut site.visitor(), "winter"), None);
-}
-
-#[test]
-fn last_piece_is_sold_once() {
-    let site = Running::start();
-    let mut staff = editor(&site);
-    let page = staff.get("/node/add/product").text().to_owned();
-    let (kind, brand) = (form_option(&page, "Bells"), form_option(&page, "Bernal"));
-    let product = [
-        ("title", "Last bell"),
-        ("body", "There is one."),
-        ("sku", "MB-LAST"),
-        ("price", "9.00"),
-        ("list_price", "9.00"),
-        ("tax_class", "goods"),
-        ("weight", "90"),
-        ("stock", "1"),
-        ("image", "bell"),
-        ("features", ""),
-        ("term_catalogue", &kind),
-        ("term_brand", &brand),
-        ("alias", "last-bell"),
-        ("status", "1"),
-    ];
-    staff.submit("/node/add/product", "edit", &product);
-    let (mut first, mut second) = (site.visitor(), site.visitor());
-    for guest in [&mut first, &mut second] {
-        assert!(
-            guest.submit("/last-bell", "cart_add", &[("quantity", "1")]).text().contains("is in your cart")
-        );
-    }
-    let data = [("name", "N"), ("address", "A"), ("way", "collect")];
-    assert!(first.submit("/cart/order", "order", &data).text().contains("Your order has the number"));
-    assert!(second.submit("/cart/order", "order", &data).text().contains("was sold while you were writing"));
-    assert!(second.get("/cart").text().contains("Last bell"));
-    assert!(site.visitor().get("/last-bell").text().contains("Sold out"));
-}
-
-#[test]
-fn facets_narrow_a_listing() {
-    let site = Running::start();
-    let all = site.visitor().get("/shop/bells");
-    let narrower: Vec<String> =
-        links(all.text()).into_iter().filter(|link| link.starts_with("/shop/bells?")).collect();
-    let brand = narrower.iter().find(|link| link.contains("brand=")).unwrap();
-    let price = narrower.iter().find(|link| link.contains("price=")).unwrap();
-    let cards = |target: &str| site.visitor().get(target).text().matches("class=\"card").count();
-    assert!(cards(brand) >= 1 && cards(brand) < cards("/shop/bells"));
-    assert!(cards(price) >= 1 && cards(price) < cards("/shop/bells"));
-    for odd in ["?brand=x", "?price=-", "?price=9-8-7", "?price=5000-1", "?stock=2", "?brand=999999"] {
-        assert_eq!(site.visitor().get(&format!("/shop/bells{odd}")).status, 200, "{odd}");
-    }
-}
-
-#[test]
-fn staff_can_change_settings_menus_blocks_terms_and_orders() {
+fn staff_can_change_settings() {
     let site = Running::start();
     site.switch(LAYERS[4]);
     site.visitor().get("/");
@@ -357,28 +124,6 @@ fn staff_can_change_settings_menus_blocks_terms_and_orders() {
     assert!(site.visitor().get("/").text().contains("Slower &amp; better"));
     values.push(("search_limit", "1000"));
     assert!(staff.submit("/admin/settings", "settings", &values).text().contains("Results on a page"));
-    let first = |visitor: &Visitor, page: &str, prefix: &str| {
-        links(visitor.get(page).text()).into_iter().find(|link| link.starts_with(prefix)).unwrap()
-    };
-    let link = first(&staff, "/admin/menu", "/admin/menu/");
-    staff.submit(&link, "menu_link", &[("title", "About this shop"), ("path", "about-us"), ("weight", "0")]);
-    assert!(site.visitor().get("/").text().contains("About this shop"));
-    let block = first(&staff, "/admin/blocks", "/admin/blocks/");
-    assert_eq!(
-        staff.submit(&block, "block", &[("title", ""), ("region", "left"), ("weight", "5")]).status,
-        200
-    );
-    let term = first(&staff, "/admin/taxonomy", "/admin/taxonomy/");
-    staff.submit(&term, "term", &[("name", "Velocipedes"), ("description", "Old word."), ("weight", "0")]);
-    assert!(site.visitor().get("/shop").text().contains("Velocipedes"));
-    let order = first(&staff, "/admin/orders", "/admin/orders/");
-    assert!(
-        staff
-            .submit(&order, "order_state", &[("status", "returned")])
-            .text()
-            .contains("value=\"returned\" selected")
-    );
     assert!(staff.get("/admin/people").text().contains("alice"));
-    assert!(staff.get("/admin/content?type=store&title=oak").text().contains("Oakham"));
     assert_eq!(site.counter("script_failures"), 0);
 }

@@ -320,7 +320,7 @@ impl Exchange {
             match ready!(self.link.poll_fill(context)) {
                 Ok(0) => {
                     let end = self.link.reading.close()?;
-                    return Poll::Ready(self.take(client::Event::End(end)));
+                    return Poll::Ready(self.take(client::ResponseEvent::End(end)));
                 }
                 Ok(_) => {
                     self.watched.answered();
@@ -332,15 +332,15 @@ impl Exchange {
     }
 
     /// Draws the consequences of an event for the upload, the permit and the connection.
-    fn take(&mut self, event: client::Event) -> Result<Event, FetchError> {
+    fn take(&mut self, event: client::ResponseEvent) -> Result<Event, FetchError> {
         match event {
-            client::Event::Informational(head) => {
+            client::ResponseEvent::Informational(head) => {
                 if head.status.code() == 100 && self.upload == Uploading::Held {
                     self.upload = Uploading::Streaming;
                 }
                 Ok(Event::Informational(head))
             }
-            client::Event::Head(response) => {
+            client::ResponseEvent::Head(response) => {
                 if self.upload == Uploading::Held {
                     // A final response to an expectation: the origin does not want the content (RFC
                     // 9110 section 10.1.1).
@@ -351,8 +351,8 @@ impl Exchange {
                 }
                 Ok(Event::Head { head: response.head, framing: response.framing })
             }
-            client::Event::Data(octets) => Ok(Event::Data(octets)),
-            client::Event::End(end) => {
+            client::ResponseEvent::Data(octets) => Ok(Event::Data(octets)),
+            client::ResponseEvent::End(end) => {
                 self.finish(end.is_reusable);
                 Ok(Event::End(end.trailer))
             }

@@ -7,7 +7,7 @@
 use crate::answers::{fill_brief, fill_maintenance, fill_unknown_parameters};
 use crate::file::{
     ChangesWord, ClientAddressWord, CookieRow, CookieWord, CredentialsWord, DownstreamWord, Fault, File,
-    ForwardingWord, IdentityRow, ParameterRow, ParameterWord, PathRow, PathWord, RouteRow, Row, Rules,
+    ForwardingWord, IdentityRow, ParameterRow, ParameterWord, PathRow, PathWord, RouteRow, Row, RulesRow,
     StaticRow, UnknownWord, WriteRow,
 };
 use crate::{
@@ -224,7 +224,7 @@ fn route_rule(row: &RouteRow) -> Result<RouteRule, Fault> {
     Ok(RouteRule { parameter, scripts, prefix })
 }
 
-fn fill_rules(policy: &mut Policy, rules: &Rules) -> Result<(), Fault> {
+fn fill_rules(policy: &mut Policy, rules: &RulesRow) -> Result<(), Fault> {
     let seconds = |secs: Option<u64>| secs.map(Duration::from_secs);
     match rules.forwarding {
         Some(ForwardingWord::Keyed) => policy.forwarding = Forwarding::Keyed,

@@ -12,7 +12,7 @@ use crate::interrupt::{SLICE, Stop};
 use address::HttpUrl;
 use bytes::BytesMut;
 use clock::{Clock, Monotonic};
-use h1::client::{Event, Exchange, Terms};
+use h1::client::{Exchange, ResponseEvent, Terms};
 use h1::{BodyError, ExchangeError};
 use message::{Fields, Method, RequestHead, Version};
 use std::io::{self, Read, Write};
@@ -130,16 +130,16 @@ impl Client<'_> {
         let (mut buffer, mut head, mut content) = (BytesMut::new(), None, Vec::new());
         loop {
             match exchange.next(&mut buffer)? {
-                Some(Event::Informational(_)) => {}
-                Some(Event::Head(response)) if response.head.status.code() == 101 => {
+                Some(ResponseEvent::Informational(_)) => {}
+                Some(ResponseEvent::Head(response)) if response.head.status.code() == 101 => {
                     return Err(ClientError::Malformed("another protocol follows unasked".to_owned()));
                 }
-                Some(Event::Head(response)) => head = Some(response.head),
-                Some(Event::Data(data)) if content.len() + data.len() > CONTENT_BYTES_MAX => {
+                Some(ResponseEvent::Head(response)) => head = Some(response.head),
+                Some(ResponseEvent::Data(data)) if content.len() + data.len() > CONTENT_BYTES_MAX => {
                     return Err(ClientError::TooLong);
                 }
-                Some(Event::Data(data)) => content.extend_from_slice(&data),
-                Some(Event::End(_)) => break,
+                Some(ResponseEvent::Data(data)) => content.extend_from_slice(&data),
+                Some(ResponseEvent::End(_)) => break,
                 None if self.fill(stream, &mut buffer, begun)? == 0 => {
                     exchange.close()?;
                     break;

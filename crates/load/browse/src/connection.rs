@@ -6,7 +6,7 @@
 
 use bytes::{Bytes, BytesMut};
 use clock::{Clock, Monotonic};
-use h1::client::{Event, Exchange, Terms};
+use h1::client::{Exchange, ResponseEvent, Terms};
 use h1::{ExchangeError, Limits, Strictness};
 use message::{RequestHead, ResponseHead};
 use record::FetchFailure;
@@ -174,14 +174,14 @@ impl Connection {
         let mut head = None;
         loop {
             match self.next(reading).await? {
-                Event::Informational(_) => {}
+                ResponseEvent::Informational(_) => {}
                 // No request asks for another protocol.
-                Event::Head(response) if response.head.status.code() == 101 => {
+                ResponseEvent::Head(response) if response.head.status.code() == 101 => {
                     return Err(FetchFailure::BadAnswer);
                 }
-                Event::Head(response) => head = Some((response.head, Moment::read(clock))),
-                Event::Data(octets) => content.add(&octets)?,
-                Event::End(end) => {
+                ResponseEvent::Head(response) => head = Some((response.head, Moment::read(clock))),
+                ResponseEvent::Data(octets) => content.add(&octets)?,
+                ResponseEvent::End(end) => {
                     let (head, arrived) = head.ok_or(FetchFailure::Closed)?;
                     return Ok((head, arrived, content.whole(), end.is_reusable));
                 }
@@ -190,14 +190,14 @@ impl Connection {
     }
 
     /// The next event of the response.
-    async fn next(&mut self, reading: &mut Reading) -> Result<Event, FetchFailure> {
+    async fn next(&mut self, reading: &mut Reading) -> Result<ResponseEvent, FetchFailure> {
         loop {
             if let Some(event) = reading.exchange.next(&mut self.input).map_err(failure)? {
                 return Ok(event);
             }
             let more = net::read_more(&mut self.wire, &mut self.input, READ_BYTES).await;
             match more.map_err(|_| FetchFailure::Broken)? {
-                0 => return reading.exchange.close().map(Event::End).map_err(failure),
+                0 => return reading.exchange.close().map(ResponseEvent::End).map_err(failure),
                 bytes => reading.received_bytes += bytes as u64,
             }
         }

@@ -9,7 +9,7 @@ use crate::worker::Worker;
 use bytes::Bytes;
 use clock::Monotonic;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version, names};
-use page::{Asset, CacheLookup, CodingError, decoded};
+use page::{CacheLookup, CodingError, Subresource, decoded};
 use record::{CacheVerdict, FetchFailure, Figures};
 use resource::{PageLimit, PageLimits, ResourceClass};
 use semantics::Moment;
@@ -42,7 +42,7 @@ pub(crate) struct Fetching<'a> {
 
 impl Fetching<'_> {
     /// Loads one resource.
-    pub(crate) async fn fetch(&self, asset: &Asset) -> Result<Fetched, FetchFailure> {
+    pub(crate) async fn fetch(&self, asset: &Subresource) -> Result<Fetched, FetchFailure> {
         let mut url = asset.url.clone();
         for _ in 0..=self.worker.shared.plan.limits.redirects_max {
             if !self.worker.shared.plan.may_ask(&url) {

@@ -7,7 +7,7 @@ use crate::fetch::{Fetched, Fetching};
 use crate::visitor::{Connections, Visitor};
 use crate::worker::Worker;
 use clock::Monotonic;
-use page::{Asset, Loading};
+use page::{Loading, Subresource};
 use record::{FetchFailure, TRACE_MAX, Traced, kept_url};
 use resource::ResourceClass;
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 /// A resource in progress.
-type UnderWay<'a> = Pin<Box<dyn Future<Output = (Asset, Result<Fetched, FetchFailure>)> + 'a>>;
+type UnderWay<'a> = Pin<Box<dyn Future<Output = (Subresource, Result<Fetched, FetchFailure>)> + 'a>>;
 
 /// State of a page load in progress.
 struct Page<'a> {
@@ -72,13 +72,16 @@ pub(crate) async fn visit(worker: &Worker, visitor: &RefCell<Visitor>, is_return
     worker.leave(fetching.connections);
 }
 
-async fn fetch<'a>(fetching: &'a Fetching<'a>, asset: Asset) -> (Asset, Result<Fetched, FetchFailure>) {
+async fn fetch<'a>(
+    fetching: &'a Fetching<'a>,
+    asset: Subresource,
+) -> (Subresource, Result<Fetched, FetchFailure>) {
     let result = fetching.fetch(&asset).await;
     (asset, result)
 }
 
 /// Waits for the first future that is ready, and removes it. There must be at least one future.
-async fn next(under_way: &mut Vec<UnderWay<'_>>) -> (Asset, Result<Fetched, FetchFailure>) {
+async fn next(under_way: &mut Vec<UnderWay<'_>>) -> (Subresource, Result<Fetched, FetchFailure>) {
     let (at, output) = poll_fn(|context| {
         for (at, future) in under_way.iter_mut().enumerate() {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
@@ -101,7 +104,7 @@ fn holds_up(class: ResourceClass) -> bool {
 
 impl Page<'_> {
     /// Whether to request an asset. Assets on foreign hosts are only counted.
-    fn is_to_be_asked(&mut self, asset: &Asset) -> bool {
+    fn is_to_be_asked(&mut self, asset: &Subresource) -> bool {
         if !self.fetching.worker.shared.plan.may_ask(&asset.url) {
             self.fetching.figures().foreign(asset.url.host_str().unwrap_or_default());
             self.note(asset, "foreign");
@@ -114,12 +117,12 @@ impl Page<'_> {
         !knows_icon
     }
 
-    fn ended(&mut self, asset: &Asset) -> Vec<Asset> {
+    fn ended(&mut self, asset: &Subresource) -> Vec<Subresource> {
         self.loading.ended(&mut self.fetching.worker.memo.borrow_mut(), asset)
     }
 
     /// Handles the result of an asset. Returns the assets to load next.
-    fn arrived(&mut self, asset: &Asset, result: Result<Fetched, FetchFailure>) -> Vec<Asset> {
+    fn arrived(&mut self, asset: &Subresource, result: Result<Fetched, FetchFailure>) -> Vec<Subresource> {
         let now = self.fetching.worker.shared.clock.monotonic();
         if holds_up(asset.class) {
             self.ended = Some(now);
@@ -174,7 +177,7 @@ impl Page<'_> {
         }
     }
 
-    fn note(&mut self, asset: &Asset, what: &'static str) {
+    fn note(&mut self, asset: &Subresource, what: &'static str) {
         if let Some(trace) = self.trace.as_mut().filter(|trace| trace.len() < TRACE_MAX) {
             trace.push(Traced { url: kept_url(asset.url.as_str()), class: asset.class, what });
         }
@@ -182,7 +185,7 @@ impl Page<'_> {
 
     /// Adds the page load to the figures.
     fn record(mut self, is_returning: bool, due: Monotonic) {
-        let lazy: Vec<Asset> = self.loading.lazy().cloned().collect();
+        let lazy: Vec<Subresource> = self.loading.lazy().cloned().collect();
         for asset in &lazy {
             self.note(asset, "lazy");
         }

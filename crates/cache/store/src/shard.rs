@@ -14,7 +14,7 @@ use crate::growth::push_by_eighths;
 use crate::ledger::{InvalidationSubject, TagIds};
 use crate::lingering::LingeringObjects;
 use crate::log::{AdmittedObject, LedgerVerdict, Log};
-use crate::places::Places;
+use crate::places::SlotLocations;
 use crate::s3fifo::{Hits, Members, S3Fifo};
 use crate::scopes::Scopes;
 use crate::selector::Unknown;
@@ -49,7 +49,7 @@ pub(crate) struct Shard {
     lingering: LingeringObjects,
     log: Arc<Log>,
     below: Below,
-    places: Places,
+    places: SlotLocations,
     /// Bytes of the texts of slots whose objects are on the disk only. These slots are not in the
     /// eviction order.
     shelved_bytes: usize,
@@ -138,7 +138,7 @@ impl Shard {
             lingering,
             log,
             below: Below::default(),
-            places: Places::default(),
+            places: SlotLocations::default(),
             shelved_bytes: 0,
             shelved_hand: 0,
             adopted: HashMap::new(),
@@ -544,7 +544,7 @@ impl Shard {
         self.index = HashTable::new();
         self.slots = Vec::new();
         self.free = Vec::new();
-        self.places = Places::default();
+        self.places = SlotLocations::default();
         self.order.clear();
     }
 

@@ -1,8 +1,8 @@
 //! A site's caching rules: those of its profile, replaced or extended by the site's settings.
 
 use crate::ReadFile;
-use crate::plan::Lookup;
-use crate::setting::{LEADER, Value, is_path};
+use crate::plan::SettingLevels;
+use crate::setting::{LEADER, SettingValue, is_path};
 use document::{Diagnostic, NotUtf8, Place};
 use profiles::{
     AUTO, BeyondLimit, ClientAddress, DEFAULT, DeviceClass, LETTER, Policy, Profile, StaleOnError,
@@ -14,7 +14,7 @@ use std::iter;
 ///
 /// # Errors
 /// The setting that names an unusable file, and the problems of the file at their own places.
-pub(crate) fn chosen(lookup: &Lookup<'_>, read: &ReadFile<'_>) -> Result<Policy, Vec<Diagnostic>> {
+pub(crate) fn chosen(lookup: &SettingLevels<'_>, read: &ReadFile<'_>) -> Result<Policy, Vec<Diagnostic>> {
     let name = lookup.text("profile").unwrap_or(DEFAULT);
     let name = if name == AUTO { DEFAULT } else { name };
     if let Some(profile) = Profile::shipped(name) {
@@ -35,7 +35,7 @@ pub(crate) fn chosen(lookup: &Lookup<'_>, read: &ReadFile<'_>) -> Result<Policy,
 
 /// Applies the site's settings to a profile's rules. Lists of patterns are extended; all other
 /// values are replaced.
-pub(crate) fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
+pub(crate) fn widened(mut policy: Policy, lookup: &SettingLevels<'_>) -> Policy {
     policy.default_ttl = lookup.duration("ttl").or(policy.default_ttl);
     policy.not_found_ttl = lookup.duration("not_found_ttl").or(policy.not_found_ttl);
     policy.error_ttl = lookup.duration("error_ttl").or(policy.error_ttl);
@@ -43,7 +43,7 @@ pub(crate) fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
     if lookup.text("stale_on_error") == Some("override") && policy.name != LETTER {
         policy.stale_on_error = StaleOnError::Override;
     }
-    if let Some(Value::Texts(names)) = lookup.value("targeted_fields") {
+    if let Some(SettingValue::Texts(names)) = lookup.value("targeted_fields") {
         policy.targeted_fields = names.iter().filter_map(|name| TargetedField::by_name(name)).collect();
     }
     policy.session_cookies.extend(lookup.patterns("session_cookies"));
@@ -54,7 +54,7 @@ pub(crate) fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
     }
     policy.known_parameters.extend(lookup.patterns("known_parameters"));
     policy.unknown_parameters = flood_limit(policy.unknown_parameters, lookup);
-    if let Some(Value::Switch(exact)) = lookup.value("exact_etags") {
+    if let Some(SettingValue::Switch(exact)) = lookup.value("exact_etags") {
         policy.exact_etags = exact;
     }
     policy.client_address = match lookup.text("client_address") {
@@ -62,7 +62,7 @@ pub(crate) fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
         Some(text) => text.parse().map_or(policy.client_address, ClientAddress::Constant),
         None => policy.client_address,
     };
-    if let Some(Value::Switch(on)) = lookup.value("static_files") {
+    if let Some(SettingValue::Switch(on)) = lookup.value("static_files") {
         policy.static_files = on;
     }
     if let Some(longest) = lookup.duration("static_ttl_max") {
@@ -78,7 +78,7 @@ pub(crate) fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
 
 /// The limit on requests with unknown parameters: the site's settings, else the profile's value.
 /// `None`: no limit.
-fn flood_limit(given: Option<UnknownParameters>, lookup: &Lookup<'_>) -> Option<UnknownParameters> {
+fn flood_limit(given: Option<UnknownParameters>, lookup: &SettingLevels<'_>) -> Option<UnknownParameters> {
     let stated = lookup.count("unknown_parameters_per_minute");
     let stated = stated.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
     let per_minute = stated.or_else(|| given.map(|given| given.per_minute))?;

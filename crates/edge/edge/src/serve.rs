@@ -24,7 +24,7 @@ use crate::upkeep::verifier;
 use crate::worker;
 use address::Address;
 use clock::Clock;
-use config::{AccessLog as LogTarget, Plan};
+use config::{AccessLogTarget as LogTarget, EdgePlan};
 use net::{BindError, Listener};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -107,7 +107,7 @@ pub struct Running {
 ///
 /// # Errors
 /// [`ServeError`] when it cannot start.
-pub fn serve(plan: Plan, clock: Arc<dyn Clock>, output: &mut dyn Write) -> Result<(), ServeError> {
+pub fn serve(plan: EdgePlan, clock: Arc<dyn Clock>, output: &mut dyn Write) -> Result<(), ServeError> {
     let _finishing = Finishing;
     raise_descriptor_limit();
     let runtime = runtime()?;
@@ -142,7 +142,7 @@ impl Edge {
     ///
     /// # Errors
     /// [`ServeError`]; nothing is left bound.
-    pub fn bind(mut plan: Plan, clock: Arc<dyn Clock>) -> Result<Self, ServeError> {
+    pub fn bind(mut plan: EdgePlan, clock: Arc<dyn Clock>) -> Result<Self, ServeError> {
         let listeners = net::bind(&plan.listen, plan.workers.max(1))?;
         let admin = one(net::bind(&plan.admin, 1)?, &plan.admin)?;
         let listen =

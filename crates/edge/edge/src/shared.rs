@@ -27,7 +27,7 @@ use crate::upkeep::persistence::{self, Persistence};
 use crate::upkeep::tree::StaticTree;
 use bytes::Bytes;
 use clock::Clock;
-use config::{Limits, Plan};
+use config::{EdgeLimits, EdgePlan};
 use disk::Recovery;
 use invalidation::Mode;
 use net::Peer;
@@ -53,8 +53,8 @@ pub(crate) const ORDERS_MAX: usize = 4;
 
 /// The state of a running edge, shared by its workers and background threads.
 pub(crate) struct Shared {
-    pub(crate) plan: Plan,
-    pub(crate) limits: Arc<Limits>,
+    pub(crate) plan: EdgePlan,
+    pub(crate) limits: Arc<EdgeLimits>,
     pub(crate) sites: Sites,
     pub(crate) store: Store,
     pub(crate) persistence: Persistence,
@@ -125,7 +125,7 @@ pub(crate) enum NoSlot {
 }
 
 impl Shared {
-    pub(crate) fn new(plan: Plan, log: Option<AccessLog>, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(plan: EdgePlan, log: Option<AccessLog>, clock: Arc<dyn Clock>) -> Self {
         let transit_bytes_max = plan.memory_bytes / TRANSIT_SHARE;
         let buffers = Arc::new(Buffers::new(&plan, Arc::new(SystemDisk)));
         let store_limits = StoreLimits {
@@ -364,14 +364,14 @@ impl fmt::Debug for Shared {
 mod tests {
     use super::{NoSlot, Shared};
     use address::Prefix;
-    use config::Plan;
+    use config::EdgePlan;
     use net::Peer;
     use platform::SystemClock;
     use std::sync::Arc;
 
     #[test]
     fn connections_per_address_are_limited_except_for_proxies() {
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.limits.connections_max = 9;
         plan.limits.connections_per_address_max = 2;
         plan.trusted_proxies = std::iter::once("198.51.100.1".parse::<Prefix>().unwrap()).collect();

@@ -11,7 +11,7 @@ use crate::memory::writes::Writes;
 use crate::request::refusal::Refusal;
 use address::OriginUrl;
 use clock::{Clock, Monotonic};
-use config::{Limits, Plan};
+use config::{EdgeLimits, EdgePlan};
 use origin::{Bounds, BreakerLimits, Origin, Settings};
 use profiles::Policy;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ const HOST_BYTES_MAX: usize = 255;
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) id: SiteId,
-    pub(crate) plan: config::Site,
+    pub(crate) plan: config::SitePlan,
     pub(crate) origin: Arc<Origin>,
     pub(crate) detection: Detection,
     pub(crate) writes: Writes,
@@ -78,7 +78,7 @@ impl Site {
 
 impl Sites {
     /// The sites of a plan.
-    pub(crate) fn new(plan: &Plan, clock: &Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(plan: &EdgePlan, clock: &Arc<dyn Clock>) -> Self {
         let all: Vec<_> = plan
             .sites
             .iter()
@@ -145,7 +145,7 @@ impl Sites {
 }
 
 /// The limits of one origin.
-fn settings(limits: &Limits) -> Settings {
+fn settings(limits: &EdgeLimits) -> Settings {
     Settings {
         connect_timeout: limits.connect_timeout,
         first_byte_timeout: limits.first_byte_timeout,
@@ -177,12 +177,12 @@ fn settings(limits: &Limits) -> Settings {
 mod tests {
     use super::Sites;
     use clock::Clock;
-    use config::Plan;
+    use config::EdgePlan;
     use platform::SystemClock;
     use std::sync::Arc;
 
     fn sites(names: &[&[&str]]) -> Sites {
-        let mut plan = Plan::for_origin("http://127.0.0.1:1".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:1".parse().unwrap());
         let first = plan.sites.remove(0);
         plan.sites = (0..)
             .zip(names)

@@ -1,15 +1,19 @@
 //! Contradictions between settings that are legal each by itself: errors that refuse the plan, and
 //! one warning.
 
-use super::{Lookup, Site};
-use crate::document::{Document, Located};
-use crate::setting::Value;
+use super::{SettingLevels, SitePlan};
+use crate::document::{ConfigDocument, Located};
+use crate::setting::SettingValue;
 use document::{Diagnostic, Place};
 use profiles::{ClientAddress, LETTER};
 use std::collections::HashMap;
 
 /// Warns that shared fetches carry the address of a client (`client_address = "leader"`).
-pub(super) fn leading_address(site: &Site, lookup: &Lookup<'_>, header: &Place) -> Option<Diagnostic> {
+pub(super) fn leading_address(
+    site: &SitePlan,
+    lookup: &SettingLevels<'_>,
+    header: &Place,
+) -> Option<Diagnostic> {
     if site.policy.client_address != ClientAddress::Leader {
         return None;
     }
@@ -29,7 +33,7 @@ pub(super) fn leading_address(site: &Site, lookup: &Lookup<'_>, header: &Place) 
 
 /// Refuses `stale_on_error = "override"` with the profile `rfc`, because the override breaks the
 /// RFCs.
-pub(super) fn disobedience(lookup: &Lookup<'_>) -> Option<Diagnostic> {
+pub(super) fn disobedience(lookup: &SettingLevels<'_>) -> Option<Diagnostic> {
     let overrides = lookup.text("stale_on_error") == Some("override");
     if !overrides || lookup.text("profile") != Some(LETTER) {
         return None;
@@ -40,8 +44,8 @@ pub(super) fn disobedience(lookup: &Lookup<'_>) -> Option<Diagnostic> {
 }
 
 /// Refuses `create_token` without `token_file`.
-pub(super) fn nameless_token(top: &Lookup<'_>) -> Option<Diagnostic> {
-    if top.value("create_token") != Some(Value::Switch(true)) || top.stated("token_file").is_some() {
+pub(super) fn nameless_token(top: &SettingLevels<'_>) -> Option<Diagnostic> {
+    if top.value("create_token") != Some(SettingValue::Switch(true)) || top.stated("token_file").is_some() {
         return None;
     }
     let place = top.place("create_token")?;
@@ -51,7 +55,7 @@ pub(super) fn nameless_token(top: &Lookup<'_>) -> Option<Diagnostic> {
 
 /// Refuses a site without names in the static tree, because visitors could create pages under any
 /// host name.
-pub(super) fn nameless_tree(lookup: &Lookup<'_>, site: &Place) -> Option<Diagnostic> {
+pub(super) fn nameless_tree(lookup: &SettingLevels<'_>, site: &Place) -> Option<Diagnostic> {
     let is_in_tree = lookup.stated("static_tree.directory").is_some()
         && lookup.text("static_tree.layout").is_some_and(|layout| layout != "none");
     if !is_in_tree || lookup.stated("names").is_some() {
@@ -63,14 +67,14 @@ pub(super) fn nameless_tree(lookup: &Lookup<'_>, site: &Place) -> Option<Diagnos
 
 /// Refuses a name that is listed twice, a name that two sites claim, and a second site that answers
 /// to any name.
-pub(super) fn clashes(document: &Document) -> Vec<Diagnostic> {
+pub(super) fn clashes(document: &ConfigDocument) -> Vec<Diagnostic> {
     let mut owners: HashMap<&str, usize> = HashMap::new();
     let mut problems = Vec::new();
     let lone = [(document.top.clone(), Place::Default)];
     let sites = if document.sites.is_empty() { &lone[..] } else { &document.sites };
     for (index, (level, place)) in sites.iter().enumerate() {
         let (names, place) = match level.get("names") {
-            Some(Located { value: Value::Hosts(names), place }) => {
+            Some(Located { value: SettingValue::Hosts(names), place }) => {
                 (names.iter().map(String::as_str).collect(), place)
             }
             _ => (vec![""], place),

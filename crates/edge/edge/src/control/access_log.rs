@@ -12,7 +12,7 @@ use crate::upkeep::leaving::join_in_time;
 use crate::upkeep::supervisor::{self, End};
 use bytes::Bytes;
 use clock::Timestamp;
-use config::AccessLog as Target;
+use config::AccessLogTarget as Target;
 use message::{RequestHead, Status, Version, names};
 use net::Peer;
 use semantics::Reason;

@@ -391,7 +391,7 @@ fn disk_status(shared: &Shared) -> Option<api::status::Disk> {
 mod tests {
     use super::{AdminPage, answer, refusal};
     use crate::shared::Shared;
-    use config::Plan;
+    use config::EdgePlan;
     use message::{Fields, Method, RequestHead, Version};
     use net::Peer;
     use platform::SystemClock;
@@ -414,7 +414,7 @@ mod tests {
         fields: &[(&'static str, &'static str)],
         content: &[u8],
     ) -> (u16, String) {
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.admin = "edge.internal:8081".parse().unwrap();
         let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
         let mut head =
@@ -428,7 +428,7 @@ mod tests {
 
     #[test]
     fn without_the_token_other_machines_may_read_only_health() {
-        let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         let shared = Shared::new(plan, None, Arc::new(SystemClock::new())).with_token(Some("s".to_owned()));
         let shared = Arc::new(shared);
         let peer = Peer::Ip("192.0.2.1:5".parse().unwrap());

@@ -3,7 +3,7 @@
 //! Invariants: a line is written completely, or lost and counted. An output that fails, or a file
 //! that cannot be reopened, stops nothing: the old file stays open, and the operator is told once.
 
-use config::AccessLog as Target;
+use config::AccessLogTarget as Target;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

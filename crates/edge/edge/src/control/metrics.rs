@@ -187,14 +187,14 @@ mod tests {
     use super::render;
     use crate::control::counters::{METRICS, Metric};
     use crate::shared::Shared;
-    use config::Plan;
+    use config::EdgePlan;
     use platform::SystemClock;
     use semantics::Reason;
     use std::sync::Arc;
 
     #[test]
     fn every_row_and_reason_is_rendered() {
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.sites[0].names = vec!["a.test".to_owned()];
         let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
         shared.cells(0).add(Metric::BytesSent, 7);

@@ -292,7 +292,7 @@ mod tests {
     use crate::shared::{ORDERS_MAX, Shared};
     use crate::upkeep::persistence::Persistence;
     use bytes::Bytes;
-    use config::Plan;
+    use config::EdgePlan;
     use disk::TierSettings;
     use invalidation::Mode;
     use message::{Method, ResponseHead, Status};
@@ -315,7 +315,7 @@ mod tests {
             timeout: FOREVER,
             ..TierSettings::default()
         };
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.limits.disk_timeout = FOREVER;
         let persistence = Persistence::of_unopened(Arc::new(disk.clone()), settings);
         let shared = Shared::new(plan, None, Arc::new(SystemClock::new())).with_persistence(persistence);
@@ -344,7 +344,7 @@ mod tests {
 
     #[tokio::test]
     async fn order_of_a_response_outlives_the_wait_for_it() {
-        let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
         let turns = shared.orders.acquire_many(u32::try_from(ORDERS_MAX).unwrap()).await.unwrap();
         let mut answer = ResponseHead::new(Status::OK);

@@ -188,7 +188,7 @@ mod tests {
     use super::{Hosts, is_of_a_machine};
     use crate::shared::Shared;
     use bytes::Bytes;
-    use config::Plan;
+    use config::EdgePlan;
     use message::{Fields, ResponseHead, Status};
     use platform::SystemClock;
     use semantics::{Freshness, Moment, VaryRule};
@@ -198,13 +198,13 @@ mod tests {
 
     /// An edge with sites of these names.
     fn edge(names: &[&[&str]]) -> Shared {
-        let mut plan = Plan::for_origin("http://127.0.0.1:1".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:1".parse().unwrap());
         let first = plan.sites.remove(0);
         plan.sites = (0..)
             .zip(names)
             .map(|(id, names)| {
                 let names = names.iter().map(|name| (*name).to_owned()).collect();
-                config::Site { id, names, ..first.clone() }
+                config::SitePlan { id, names, ..first.clone() }
             })
             .collect();
         Shared::new(plan, None, Arc::new(SystemClock::new()))

@@ -338,16 +338,16 @@ mod tests {
     use super::{Answer, Asks, Question, answer, split_url};
     use crate::shared::Shared;
     use address::Prefix;
-    use config::Plan;
+    use config::EdgePlan;
     use platform::SystemClock;
     use profiles::Policy;
     use std::sync::Arc;
 
-    fn plan() -> Plan {
-        Plan::for_origin("http://127.0.0.1:9".parse().unwrap())
+    fn plan() -> EdgePlan {
+        EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap())
     }
 
-    fn ask(plan: &Plan, method: &str, url: &str, headers: &[(&str, &str)]) -> Answer {
+    fn ask(plan: &EdgePlan, method: &str, url: &str, headers: &[(&str, &str)]) -> Answer {
         let shared = Arc::new(Shared::new(plan.clone(), None, Arc::new(SystemClock::new())));
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let (url, method) = (url.to_owned(), method.to_owned());
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn https_needs_a_trusted_proxy_or_a_public_https_site() {
-        let scheme = |plan: &Plan, url: &str| ask(plan, "GET", url, &[]).key.unwrap().scheme;
+        let scheme = |plan: &EdgePlan, url: &str| ask(plan, "GET", url, &[]).key.unwrap().scheme;
         let mut behind_a_proxy = plan();
         behind_a_proxy.trusted_proxies = ["10.0.0.1".parse::<Prefix>().unwrap()].into_iter().collect();
         assert_eq!(scheme(&behind_a_proxy, "https://a.test/"), "https");

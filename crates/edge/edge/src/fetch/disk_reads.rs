@@ -88,14 +88,14 @@ mod tests {
     use super::{read_ahead, turn};
     use crate::fetch::read_queues::READS_AHEAD_MAX;
     use crate::shared::Shared;
-    use config::Plan;
+    use config::EdgePlan;
     use platform::SystemClock;
     use std::sync::Arc;
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
     fn shared(disk_timeout: Duration) -> Arc<Shared> {
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.limits.disk_timeout = disk_timeout;
         Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())))
     }

@@ -331,7 +331,7 @@ mod tests {
     use super::Buffer;
     use crate::memory::buffers::Buffers;
     use bytes::Bytes;
-    use config::Plan;
+    use config::EdgePlan;
     use platform::{Disk, FaultyDisk, HangingDisk, SystemDisk};
     use std::future::poll_fn;
     use std::sync::Arc;
@@ -340,7 +340,7 @@ mod tests {
 
     /// Buffers with so little memory that each has only its allowance and the spool.
     fn buffers(directory: &tempfile::TempDir, disk: impl Disk + 'static, spool_bytes: u64) -> Arc<Buffers> {
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.memory_bytes = 1 << 20;
         plan.spool.directory = Some(directory.path().to_owned());
         plan.spool.bytes_max = spool_bytes;

@@ -13,7 +13,7 @@
 
 use crate::memory::sync::{Mutex, PoisonError};
 use clock::Monotonic;
-use config::Plan;
+use config::EdgePlan;
 use std::time::Duration;
 use store::Key;
 
@@ -64,7 +64,7 @@ impl ForeignPorts {
 
 /// Whether the page's host has no port, the port of `listen`, one of the site's `ports`, or
 /// that of its public name.
-pub(crate) fn is_own_port(plan: &Plan, site: &config::Site, key: &Key) -> bool {
+pub(crate) fn is_own_port(plan: &EdgePlan, site: &config::SitePlan, key: &Key) -> bool {
     let (_, Some(port)) = h1::split_port(key.host()) else { return true };
     let public = site.public_host.as_deref().and_then(|host| h1::split_port(host.as_bytes()).1);
     let mut own = site.ports.iter().copied().chain(plan.listen.port());

@@ -10,7 +10,7 @@
 use crate::memory::spool_closer::Closer;
 use crate::upkeep::disk_threads;
 use bytes::Bytes;
-use config::Plan;
+use config::EdgePlan;
 use platform::{Disk, DiskFile};
 use std::fmt;
 use std::io;
@@ -61,7 +61,7 @@ const LATE: u8 = 2;
 
 impl Spool {
     /// The spool of a plan on this disk.
-    pub(crate) fn new(plan: &Plan, disk: Arc<dyn Disk>) -> Self {
+    pub(crate) fn new(plan: &EdgePlan, disk: Arc<dyn Disk>) -> Self {
         Self {
             disk,
             directory: plan.spool.directory.clone(),
@@ -276,7 +276,7 @@ mod tests {
     use super::{Spool, SpoolFile};
     use crate::upkeep::disk_threads;
     use bytes::Bytes;
-    use config::Plan;
+    use config::EdgePlan;
     use platform::{HangingDisk, SystemDisk};
     use std::sync::Arc;
 
@@ -284,7 +284,7 @@ mod tests {
     async fn files_that_cannot_be_closed_hold_neither_workers_nor_threads() {
         let directory = tempfile::tempdir().unwrap();
         let disk = HangingDisk::new(SystemDisk);
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.spool.directory = Some(directory.path().to_owned());
         plan.limits.disk_timeout = testkit::PATIENCE;
         let spool = Arc::new(Spool::new(&plan, Arc::new(disk.clone())));

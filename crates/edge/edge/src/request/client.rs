@@ -8,7 +8,7 @@
 use crate::memory::buffer::Buffer;
 use crate::request::pace::Pace;
 use bytes::{Buf, Bytes, BytesMut};
-use config::Limits;
+use config::EdgeLimits;
 use h1::{BodyDecoder, BodyFraming, Decoded, Request, RequestError, Strictness};
 use message::{Fields, Frame};
 use net::{Patience, Peer, Stream};
@@ -48,7 +48,7 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 pub(crate) struct Client {
     stream: Stream,
     peer: Peer,
-    limits: Arc<Limits>,
+    limits: Arc<EdgeLimits>,
     head_limits: h1::Limits,
     input: BytesMut,
     output: VecDeque<Bytes>,
@@ -111,7 +111,7 @@ pub(crate) enum SendError {
 }
 
 impl Client {
-    pub(crate) fn new(stream: Stream, peer: Peer, limits: Arc<Limits>) -> Self {
+    pub(crate) fn new(stream: Stream, peer: Peer, limits: Arc<EdgeLimits>) -> Self {
         let head_limits = head_limits(&limits);
         Self {
             stream,
@@ -334,7 +334,7 @@ impl Client {
 
     /// Ready when a client whose socket is full has read nothing for too long, or too little.
     fn poll_too_late(&mut self, context: &mut Context<'_>) -> Poll<SendError> {
-        let Limits { write_timeout, response_rate_min, rate_window, .. } = *self.limits;
+        let EdgeLimits { write_timeout, response_rate_min, rate_window, .. } = *self.limits;
         if self.write_pace.poll_too_slow(context, response_rate_min, rate_window).is_ready() {
             return Poll::Ready(SendError::TooSlow);
         }
@@ -342,7 +342,7 @@ impl Client {
     }
 
     /// The limits of this connection.
-    pub(crate) fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &EdgeLimits {
         &self.limits
     }
 
@@ -507,7 +507,7 @@ impl Client {
 }
 
 /// Limits of the head of a client's request.
-pub(crate) fn head_limits(limits: &Limits) -> h1::Limits {
+pub(crate) fn head_limits(limits: &EdgeLimits) -> h1::Limits {
     h1::Limits {
         head_bytes_max: limits.request_head_bytes_max,
         fields_max: limits.request_fields_max,
@@ -554,7 +554,7 @@ impl Client {
                     self.read_pace.moved(read);
                 }
                 Poll::Pending => {
-                    let Limits { request_body_timeout, request_rate_min, rate_window, .. } = *self.limits;
+                    let EdgeLimits { request_body_timeout, request_rate_min, rate_window, .. } = *self.limits;
                     if self.read_pace.poll_too_slow(context, request_rate_min, rate_window).is_ready() {
                         return Poll::Ready(Err(UploadError::TooSlow));
                     }

@@ -51,7 +51,7 @@ mod tests {
     use crate::request::guard::guard;
     use crate::shared::Shared;
     use bytes::BytesMut;
-    use config::Plan;
+    use config::EdgePlan;
     use h1::{Limits, Strictness, parse_request};
     use net::Peer;
     use platform::SystemClock;
@@ -59,7 +59,7 @@ mod tests {
     use std::sync::Arc;
 
     fn client(peer: Peer, trusted: &str, fields: &str) -> Option<String> {
-        let mut plan = Plan::for_origin("http://127.0.0.1:9000".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9000".parse().unwrap());
         plan.trusted_proxies = trusted.split(' ').filter_map(|ip| ip.parse::<IpAddr>().ok()).collect();
         let shared = Shared::new(plan, None, Arc::new(SystemClock::new()));
         let mut octets = BytesMut::from(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes());

@@ -239,7 +239,7 @@ mod tests {
     use crate::request::guard::guard;
     use crate::shared::Shared;
     use bytes::{Bytes, BytesMut};
-    use config::Plan;
+    use config::EdgePlan;
     use h1::{Limits, Request, Strictness, parse_request};
     use message::Method;
     use net::Peer;
@@ -259,7 +259,7 @@ mod tests {
     }
 
     fn shared(trusted: bool) -> Shared {
-        let mut plan = Plan::for_origin("http://127.0.0.1:9000".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9000".parse().unwrap());
         plan.trusted_proxies = trusted.then(|| peer().ip().unwrap()).into_iter().collect();
         Shared::new(plan, None, Arc::new(SystemClock::new()))
     }

@@ -181,7 +181,7 @@ mod tests {
     use super::guard;
     use crate::shared::Shared;
     use bytes::BytesMut;
-    use config::Plan;
+    use config::EdgePlan;
     use h1::{Limits, Request, Strictness, parse_request};
     use net::Peer;
     use platform::SystemClock;
@@ -193,14 +193,14 @@ mod tests {
         parse_request(&mut octets, &Limits::DEFAULT, Strictness::Strict).unwrap().unwrap()
     }
 
-    fn plan() -> Plan {
-        let mut plan = Plan::for_origin("http://127.0.0.1:9000".parse().unwrap());
+    fn plan() -> EdgePlan {
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9000".parse().unwrap());
         plan.trusted_proxies = ["10.0.0.1".parse::<address::Prefix>().unwrap()].into_iter().collect();
         plan
     }
 
     /// Host, target and https of the subject, or the reason of the refusal.
-    fn guarded(plan: &Plan, peer: &str, head: &str) -> Result<(String, String, bool), Reason> {
+    fn guarded(plan: &EdgePlan, peer: &str, head: &str) -> Result<(String, String, bool), Reason> {
         let shared = Shared::new(plan.clone(), None, Arc::new(SystemClock::new()));
         let peer = Peer::Ip(format!("{peer}:1").parse().unwrap());
         let head = head.replace("OWN-MARK", std::str::from_utf8(&shared.loop_mark).unwrap());

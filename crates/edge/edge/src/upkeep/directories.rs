@@ -4,7 +4,7 @@
 //! it is closed. A missing directory is not created.
 
 use crate::upkeep::detections_file;
-use config::{AccessLog, Plan};
+use config::{AccessLogTarget, EdgePlan};
 use document::Diagnostic;
 use document::quantity::format_size;
 use platform::{Disk, SystemDisk};
@@ -25,7 +25,7 @@ struct Named<'a> {
 }
 
 /// Problems with the directories of a plan, each with the place of its setting.
-pub fn check_directories(plan: &Plan) -> Vec<Diagnostic> {
+pub fn check_directories(plan: &EdgePlan) -> Vec<Diagnostic> {
     let disk = plan.disk.as_ref().map(|disk| Named {
         key: "disk",
         path: &disk.directory,
@@ -48,8 +48,8 @@ pub fn check_directories(plan: &Plan) -> Vec<Diagnostic> {
         help: "name a directory that can be written; without one, no files are written for web servers",
     });
     let log = plan.access_log.as_ref().and_then(|log| match log {
-        AccessLog::Stdout => None,
-        AccessLog::File(path) => Some(Named {
+        AccessLogTarget::Stdout => None,
+        AccessLogTarget::File(path) => Some(Named {
             key: "access_log",
             path: path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new(".")),
             is_made: false,
@@ -65,7 +65,7 @@ pub fn check_directories(plan: &Plan) -> Vec<Diagnostic> {
 }
 
 impl Named<'_> {
-    fn check(&self, plan: &Plan) -> Option<Diagnostic> {
+    fn check(&self, plan: &EdgePlan) -> Option<Diagnostic> {
         // A missing directory would be created in its nearest existing ancestor.
         let found = self.path.ancestors().find(|path| path.symlink_metadata().is_ok());
         let found = found.unwrap_or_else(|| Path::new("."));
@@ -92,7 +92,7 @@ impl Named<'_> {
         tried.map_err(|error| format!("cannot write to {}: {error}", found.display()))
     }
 
-    fn is_too_small(&self, found: &Path, plan: &Plan) -> Option<Diagnostic> {
+    fn is_too_small(&self, found: &Path, plan: &EdgePlan) -> Option<Diagnostic> {
         let (key, wanted) = self.limit?;
         let system = statvfs(found).ok()?;
         let there = system.f_blocks.saturating_mul(system.f_frsize);
@@ -111,7 +111,7 @@ impl Named<'_> {
 
 /// A file of another program, or a link, in the directory `disk`. The disk tier refuses such a
 /// directory.
-fn foreign_file(plan: &Plan) -> Option<Diagnostic> {
+fn foreign_file(plan: &EdgePlan) -> Option<Diagnostic> {
     let directory = &plan.disk.as_ref()?.directory;
     // A directory that cannot be listed was already reported as missing or unusable.
     let found = disk::foreign(&SystemDisk, directory, detections_file::FILES).ok()??;
@@ -123,8 +123,8 @@ fn foreign_file(plan: &Plan) -> Option<Diagnostic> {
     )
 }
 
-fn log_is_directory(plan: &Plan) -> Option<Diagnostic> {
-    let Some(AccessLog::File(path)) = &plan.access_log else { return None };
+fn log_is_directory(plan: &EdgePlan) -> Option<Diagnostic> {
+    let Some(AccessLogTarget::File(path)) = &plan.access_log else { return None };
     let problem =
         Diagnostic::new(format!("`access_log` is a directory: {}", path.display()), plan.place("access_log"));
     path.is_dir().then(|| problem.with_help("name a file in this directory"))

@@ -10,7 +10,7 @@ use crate::upkeep::disk_threads;
 use crate::upkeep::set_aside::SetAside;
 use crate::upkeep::supervisor::{self, End};
 use clock::Clock;
-use config::Plan;
+use config::EdgePlan;
 use disk::{Durability, OffReason, Opened, Recovery, StuckOperation, Tier, TierFigures, TierSettings};
 use invalidation::Ban;
 use platform::{Disk, SystemDisk};
@@ -129,7 +129,7 @@ impl Unopened {
 /// If the system cannot create a thread.
 pub(crate) fn open(
     store: Store,
-    plan: &Plan,
+    plan: &EdgePlan,
     sites: &Sites,
     clock: &Arc<dyn Clock>,
     life: u64,
@@ -409,7 +409,7 @@ impl Names {
 /// A digest of everything that pages of the site depend on under these rules.
 fn name(site: &Site, policy: &Policy) -> Box<[u8]> {
     // Destructured in full, so that a new setting cannot be forgotten.
-    let config::Site {
+    let config::SitePlan {
         id: _,
         names,
         ports: _,

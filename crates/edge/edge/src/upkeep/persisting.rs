@@ -100,7 +100,7 @@ mod tests {
     use crate::control::counters::Metric;
     use crate::shared::Shared;
     use crate::upkeep::persistence::Persistence;
-    use config::Plan;
+    use config::EdgePlan;
     use disk::TierSettings;
     use platform::{SimulatedDisk, SystemClock};
     use std::io::ErrorKind;
@@ -115,7 +115,7 @@ mod tests {
             state_directory: Some("/state".into()),
             ..TierSettings::default()
         };
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.limits.disk_timeout = testkit::PATIENCE;
         let persistence = Persistence::of_unopened(Arc::new(disk), settings);
         let shared = Shared::new(plan, None, Arc::new(SystemClock::new())).with_persistence(persistence);

@@ -118,7 +118,7 @@ fn lose(kind: &str, name: &str, why: &str) {
 mod tests {
     use super::{End, PAUSE, PAUSE_MAX, longer, lost, start, start_task, survive};
     use crate::shared::Shared;
-    use config::Plan;
+    use config::EdgePlan;
     use platform::SystemClock;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -147,7 +147,7 @@ mod tests {
 
     #[tokio::test]
     async fn panicking_task_is_counted_and_respawned_until_the_drain() {
-        let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
         let (before, runs) = (lost(), Arc::new(AtomicUsize::new(0)));
         let (ended, mut ends) = tokio::sync::mpsc::channel(1);

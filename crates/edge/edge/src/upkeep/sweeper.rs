@@ -103,7 +103,7 @@ mod tests {
     use super::{WALK_SLOTS, sweep};
     use crate::shared::Shared;
     use bytes::Bytes;
-    use config::Plan;
+    use config::EdgePlan;
     use invalidation::Mode;
     use message::{Fields, ResponseHead, Status};
     use platform::SystemClock;
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn sweep_stops_within_a_walk_when_the_edge_quits() {
-        let plan = Plan::for_origin("http://127.0.0.1:1".parse().unwrap());
+        let plan = EdgePlan::for_origin("http://127.0.0.1:1".parse().unwrap());
         let shared = Shared::new(plan, None, Arc::new(SystemClock::new()));
         for number in 0..8 * WALK_SLOTS {
             let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());

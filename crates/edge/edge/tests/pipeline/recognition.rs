@@ -3,7 +3,7 @@
 use crate::support::{Stage, bare, behind, reason};
 use api::profile::{Done, Refused};
 use api::status::Status;
-use config::{Disk, Plan};
+use config::{DiskPlan, EdgePlan};
 use testkit::{Action, Gate, Seen, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";
@@ -66,7 +66,7 @@ fn site_without_signs_keeps_the_default_rules() {
 #[test]
 fn configured_profile_is_not_replaced_by_detection() {
     for policy in [profiles::Policy::default_profile(), profiles::Policy::rfc()] {
-        let chosen = |plan: &mut Plan| {
+        let chosen = |plan: &mut EdgePlan| {
             plan.sites[0].policy = policy.clone();
             plan.sites[0].recognisable.clear();
         };
@@ -332,7 +332,7 @@ fn fetch_begun_before_a_detection_is_not_stored() {
 fn detection_and_later_responses_survive_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let disk = disk(&directory);
-    let on_disk = |plan: &mut Plan| plan.disk = Some(disk.clone());
+    let on_disk = |plan: &mut EdgePlan| plan.disk = Some(disk.clone());
     let first = Stage::with(on_disk, |seen| response("200 OK", &[FRESH], seen.target().as_bytes()));
     first.get("/before", &[]);
     first.becomes(blog);
@@ -361,8 +361,8 @@ fn detected_on_disk() -> (tempfile::TempDir, Stage) {
     (directory, stage)
 }
 
-fn disk(directory: &tempfile::TempDir) -> Disk {
-    Disk {
+fn disk(directory: &tempfile::TempDir) -> DiskPlan {
+    DiskPlan {
         directory: directory.path().to_owned(),
         bytes_max: 16 << 20,
         power_safe_purges: false,

@@ -3,7 +3,7 @@
 use crate::support::{connect, metric, plan, reason, start_at};
 use api::why::{Answer, Asks, Question};
 use clock::{ManualClock, Timestamp};
-use config::Plan;
+use config::EdgePlan;
 use petasos_edge::Running;
 use profiles::{Policy, StaleOnError};
 use proptest::prelude::*;
@@ -137,7 +137,7 @@ impl Site {
         Self::with(policy, |_| {})
     }
 
-    fn with(policy: Policy, change: impl FnOnce(&mut Plan)) -> Self {
+    fn with(policy: Policy, change: impl FnOnce(&mut EdgePlan)) -> Self {
         let dead = Arc::new(AtomicBool::new(false));
         let fails = dead.clone();
         let origin =

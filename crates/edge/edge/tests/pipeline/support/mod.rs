@@ -4,7 +4,7 @@ pub(crate) mod files;
 
 use address::Address;
 use clock::{Clock, ManualClock, Timestamp};
-use config::Plan;
+use config::EdgePlan;
 use petasos_edge::{Edge, Running};
 use platform::SystemClock;
 use profiles::Policy;
@@ -40,7 +40,7 @@ impl Stage {
 
     /// With the usual plan, modified by `change`.
     pub(crate) fn with(
-        change: impl FnOnce(&mut Plan),
+        change: impl FnOnce(&mut EdgePlan),
         script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static,
     ) -> Self {
         let script: Arc<Mutex<Arc<Script>>> = Arc::new(Mutex::new(Arc::new(script)));
@@ -152,8 +152,8 @@ pub(crate) fn tagged(seen: &Seen, tag: &str, fields: &[&str], body: &str) -> Vec
 }
 
 /// A plan for `origin` with free loopback ports and two workers.
-pub(crate) fn plan(origin: &str) -> Plan {
-    let mut plan = Plan::for_origin(origin.parse().unwrap());
+pub(crate) fn plan(origin: &str) -> EdgePlan {
+    let mut plan = EdgePlan::for_origin(origin.parse().unwrap());
     plan.listen = "127.0.0.1:0".parse().unwrap();
     plan.admin = "127.0.0.1:0".parse().unwrap();
     plan.workers = 2;
@@ -167,12 +167,12 @@ pub(crate) fn plan(origin: &str) -> Plan {
 }
 
 /// Starts an edge.
-pub(crate) fn start(plan: Plan) -> Running {
+pub(crate) fn start(plan: EdgePlan) -> Running {
     start_at(plan, Arc::new(SystemClock::new()))
 }
 
 /// Starts an edge with this clock.
-pub(crate) fn start_at(plan: Plan, clock: Arc<dyn Clock>) -> Running {
+pub(crate) fn start_at(plan: EdgePlan, clock: Arc<dyn Clock>) -> Running {
     Edge::bind(plan, clock).unwrap().start().unwrap()
 }
 

@@ -8,7 +8,7 @@ use super::explore;
 use super::visitor::{GET, Got, crowd, join, whole};
 use super::world::{Act, PADDING_BYTES, World};
 use bytes::Bytes;
-use config::Plan;
+use config::EdgePlan;
 use invalidation::Mode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn each_variant_is_fetched_once() {
     for padding in [Bytes::new(), Bytes::from(vec![b'x'; PADDING_BYTES])] {
         let large = !padding.is_empty();
         explore(if large { "variants, too large to be kept" } else { "variants" }, move || {
-            let small = |plan: &mut Plan| plan.limits.object_bytes_max = 100_000;
+            let small = |plan: &mut EdgePlan| plan.limits.object_bytes_max = 100_000;
             let world =
                 World::with(small, "Cache-Control: max-age=60\nVary: Accept-Language", &[], padding.clone());
             let visitors = [GERMAN, ENGLISH, GERMAN, ENGLISH];

@@ -14,7 +14,7 @@ use crate::request::lookup::PageRequest;
 use crate::shared::Shared;
 use bytes::{Bytes, BytesMut};
 use clock::{ManualClock, Timestamp};
-use config::Plan;
+use config::EdgePlan;
 use h1::{BodyFraming, Request, Strictness, parse_request};
 use message::{Method, ResponseHead, Status};
 use net::Peer;
@@ -71,13 +71,13 @@ impl World {
     }
 
     pub(super) fn with(
-        change: impl FnOnce(&mut Plan),
+        change: impl FnOnce(&mut EdgePlan),
         page: &'static str,
         script: &'static [Act],
         padding: Bytes,
     ) -> Arc<Self> {
         let clock = Arc::new(ManualClock::at(Timestamp::from_secs(1_000_000)));
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         change(&mut plan);
         Arc::new(Self {
             shared: Arc::new(Shared::new(plan, None, clock.clone())),

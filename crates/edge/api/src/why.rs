@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The path of the call.
 pub const PATH: &str = "/why";
 
-/// The version of [`Answer`]. It increases when a member changes its meaning or is removed.
+/// The version of [`WhyReply`]. It increases when a member changes its meaning or is removed.
 pub const FORMAT: u32 = 1;
 
 /// The request that a question is about.
@@ -24,7 +24,7 @@ pub struct Question {
 
 /// What would happen to the request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Answer {
+pub struct WhyReply {
     /// [`FORMAT`].
     pub format: u32,
     /// The verdict, as in docs/reasons.md.

@@ -326,15 +326,15 @@ fn written(document: &impl Serialize) -> String {
     text
 }
 
-fn status(shared: &Shared) -> api::status::Status {
+fn status(shared: &Shared) -> api::status::EdgeStatus {
     let store = shared.store.stats();
-    api::status::Status {
+    api::status::EdgeStatus {
         connections: shared.connections(),
         disk: disk_status(shared),
         draining: shared.is_draining(),
         requests: Reason::ALL.iter().map(|&reason| shared.counters.requests(reason)).sum(),
         sites: shared.sites.iter().map(|site| site_status(shared, site)).collect(),
-        store: api::status::Store {
+        store: api::status::StoreStatus {
             bytes: store.bytes,
             bytes_max: shared.store.limits().memory_bytes_max,
             evicted: store.evicted,
@@ -347,11 +347,11 @@ fn status(shared: &Shared) -> api::status::Status {
     }
 }
 
-fn site_status(shared: &Shared, site: &Site) -> api::status::Site {
+fn site_status(shared: &Shared, site: &Site) -> api::status::SiteStatus {
     let gauges = site.origin.gauges();
     let found = site.detection.found();
     let memory = shared.limits.self_purge_memory;
-    api::status::Site {
+    api::status::SiteStatus {
         breaker: state_name(site.origin.breaker_state()).to_owned(),
         connections_idle: gauges.idle,
         fetches_active: gauges.active,
@@ -370,10 +370,10 @@ fn site_status(shared: &Shared, site: &Site) -> api::status::Site {
 }
 
 /// The disk's part of the status; none without a disk.
-fn disk_status(shared: &Shared) -> Option<api::status::Disk> {
+fn disk_status(shared: &Shared) -> Option<api::status::DiskStatus> {
     let disk = shared.plan.disk.as_ref()?;
     let figures = shared.persistence.figures();
-    Some(api::status::Disk {
+    Some(api::status::DiskStatus {
         accepted: figures.accepted,
         bytes: figures.bytes,
         bytes_max: disk.bytes_max,
@@ -483,7 +483,7 @@ mod tests {
         let status: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!((code, status["sites"][0]["origin"].as_str()), (200, Some("http://127.0.0.1:9")));
         assert_eq!(text, format!("{status:#}\n"), "the members are not in the order of the alphabet");
-        let typed: api::status::Status = serde_json::from_str(&text).unwrap();
+        let typed: api::status::EdgeStatus = serde_json::from_str(&text).unwrap();
         assert_eq!((typed.disk, typed.sites.len()), (None, 1));
     }
 

@@ -22,7 +22,8 @@ use crate::request::lookup::{Decision, LookupResult, PageRequest, Touch, freshne
 use crate::request::refusal::Refusal;
 use crate::shared::Shared;
 use api::why::{
-    Answer, Asks, Cause, FORMAT, KeyAnswer, Question, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute,
+    Asks, Cause, FORMAT, KeyAnswer, Question, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute,
+    WhyReply,
 };
 use bytes::BytesMut;
 use h1::{BodyFraming, Request, Strictness};
@@ -41,7 +42,7 @@ pub(crate) const QUESTION_BYTES_MAX: usize = 256 * 1024;
 ///
 /// # Errors
 /// A text that says what is wrong with the question.
-pub(crate) fn answer(shared: &Arc<Shared>, question: &Question) -> Result<Answer, String> {
+pub(crate) fn answer(shared: &Arc<Shared>, question: &Question) -> Result<WhyReply, String> {
     let simulated = SimulatedRequest::new(shared, question)?;
     let request = match simulated.request {
         Ok(request) => request,
@@ -125,7 +126,7 @@ fn split_url(url: &str) -> Result<(bool, &str, String), String> {
 
 /// The answer for a request that passed the guard. Runs *key* and *lookup* as the pipeline does,
 /// and adds the state of the page.
-fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) -> Answer {
+fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) -> WhyReply {
     let (head, policy, now) = (&request.head, subject.site.policy(), Moment::read(&*shared.clock));
     let (page_request, reduced) = match Classified::new(shared, subject.clone(), head, false) {
         Classified::Pass(_, reason) => (Err(reason), None),
@@ -143,7 +144,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
         Err(reason) => {
             let culprit = explain_request(head, false, policy).and_then(|(_, culprit)| culprit);
             let culprit = culprit.as_ref().map(cause);
-            Answer { culprit, asks: Asks::OwnAnswer, ..answer_of(*reason) }
+            WhyReply { culprit, asks: Asks::OwnAnswer, ..answer_of(*reason) }
         }
         // With all cookies, as in the pipeline.
         Ok(page_request) => match withheld(shared, page_request, &request.head, now)
@@ -151,7 +152,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
         {
             Some(withheld) => {
                 let culprit = Some(cause(&withheld.culprit));
-                Answer { culprit, asks: Asks::OwnAnswer, ..answer_of(Reason::PassLeakGuard) }
+                WhyReply { culprit, asks: Asks::OwnAnswer, ..answer_of(Reason::PassLeakGuard) }
             }
             None => {
                 let decided = looked_up(shared, page_request, head, remembered.as_ref(), now);
@@ -159,7 +160,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
                     page_request.left_out.reason().is_some_and(|own| own.name() == decided.reason);
                 let culprit = explain_request(&request.head, false, policy).filter(|_| is_left_out);
                 let culprit = culprit.and_then(|(_, culprit)| culprit);
-                Answer { culprit: culprit.as_ref().map(cause).or(decided.culprit), ..decided }
+                WhyReply { culprit: culprit.as_ref().map(cause).or(decided.culprit), ..decided }
             }
         },
     };
@@ -175,7 +176,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
         Lookup::Shelved(_) | Lookup::Absent => (None, false),
     };
     let found = subject.site.detection.found();
-    Answer {
+    WhyReply {
         site: Some(SiteAnswer {
             name: subject.site.label().to_owned(),
             profile: subject.site.plan.profile.clone(),
@@ -202,25 +203,25 @@ fn looked_up(
     head: &RequestHead,
     remembered: Option<&Remembered>,
     now: Moment,
-) -> Answer {
+) -> WhyReply {
     match page_request.decide(shared, head, Touch::No, now) {
         Decision::Deliver(delivery) | Decision::StaleInstead(delivery, _) => {
             answer_of(delivery.account.reason)
         }
         Decision::Refresh(delivery, _) => {
-            Answer { asks: Asks::Renewal, ..answer_of(delivery.account.reason) }
+            WhyReply { asks: Asks::Renewal, ..answer_of(delivery.account.reason) }
         }
         // The object could not be read, or was evicted at once, so it will be fetched.
-        Decision::Read(_) => Answer { asks: Asks::Page, ..answer_of(Reason::MissAbsent) },
+        Decision::Read(_) => WhyReply { asks: Asks::Page, ..answer_of(Reason::MissAbsent) },
         Decision::OnlyIfCached => answer_of(Reason::OnlyIfCached),
         Decision::Pass(reason) => match page_request.left_out.reason() {
-            Some(reason) => Answer { asks: Asks::OwnAnswer, ..answer_of(reason) },
+            Some(reason) => WhyReply { asks: Asks::OwnAnswer, ..answer_of(reason) },
             None => alone(reason, head, remembered),
         },
         Decision::Fetch { .. }
             if is_beyond_foreign_ports(shared, page_request, &head.fields, now.monotonic) =>
         {
-            Answer { asks: Asks::OwnAnswer, ..answer_of(Reason::PassForeignPort) }
+            WhyReply { asks: Asks::OwnAnswer, ..answer_of(Reason::PassForeignPort) }
         }
         Decision::Fetch { reason, .. } => {
             let confirms = match page_request.find(shared, head, Touch::No, now) {
@@ -232,7 +233,7 @@ fn looked_up(
                 | LookupResult::Unfit
                 | LookupResult::Unusable => false,
             };
-            Answer { asks: if confirms { Asks::Confirmation } else { Asks::Page }, ..answer_of(reason) }
+            WhyReply { asks: if confirms { Asks::Confirmation } else { Asks::Page }, ..answer_of(reason) }
         }
     }
 }
@@ -247,11 +248,11 @@ fn is_confirmation(page_request: &PageRequest<'_>, base: &Base, head: &RequestHe
 /// The answer for a look-up that sends its own request: because of its method, or because the page
 /// could not be shared the last time. The remembered reason will apply again unless the origin's
 /// response has changed.
-fn alone(reason: Reason, head: &RequestHead, remembered: Option<&Remembered>) -> Answer {
+fn alone(reason: Reason, head: &RequestHead, remembered: Option<&Remembered>) -> WhyReply {
     let judged = remembered.filter(|_| head.method == Method::Get && !head.fields.has(names::RANGE));
     let culprit = judged.and_then(|remembered| remembered.culprit.as_ref()).map(cause);
     let reason = judged.map_or(reason, |remembered| remembered.reason);
-    Answer { asks: Asks::OwnAnswer, culprit, ..answer_of(reason) }
+    WhyReply { asks: Asks::OwnAnswer, culprit, ..answer_of(reason) }
 }
 
 fn key_answer(shared: &Shared, key: &Key, is_equivalent: bool) -> KeyAnswer {
@@ -299,8 +300,8 @@ fn stored_answer(
 }
 
 /// An answer with this reason that demands nothing of the origin.
-fn answer_of(reason: Reason) -> Answer {
-    Answer {
+fn answer_of(reason: Reason) -> WhyReply {
+    WhyReply {
         format: FORMAT,
         verdict: reason.verdict().name().to_owned(),
         reason: reason.name().to_owned(),
@@ -335,7 +336,7 @@ fn remembered_answer(remembered: Remembered) -> RememberedAnswer {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Asks, Question, answer, split_url};
+    use super::{Asks, Question, WhyReply, answer, split_url};
     use crate::shared::Shared;
     use address::Prefix;
     use config::EdgePlan;
@@ -347,7 +348,7 @@ mod tests {
         EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap())
     }
 
-    fn ask(plan: &EdgePlan, method: &str, url: &str, headers: &[(&str, &str)]) -> Answer {
+    fn ask(plan: &EdgePlan, method: &str, url: &str, headers: &[(&str, &str)]) -> WhyReply {
         let shared = Arc::new(Shared::new(plan.clone(), None, Arc::new(SystemClock::new())));
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let (url, method) = (url.to_owned(), method.to_owned());

@@ -1,8 +1,8 @@
 //! Detection of a site's profile, and its effect on pages that were stored before.
 
 use crate::support::{Stage, bare, behind, reason};
-use api::profile::{Done, Refused};
-use api::status::Status;
+use api::profile::{ProfileRefusal, ProfileReply};
+use api::status::EdgeStatus;
 use config::{DiskPlan, EdgePlan};
 use testkit::{Action, Gate, Seen, response};
 
@@ -258,13 +258,13 @@ fn replies_about_profiles_and_the_status_parse_as_their_types() {
     let expected = "{\n  \"before\": \"wordpress\",\n  \"detect\": false,\n  \"rules\": \"default\",\n  \
                     \"site\": \"any\"\n}\n";
     assert_eq!(done.text(), expected);
-    let done: Done = serde_json::from_str(done.text()).unwrap();
+    let done: ProfileReply = serde_json::from_str(done.text()).unwrap();
     assert_eq!((&done.before[..], &done.rules[..]), ("wordpress", "default"));
     let refused = stage.call_admin("POST", "/profile", "{\"site\":\"b\",\"detect\":false}");
     assert_eq!(refused.text(), "{\n  \"error\": \"There is no site `b`.\"\n}\n");
-    let refused: Refused = serde_json::from_str(refused.text()).unwrap();
+    let refused: ProfileRefusal = serde_json::from_str(refused.text()).unwrap();
     assert_eq!((refused.in_force, refused.durable), (None, None));
-    let status: Status = serde_json::from_str(&told(&stage).1).unwrap();
+    let status: EdgeStatus = serde_json::from_str(&told(&stage).1).unwrap();
     assert!(status.sites[0].recognition_off);
     assert_eq!(status.disk.unwrap().directory, directory.path().display().to_string());
 }

@@ -1,7 +1,7 @@
 //! `why` predicts the outcome of the next request, and asking changes nothing.
 
 use crate::support::{connect, metric, plan, reason, start_at};
-use api::why::{Answer, Asks, Question};
+use api::why::{Asks, Question, WhyReply};
 use clock::{ManualClock, Timestamp};
 use config::EdgePlan;
 use petasos_edge::Running;
@@ -172,7 +172,7 @@ impl Site {
     }
 
     /// Asks `why` about the request.
-    fn why(&self, asking: &Asking) -> Answer {
+    fn why(&self, asking: &Asking) -> WhyReply {
         let split = |field: &&str| {
             let (name, value) = field.split_once(": ").unwrap();
             (name.to_owned(), value.to_owned())

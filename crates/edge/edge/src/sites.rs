@@ -12,7 +12,7 @@ use crate::request::refusal::Refusal;
 use address::OriginUrl;
 use clock::{Clock, Monotonic};
 use config::{EdgeLimits, EdgePlan};
-use origin::{Bounds, BreakerLimits, Origin, Settings};
+use origin::{BreakerLimits, FetchBounds, Origin, Settings};
 use profiles::Policy;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -155,7 +155,7 @@ fn settings(limits: &EdgeLimits) -> Settings {
             fields_max: limits.response_fields_max,
             ..h1::Limits::DEFAULT
         },
-        bounds: Bounds {
+        bounds: FetchBounds {
             fetches_max: limits.fetches_max,
             client_fetches_max: limits.client_fetches_max,
             stalled_max: limits.stalled_fetches_max,

@@ -96,7 +96,7 @@ pub(crate) struct Begun {
 
 /// How a fetch ended before its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum OriginFailure {
     /// No connection could be made.
     Unreachable,
     /// The connection was not accepted in time.
@@ -109,7 +109,7 @@ pub(crate) enum Failure {
     Other,
 }
 
-impl Failure {
+impl OriginFailure {
     pub(crate) fn of(error: &FetchError) -> Self {
         match error {
             FetchError::Refused => Self::Unreachable,
@@ -158,12 +158,12 @@ pub(crate) struct Breaker {
     /// The number of the last probe whose turn was claimed.
     last_probe: u64,
     /// The current probe, from its claim to its end.
-    probe: Option<Probe>,
+    probe: Option<BreakerProbe>,
 }
 
 /// A probe, from the moment when its turn is claimed.
 #[derive(Clone, Copy, Debug)]
-struct Probe {
+struct BreakerProbe {
     number: u64,
     since: Monotonic,
     /// Whether its fetch has begun. The end of that fetch then ends the turn.
@@ -226,7 +226,7 @@ impl Breaker {
             return None;
         }
         self.last_probe += 1;
-        self.probe = Some(Probe { number: self.last_probe, since: now, is_sent: false });
+        self.probe = Some(BreakerProbe { number: self.last_probe, since: now, is_sent: false });
         Some(self.last_probe)
     }
 
@@ -273,19 +273,23 @@ impl Breaker {
     }
 
     /// Records that a fetch ended without a first byte.
-    pub(crate) fn failed(&mut self, begun: &Begun, failure: Failure, now: Monotonic) {
+    pub(crate) fn failed(&mut self, begun: &Begun, failure: OriginFailure, now: Monotonic) {
         let was_pending = self.forget(begun);
         if begun.is_probe {
             self.probe_ended(now);
         }
         match failure {
-            Failure::Unreachable => self.connecting_failed(now),
-            Failure::ConnectTimeout if self.state != BreakerState::Closed => self.connecting_failed(now),
-            Failure::ConnectTimeout | Failure::Timeout if was_pending => self.note(begun.page, false, now),
-            Failure::Reset => self.note(begun.page.map(|_| begun.number), true, now),
-            Failure::ConnectTimeout | Failure::Timeout | Failure::Other => {}
+            OriginFailure::Unreachable => self.connecting_failed(now),
+            OriginFailure::ConnectTimeout if self.state != BreakerState::Closed => {
+                self.connecting_failed(now)
+            }
+            OriginFailure::ConnectTimeout | OriginFailure::Timeout if was_pending => {
+                self.note(begun.page, false, now)
+            }
+            OriginFailure::Reset => self.note(begun.page.map(|_| begun.number), true, now),
+            OriginFailure::ConnectTimeout | OriginFailure::Timeout | OriginFailure::Other => {}
         }
-        let is_connecting = failure == Failure::ConnectTimeout;
+        let is_connecting = failure == OriginFailure::ConnectTimeout;
         let opened = if is_connecting { BreakerState::Unreachable } else { BreakerState::Silent };
         self.open_if_silent(opened, now);
     }
@@ -386,7 +390,7 @@ impl Breaker {
 
 #[cfg(test)]
 mod tests {
-    use super::{Begun, Breaker, BreakerLimits, BreakerState, Failure};
+    use super::{Begun, Breaker, BreakerLimits, BreakerState, OriginFailure};
     use clock::Monotonic;
     use proptest::prelude::*;
     use std::collections::HashSet;
@@ -433,8 +437,8 @@ mod tests {
         let mut breaker = breaker();
         let passes: Vec<_> = (0..9).map(|_| breaker.begin(None, None, at(0))).collect();
         for pass in &passes {
-            breaker.failed(pass, Failure::Timeout, at(60_000));
-            breaker.failed(pass, Failure::Reset, at(60_000));
+            breaker.failed(pass, OriginFailure::Timeout, at(60_000));
+            breaker.failed(pass, OriginFailure::Reset, at(60_000));
         }
         assert_eq!(breaker.state(at(60_000)), BreakerState::Closed);
     }
@@ -445,7 +449,7 @@ mod tests {
         let pass = breaker.begin(None, None, at(100));
         breaker.answered(&pass, at(200));
         assert_eq!(breaker.state(at(60_000)), BreakerState::Closed);
-        slow.iter().for_each(|begun| breaker.failed(begun, Failure::Timeout, at(60_000)));
+        slow.iter().for_each(|begun| breaker.failed(begun, OriginFailure::Timeout, at(60_000)));
         assert_eq!(breaker.state(at(60_000)), BreakerState::Closed);
     }
 
@@ -499,7 +503,7 @@ mod tests {
     fn one_refused_connection_opens_and_a_connection_closes() {
         let mut breaker = breaker();
         let begun = breaker.begin(None, None, at(0));
-        breaker.failed(&begun, Failure::Unreachable, at(0));
+        breaker.failed(&begun, OriginFailure::Unreachable, at(0));
         assert_eq!(breaker.state(at(0)), BreakerState::Unreachable);
         breaker.connected(at(1));
         assert_eq!(breaker.state(at(1)), BreakerState::Closed);
@@ -511,7 +515,7 @@ mod tests {
             let mut breaker = breaker();
             for number in 0..3 {
                 let begun = breaker.begin(Some(7), None, at(number));
-                breaker.failed(&begun, Failure::Reset, at(number));
+                breaker.failed(&begun, OriginFailure::Reset, at(number));
                 if is_answered && number == 1 {
                     let begun = breaker.begin(Some(8), None, at(number));
                     breaker.answered(&begun, at(number));
@@ -528,7 +532,7 @@ mod tests {
         let mut breaker = breaker();
         for minute in 0..9 {
             let begun = breaker.begin(Some(minute), None, at(minute * 60_000));
-            breaker.failed(&begun, Failure::Reset, at(minute * 60_000));
+            breaker.failed(&begun, OriginFailure::Reset, at(minute * 60_000));
         }
         assert_eq!(breaker.state(at(600_000)), BreakerState::Closed);
     }
@@ -537,10 +541,10 @@ mod tests {
     fn connect_timeouts_make_a_silent_origin_unreachable() {
         let (mut breaker, begun) = asking(&[1, 2, 3]);
         assert_eq!(breaker.state(at(1000)), BreakerState::Silent);
-        breaker.failed(&begun[0], Failure::ConnectTimeout, at(3000));
+        breaker.failed(&begun[0], OriginFailure::ConnectTimeout, at(3000));
         assert_eq!((breaker.state(at(3000)), breaker.changes()), (BreakerState::Unreachable, 2));
         let (mut breaker, begun) = asking(&[1, 2, 3]);
-        begun.iter().for_each(|begun| breaker.failed(begun, Failure::ConnectTimeout, at(500)));
+        begun.iter().for_each(|begun| breaker.failed(begun, OriginFailure::ConnectTimeout, at(500)));
         assert_eq!((breaker.state(at(500)), breaker.changes()), (BreakerState::Unreachable, 1));
     }
 
@@ -548,12 +552,12 @@ mod tests {
     fn probes_of_a_refusing_origin_come_at_growing_pauses() {
         let mut breaker = breaker();
         let begun = breaker.begin(Some(1), None, at(0));
-        breaker.failed(&begun, Failure::Unreachable, at(0));
+        breaker.failed(&begun, OriginFailure::Unreachable, at(0));
         let mut probes = Vec::new();
         for millis in 0..6000 {
             if let Some(turn) = breaker.claim_probe(at(millis)) {
                 let probe = breaker.begin(Some(1), Some(turn), at(millis));
-                breaker.failed(&probe, Failure::Unreachable, at(millis));
+                breaker.failed(&probe, OriginFailure::Unreachable, at(millis));
                 probes.push(millis);
             }
         }
@@ -594,19 +598,19 @@ mod tests {
     enum Happens {
         Begin(Option<u64>),
         Answer(usize),
-        Fail(usize, Failure),
+        Fail(usize, OriginFailure),
         Drop(usize),
         Pass(u64),
         Probe,
     }
 
-    fn failure() -> impl Strategy<Value = Failure> {
+    fn failure() -> impl Strategy<Value = OriginFailure> {
         prop_oneof![
-            1 => Just(Failure::Unreachable),
-            3 => Just(Failure::ConnectTimeout),
-            3 => Just(Failure::Reset),
-            3 => Just(Failure::Timeout),
-            3 => Just(Failure::Other),
+            1 => Just(OriginFailure::Unreachable),
+            3 => Just(OriginFailure::ConnectTimeout),
+            3 => Just(OriginFailure::Reset),
+            3 => Just(OriginFailure::Timeout),
+            3 => Just(OriginFailure::Other),
         ]
     }
 
@@ -691,18 +695,18 @@ mod tests {
                         model.waiting.retain(|waiting| *waiting != begun);
                         let is_open = state != BreakerState::Closed;
                         match failure {
-                            Failure::Unreachable => state = BreakerState::Unreachable,
-                            Failure::ConnectTimeout if is_open => state = BreakerState::Unreachable,
-                            Failure::ConnectTimeout | Failure::Timeout if was_waiting => {
+                            OriginFailure::Unreachable => state = BreakerState::Unreachable,
+                            OriginFailure::ConnectTimeout if is_open => state = BreakerState::Unreachable,
+                            OriginFailure::ConnectTimeout | OriginFailure::Timeout if was_waiting => {
                                 model.ended.extend(begun.page.map(|page| (page, now, false)));
                             }
-                            Failure::Reset if begun.page.is_some() && !is_open => {
+                            OriginFailure::Reset if begun.page.is_some() && !is_open => {
                                 model.ended.push((begun.number, now, true));
                             }
                             _ => {}
                         }
                         let is_silent = model.is_silent(now, breaker.silence());
-                        if state == BreakerState::Closed && is_silent && failure == Failure::ConnectTimeout {
+                        if state == BreakerState::Closed && is_silent && failure == OriginFailure::ConnectTimeout {
                             state = BreakerState::Unreachable;
                         }
                     }

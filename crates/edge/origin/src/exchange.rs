@@ -58,7 +58,7 @@ impl Upload for NoUpload {
 /// An event of the response, in this order: any number of informational heads, the head, content,
 /// the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum OriginEvent {
     /// A 1xx response other than 101; another head follows.
     Informational(ResponseHead),
     /// The final response's head, or 101 (Switching Protocols).
@@ -76,12 +76,12 @@ pub enum Event {
 
 /// A request that was sent or is about to be, with its response.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct OriginExchange {
     origin: Arc<Origin>,
     permit: Option<FetchPermit>,
     watched: Watched,
     request: FetchRequest,
-    link: Link,
+    link: OriginLink,
     upload: Uploading,
     /// Whether the permit was stalled because the rest of the request's content has not arrived.
     is_starved: bool,
@@ -91,7 +91,7 @@ pub struct Exchange {
 
 /// The connection, with the bytes that were read and not parsed, and the bytes to be written.
 #[derive(Debug)]
-struct Link {
+struct OriginLink {
     /// `None` once the response is complete: the connection returned to the pool or was closed.
     stream: Option<Stream>,
     /// Whether the connection carried a request before this one.
@@ -112,7 +112,7 @@ enum Uploading {
     Abandoned,
 }
 
-impl Exchange {
+impl OriginExchange {
     pub(crate) fn new(
         origin: Arc<Origin>,
         permit: FetchPermit,
@@ -125,7 +125,7 @@ impl Exchange {
             BodyFraming::Length(_) | BodyFraming::Chunked if request.expect_continue => Uploading::Held,
             BodyFraming::Length(_) | BodyFraming::Chunked => Uploading::Streaming,
         };
-        let link = Link::new(stream, reused, &request, origin.settings());
+        let link = OriginLink::new(stream, reused, &request, origin.settings());
         Self {
             origin,
             permit: Some(permit),
@@ -146,7 +146,7 @@ impl Exchange {
     ///
     /// # Errors
     /// [`FetchError`]. The exchange is over then.
-    pub async fn next(&mut self, upload: &mut impl Upload) -> Result<Event, FetchError> {
+    pub async fn next(&mut self, upload: &mut impl Upload) -> Result<OriginEvent, FetchError> {
         self.patience.reset();
         let event = match poll_fn(|context| self.poll_event(context, upload)).await {
             Err(FetchError::Closed) if self.may_retry() => self.repeat(upload).await,
@@ -156,17 +156,17 @@ impl Exchange {
     }
 
     /// Sends the request once more, on a new connection.
-    async fn repeat(&mut self, upload: &mut impl Upload) -> Result<Event, FetchError> {
+    async fn repeat(&mut self, upload: &mut impl Upload) -> Result<OriginEvent, FetchError> {
         let stream = self.origin.connect().await?;
-        self.link = Link::new(stream, false, &self.request, self.origin.settings());
+        self.link = OriginLink::new(stream, false, &self.request, self.origin.settings());
         self.upload = Uploading::Done;
         self.patience.reset();
         poll_fn(|context| self.poll_event(context, upload)).await
     }
 
-    /// Polls for the next event as [`Exchange::next`] does, but never repeats the request. It is
-    /// for the content after the head. Call [`Exchange::resume`] before the first poll and after
-    /// any time without polls.
+    /// Polls for the next event as [`OriginExchange::next`] does, but never repeats the request. It
+    /// is for the content after the head. Call [`OriginExchange::resume`] before the first poll and
+    /// after any time without polls.
     ///
     /// # Errors
     /// [`FetchError`]. The exchange is over then.
@@ -174,7 +174,7 @@ impl Exchange {
         &mut self,
         context: &mut Context<'_>,
         upload: &mut impl Upload,
-    ) -> Poll<Result<Event, FetchError>> {
+    ) -> Poll<Result<OriginEvent, FetchError>> {
         self.poll_event(context, upload)
     }
 
@@ -225,7 +225,7 @@ impl Exchange {
         &mut self,
         context: &mut Context<'_>,
         upload: &mut impl Upload,
-    ) -> Poll<Result<Event, FetchError>> {
+    ) -> Poll<Result<OriginEvent, FetchError>> {
         // A fetch whose response is read on counts as active again, unless the origin still waits
         // for the rest of its request.
         if !self.is_starved {
@@ -312,7 +312,7 @@ impl Exchange {
         }
     }
 
-    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, FetchError>> {
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<OriginEvent, FetchError>> {
         loop {
             if let Some(event) = self.link.reading.next(&mut self.link.input)? {
                 return Poll::Ready(self.take(event));
@@ -332,13 +332,13 @@ impl Exchange {
     }
 
     /// Draws the consequences of an event for the upload, the permit and the connection.
-    fn take(&mut self, event: client::ResponseEvent) -> Result<Event, FetchError> {
+    fn take(&mut self, event: client::ResponseEvent) -> Result<OriginEvent, FetchError> {
         match event {
             client::ResponseEvent::Informational(head) => {
                 if head.status.code() == 100 && self.upload == Uploading::Held {
                     self.upload = Uploading::Streaming;
                 }
-                Ok(Event::Informational(head))
+                Ok(OriginEvent::Informational(head))
             }
             client::ResponseEvent::Head(response) => {
                 if self.upload == Uploading::Held {
@@ -349,12 +349,12 @@ impl Exchange {
                 if response.head.status == Status::NOT_MODIFIED && !self.request.is_conditional {
                     return Err(FetchError::UnaskedNotModified);
                 }
-                Ok(Event::Head { head: response.head, framing: response.framing })
+                Ok(OriginEvent::Head { head: response.head, framing: response.framing })
             }
-            client::ResponseEvent::Data(octets) => Ok(Event::Data(octets)),
+            client::ResponseEvent::Data(octets) => Ok(OriginEvent::Data(octets)),
             client::ResponseEvent::End(end) => {
                 self.finish(end.is_reusable);
-                Ok(Event::End(end.trailer))
+                Ok(OriginEvent::End(end.trailer))
             }
         }
     }
@@ -369,7 +369,7 @@ impl Exchange {
     }
 }
 
-impl Link {
+impl OriginLink {
     fn new(stream: Stream, reused: bool, request: &FetchRequest, settings: &Settings) -> Self {
         let terms = Terms {
             limits: settings.response_limits,

@@ -6,7 +6,7 @@
 //!
 //! Lock order: breaker, then the turns of the fetch limit.
 
-use crate::breaker::{Begun, Breaker, BreakerChange, BreakerLimits, BreakerState, Failure};
+use crate::breaker::{Begun, Breaker, BreakerChange, BreakerLimits, BreakerState, OriginFailure};
 use crate::error::FetchError;
 use crate::limit::FetchLimit;
 use crate::origin::Origin;
@@ -169,7 +169,7 @@ impl Watched {
     /// did answer.
     pub(crate) fn failed(&mut self, error: &FetchError) {
         if !std::mem::replace(&mut self.is_over, true) {
-            self.origin.health(|breaker, now| breaker.failed(&self.begun, Failure::of(error), now));
+            self.origin.health(|breaker, now| breaker.failed(&self.begun, OriginFailure::of(error), now));
         }
     }
 }

@@ -23,7 +23,7 @@ use bytes::Bytes;
 use h1::{BodyFraming, Request};
 use message::{Method, ResponseHead};
 use net::Peer;
-use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload, Urgency};
+use origin::{FetchError, FetchRequest, NoUpload, OriginEvent, OriginExchange, Urgency};
 use semantics::{ByteRange, Directives, completes, completion_fields, is_robot, looked_up_head};
 use std::io;
 use std::sync::Arc;
@@ -114,16 +114,16 @@ impl<'a> BodyRepair<'a> {
         client: &mut Client,
         object: &Object,
         missing: ByteRange,
-        mut exchange: Exchange,
+        mut exchange: OriginExchange,
         mut waiting: Waiting<'_>,
     ) -> Result<(), Interrupted> {
         let mut left = missing.last - missing.first + 1;
         let is_meant = |head: &ResponseHead| completes(&object.head(), object.content_bytes(), missing, head);
         loop {
             match waiting.within(exchange.next(&mut NoUpload)).await? {
-                Event::Informational(_) => {}
+                OriginEvent::Informational(_) => {}
                 // A length that differs from the range belongs to other bytes.
-                Event::Head { head, framing }
+                OriginEvent::Head { head, framing }
                     if is_meant(&head)
                         && [BodyFraming::Length(left), BodyFraming::Chunked].contains(&framing) =>
                 {
@@ -137,14 +137,14 @@ impl<'a> BodyRepair<'a> {
         let mut held = Bytes::new();
         loop {
             match waiting.within(exchange.next(&mut NoUpload)).await? {
-                Event::Data(octets) => {
+                OriginEvent::Data(octets) => {
                     left = left.checked_sub(octets.len() as u64).ok_or(Interrupted::Damage)?;
                     client.push(std::mem::replace(&mut held, octets));
                     if client.queued_bytes() >= BATCH_BYTES {
                         client.flush().await?;
                     }
                 }
-                Event::End(_) if left == 0 => {
+                OriginEvent::End(_) if left == 0 => {
                     client.push(held);
                     return client.flush().await.map_err(Interrupted::from);
                 }

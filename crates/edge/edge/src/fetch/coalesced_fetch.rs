@@ -18,7 +18,7 @@ use crate::fetch::selection::Selection;
 use crate::memory::sync::{AtomicBool, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use message::{Fields, ResponseHead, Status, names};
-use origin::{Exchange, FetchError, Urgency};
+use origin::{FetchError, OriginExchange, Urgency};
 use semantics::{Freshness, Reason, VariantKey, VaryRule};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -128,7 +128,7 @@ pub(crate) struct StreamedResponse {
     /// Without hop-by-hop fields.
     pub(crate) head: ResponseHead,
     pub(crate) framing: h1::BodyFraming,
-    pub(crate) exchange: Box<Exchange>,
+    pub(crate) exchange: Box<OriginExchange>,
 }
 
 /// The properties of a request that decide which fetch it may join.

@@ -30,7 +30,7 @@ use crate::sites::Site;
 use crate::upkeep::detection;
 use h1::BodyFraming;
 use message::{Fields, RequestHead, ResponseHead, Status};
-use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
+use origin::{FetchError, FetchRequest, NoUpload, OriginEvent, OriginExchange};
 use profiles::{ClientAddress, Forwarding};
 use semantics::{
     ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VaryRule, combined_head,
@@ -81,14 +81,14 @@ struct OriginResponse<S> {
 /// The source of a response's content: an exchange, or a script in the models.
 trait Source: Send {
     /// The next event. Cancel-safe: dropping the future before it is ready loses nothing.
-    fn next_event(&mut self) -> impl Future<Output = Result<Event, FetchError>> + Send;
+    fn next_event(&mut self) -> impl Future<Output = Result<OriginEvent, FetchError>> + Send;
 
     /// Lets another fetch begin, because this one waits for a slow reader.
     fn waits_for_reader(&mut self) {}
 }
 
-impl Source for Exchange {
-    async fn next_event(&mut self) -> Result<Event, FetchError> {
+impl Source for OriginExchange {
+    async fn next_event(&mut self) -> Result<OriginEvent, FetchError> {
         self.next(&mut NoUpload).await
     }
 
@@ -202,7 +202,7 @@ impl FetchTask {
     }
 
     /// *fetch*: sends the request and waits for the head of the response.
-    async fn send(&self) -> Result<OriginResponse<Exchange>, FetchError> {
+    async fn send(&self) -> Result<OriginResponse<OriginExchange>, FetchError> {
         let (urgency, page) = (self.fetch.urgency(), Some(breaker::digest(&self.key)));
         let request = FetchRequest { urgency, page, ..self.request.clone() };
         let mut exchange = Box::new(self.site.origin.fetch(request).await?);
@@ -212,12 +212,12 @@ impl FetchTask {
         loop {
             match exchange.next_event().await? {
                 // The request has no content, so 100 (Continue) means nothing to it.
-                Event::Informational(head) if head.status.code() == 100 => {}
-                Event::Informational(head) => self.fetch.inform(head),
-                Event::Head { head, .. } if head.status.code() == 101 => {
+                OriginEvent::Informational(head) if head.status.code() == 100 => {}
+                OriginEvent::Informational(head) => self.fetch.inform(head),
+                OriginEvent::Head { head, .. } if head.status.code() == 101 => {
                     return Err(FetchError::UnaskedSwitch);
                 }
-                Event::Head { mut head, framing } => {
+                OriginEvent::Head { mut head, framing } => {
                     let received_at = Moment::read(&*self.shared.clock);
                     if is_event_stream(&head) {
                         // An event stream may last for hours and costs the origin little, so it
@@ -229,7 +229,7 @@ impl FetchTask {
                     return Ok(OriginResponse { head, framing, exchange, sent_at, received_at });
                 }
                 // An exchange never yields content before a head.
-                Event::Data(_) | Event::End(_) => return Err(FetchError::Closed),
+                OriginEvent::Data(_) | OriginEvent::End(_) => return Err(FetchError::Closed),
             }
         }
     }
@@ -253,7 +253,7 @@ impl FetchTask {
         }
     }
 
-    async fn receive(&self, answer: OriginResponse<Exchange>) {
+    async fn receive(&self, answer: OriginResponse<OriginExchange>) {
         let status = answer.head.status;
         if self.impersonal && is_refusal(status) {
             return self.deny(status);
@@ -302,7 +302,7 @@ impl FetchTask {
     /// Handles a response that the site is closed for maintenance: it goes to all waiting requests.
     /// The stored object stays for the case that the origin becomes unreachable, but does not
     /// replace this response.
-    fn close(&self, answer: OriginResponse<Exchange>) {
+    fn close(&self, answer: OriginResponse<OriginExchange>) {
         let reason = Reason::StoreRefusedMaintenance;
         self.note_failure(reason);
         if self.speaks_for_clients() {
@@ -328,7 +328,7 @@ impl FetchTask {
     }
 
     /// Records why the response is not for everyone.
-    fn remember(&self, reason: Reason, answer: &OriginResponse<Exchange>) {
+    fn remember(&self, reason: Reason, answer: &OriginResponse<OriginExchange>) {
         let culprit = explain_refusal(reason, &answer.head.fields, self.site.policy());
         self.shared.hit_for_miss.remember(&self.key, reason, culprit, answer.received_at.monotonic);
     }
@@ -413,7 +413,7 @@ impl FetchTask {
     }
 
     /// *stream only*: the response goes to the leader only.
-    fn hand_to_leader(&self, answer: OriginResponse<Exchange>, reason: Reason) {
+    fn hand_to_leader(&self, answer: OriginResponse<OriginExchange>, reason: Reason) {
         let OriginResponse { head, framing, exchange, .. } = answer;
         let selection = Selection::of(self.fetch.known(), &self.head.fields, &head, self.site.policy());
         let response = StreamedResponse { head, framing, exchange };
@@ -521,9 +521,9 @@ impl FetchTask {
         }
         loop {
             match exchange.next_event().await {
-                Ok(Event::Data(octets)) => pieces.push(octets),
-                Ok(Event::End(_)) => break,
-                Ok(Event::Informational(_) | Event::Head { .. }) => {}
+                Ok(OriginEvent::Data(octets)) => pieces.push(octets),
+                Ok(OriginEvent::End(_)) => break,
+                Ok(OriginEvent::Informational(_) | OriginEvent::Head { .. }) => {}
                 Err(error) => {
                     count_failure(self.cells(), &error);
                     return None;
@@ -540,5 +540,5 @@ impl FetchTask {
 
 /// Reads a response without content to its end, so that its connection can be reused.
 async fn drain(mut exchange: impl Source) {
-    while matches!(exchange.next_event().await, Ok(Event::Data(_) | Event::Informational(_))) {}
+    while matches!(exchange.next_event().await, Ok(OriginEvent::Data(_) | OriginEvent::Informational(_))) {}
 }

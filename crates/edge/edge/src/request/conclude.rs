@@ -23,7 +23,7 @@ use crate::request::visit::{After, RequestOutcome, Visit};
 use crate::upkeep::detection;
 use h1::BodyFraming;
 use message::{ResponseHead, Status, names};
-use origin::Exchange;
+use origin::OriginExchange;
 use page::HEAD_BYTES_MAX;
 use semantics::{
     ConditionOutcome, Reason, concerns_conditions, downstream_head, evaluate_conditions, has_conditions,
@@ -237,7 +237,7 @@ impl Visit<'_> {
         head: &ResponseHead,
         framing: BodyFraming,
         decoded: Option<ResponseHead>,
-        exchange: Box<Exchange>,
+        exchange: Box<OriginExchange>,
         wanted: Option<&mut Beginning>,
         account: &Account,
     ) -> (RequestOutcome, bool) {
@@ -302,7 +302,7 @@ impl Visit<'_> {
     async fn switch(
         &mut self,
         head: ResponseHead,
-        exchange: Box<Exchange>,
+        exchange: Box<OriginExchange>,
         account: &Account,
     ) -> RequestOutcome {
         let status = head.status;

@@ -18,7 +18,7 @@ use crate::upkeep::disk_threads;
 use bytes::Bytes;
 use h1::BodyFraming;
 use message::ResponseHead;
-use origin::{Event, Exchange, NoUpload};
+use origin::{NoUpload, OriginEvent, OriginExchange};
 use semantics::{WithoutGzip, decoded_head, refuses_gzip, without_gzip};
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ pub(crate) enum Source<'a> {
     /// A response whose body is arriving.
     Filling(FillingReader),
     /// An origin. The beginning of the coded content is kept for the detection.
-    Exchange(Box<Exchange>, Option<&'a mut Beginning>),
+    Exchange(Box<OriginExchange>, Option<&'a mut Beginning>),
 }
 
 impl<'a> Source<'a> {
@@ -84,14 +84,14 @@ impl<'a> Source<'a> {
             },
             Self::Exchange(exchange, wanted) => loop {
                 match exchange.next(&mut NoUpload).await {
-                    Ok(Event::Data(bytes)) => {
+                    Ok(OriginEvent::Data(bytes)) => {
                         if let Some(wanted) = wanted {
                             wanted.keep(&bytes);
                         }
                         return Ok(Some(bytes));
                     }
-                    Ok(Event::End(_)) => return Ok(None),
-                    Ok(Event::Informational(_) | Event::Head { .. }) => {}
+                    Ok(OriginEvent::End(_)) => return Ok(None),
+                    Ok(OriginEvent::Informational(_) | OriginEvent::Head { .. }) => {}
                     Err(error) => return Err(Interrupted::Source(Some(error))),
                 }
             },

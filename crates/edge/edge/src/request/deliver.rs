@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use disk::FileRange;
 use h1::BodyFraming;
 use message::Fields;
-use origin::{Event, Exchange, FetchError, NoUpload};
+use origin::{FetchError, NoUpload, OriginEvent, OriginExchange};
 use platform::{bring_into_memory, is_in_memory};
 use semantics::{ByteRange, trailer_fields};
 use std::future::poll_fn;
@@ -278,7 +278,7 @@ impl Beginning {
 /// the origin while it waits.
 pub(crate) async fn send_exchange(
     client: &mut Client,
-    exchange: Exchange,
+    exchange: OriginExchange,
     framing: BodyFraming,
     content_bytes: &mut u64,
     wanted: Option<&mut Beginning>,
@@ -302,7 +302,7 @@ pub(crate) struct Tail {
 /// has changed.
 pub(crate) async fn send_but_tail(
     client: &mut Client,
-    exchange: Exchange,
+    exchange: OriginExchange,
     framing: BodyFraming,
     content_bytes: &mut u64,
     wanted: &mut Beginning,
@@ -319,9 +319,9 @@ pub(crate) async fn send_but_tail(
     if let (Some(exchange), Some(wanted), true) = (&mut exchange, wanted, client.is_content_passed_on()) {
         while !wanted.is_full() {
             match exchange.next(&mut NoUpload).await {
-                Ok(Event::Data(octets)) => wanted.keep(&octets),
-                Ok(Event::Informational(_) | Event::Head { .. }) => {}
-                Ok(Event::End(_)) | Err(_) => break,
+                Ok(OriginEvent::Data(octets)) => wanted.keep(&octets),
+                Ok(OriginEvent::Informational(_) | OriginEvent::Head { .. }) => {}
+                Ok(OriginEvent::End(_)) | Err(_) => break,
             }
         }
     }
@@ -349,7 +349,7 @@ pub(crate) async fn send_tail(
 /// The state of [`send_exchange`].
 struct Sending<'w> {
     /// `None` once it ended, which frees its turn at the origin.
-    exchange: Option<Exchange>,
+    exchange: Option<OriginExchange>,
     /// Content that the client has not taken yet.
     buffer: Buffer,
     /// Whether reading is paused because the buffer is full.
@@ -365,7 +365,7 @@ struct Sending<'w> {
 
 impl<'w> Sending<'w> {
     const fn new(
-        exchange: Exchange,
+        exchange: OriginExchange,
         buffer: Buffer,
         wanted: Option<&'w mut Beginning>,
         tail: Option<Tail>,
@@ -462,7 +462,7 @@ impl<'w> Sending<'w> {
         };
         let Poll::Ready(event) = event else { return false };
         match event {
-            Ok(Event::Data(octets)) => {
+            Ok(OriginEvent::Data(octets)) => {
                 *content_bytes += octets.len() as u64;
                 if let Some(wanted) = &mut self.wanted {
                     wanted.keep(&octets);
@@ -473,7 +473,7 @@ impl<'w> Sending<'w> {
                 };
                 due.into_iter().for_each(|octets| self.buffer.push(octets));
             }
-            Ok(Event::End(trailer)) => {
+            Ok(OriginEvent::End(trailer)) => {
                 let trailer = trailer.as_ref().map(trailer_fields);
                 match &mut self.tail {
                     Some(tail) => tail.trailer = trailer,
@@ -481,7 +481,7 @@ impl<'w> Sending<'w> {
                 }
                 self.exchange = None;
             }
-            Ok(Event::Informational(_) | Event::Head { .. }) => {}
+            Ok(OriginEvent::Informational(_) | OriginEvent::Head { .. }) => {}
             Err(error) => {
                 // The content so far is correct; the client receives it before the connection is
                 // cut.

@@ -7,7 +7,7 @@ use crate::fetch::coalesced_fetch::{SharedResponse, StreamedResponse};
 use crate::request::respond::Account;
 use crate::request::suspected_write::SuspectedWrite;
 use message::ResponseHead;
-use origin::Exchange;
+use origin::OriginExchange;
 use std::sync::Arc;
 use store::{FillingReader, Object};
 
@@ -35,7 +35,7 @@ pub(crate) enum Content {
     SuspectedWrite(StreamedResponse, SuspectedWrite),
     /// A response of the origin whose content a watcher receives too.
     Watched(StreamedResponse, Watcher),
-    Switch(ResponseHead, Box<Exchange>),
+    Switch(ResponseHead, Box<OriginExchange>),
 }
 
 /// Takes the head of a response, as the origin sent it, and its whole content.

@@ -30,7 +30,7 @@ use crate::request::writes;
 use crate::upkeep::detection;
 use h1::{BodyFraming, Request, WriteError};
 use message::{Method, RequestHead, ResponseHead, Status, names};
-use origin::{Event, FetchError, FetchRequest, UploadError};
+use origin::{FetchError, FetchRequest, OriginEvent, UploadError};
 use profiles::Forwarding;
 use semantics::{
     CacheStatusFacts, Doubt, FormReader, HeadSays, Judgement, Moment, Reason, VaryRule, WithoutGzip,
@@ -108,17 +108,17 @@ impl<'a> Visit<'a> {
         let sent_at = self.now();
         loop {
             match exchange.next(self.client).await? {
-                Event::Informational(head) if head.status.code() != 100 => self.inform(head).await,
-                Event::Head { head, .. }
+                OriginEvent::Informational(head) if head.status.code() != 100 => self.inform(head).await,
+                OriginEvent::Head { head, .. }
                     if head.status.code() == 101
                         && forward::tunnelled_protocols(self.request).next().is_none() =>
                 {
                     return Err(FetchError::UnaskedSwitch);
                 }
-                Event::Head { head, framing } => {
+                OriginEvent::Head { head, framing } => {
                     return Ok((sent_at, StreamedResponse { head, framing, exchange }));
                 }
-                Event::Informational(_) | Event::Data(_) | Event::End(_) => {}
+                OriginEvent::Informational(_) | OriginEvent::Data(_) | OriginEvent::End(_) => {}
             }
         }
     }

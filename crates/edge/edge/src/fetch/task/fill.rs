@@ -15,7 +15,7 @@ use crate::upkeep::detection;
 use bytes::Bytes;
 use h1::BodyFraming;
 use message::{Fields, ResponseHead, names};
-use origin::{Event, FetchError};
+use origin::{FetchError, OriginEvent};
 use page::HEAD_BYTES_MAX;
 use semantics::{ContentRange, Reason, Storable, VariantKey, VaryRule, trailer_fields};
 use std::future::poll_fn;
@@ -95,7 +95,7 @@ impl FetchTask {
                 }
             };
             match event {
-                Ok(Event::Data(octets)) => {
+                Ok(OriginEvent::Data(octets)) => {
                     self.watch(&mut watched, &answer.head, Some(&octets));
                     if !writer.is_kept() {
                         // A slow reader may still hold the bytes that were kept.
@@ -115,7 +115,7 @@ impl FetchTask {
                         return Ok(());
                     }
                 }
-                Ok(Event::End(trailer)) => {
+                Ok(OriginEvent::End(trailer)) => {
                     self.watch(&mut watched, &answer.head, None);
                     let trailer = trailer.as_ref().map(trailer_fields);
                     if writer.passes_limit(held.len()) {
@@ -128,7 +128,7 @@ impl FetchTask {
                     writer.finish_with(held, trailer, |body| self.publish(answer, body));
                     return Ok(());
                 }
-                Ok(Event::Informational(_) | Event::Head { .. }) => {}
+                Ok(OriginEvent::Informational(_) | OriginEvent::Head { .. }) => {}
                 Err(error) => {
                     // Later requests must not receive the incomplete body, so they fetch again.
                     self.leave_table();

@@ -18,7 +18,7 @@ use config::EdgePlan;
 use h1::{BodyFraming, Request, Strictness, parse_request};
 use message::{Method, ResponseHead, Status};
 use net::Peer;
-use origin::{Event, FetchError};
+use origin::{FetchError, OriginEvent};
 use semantics::{Moment, Reason};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -243,13 +243,13 @@ struct Script {
 }
 
 impl Source for Script {
-    async fn next_event(&mut self) -> Result<Event, FetchError> {
+    async fn next_event(&mut self) -> Result<OriginEvent, FetchError> {
         let_others(&mut self.waited).await;
         self.waited = false;
         match self.pieces.pop_front() {
-            Some(piece) => Ok(Event::Data(piece)),
+            Some(piece) => Ok(OriginEvent::Data(piece)),
             None if self.dies => Err(FetchError::Closed),
-            None => Ok(Event::End(None)),
+            None => Ok(OriginEvent::End(None)),
         }
     }
 }

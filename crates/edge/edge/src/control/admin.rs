@@ -15,7 +15,7 @@ use crate::control::uncompressed::Uncompressed;
 use crate::control::why::{self, QUESTION_BYTES_MAX};
 use crate::fetch::breaker::state_name;
 use crate::memory::detection::Detected;
-use crate::request::client::{Client, Received};
+use crate::request::client::{ClientConnection, ReceiveOutcome};
 use crate::request::date::http_date;
 use crate::request::respond::{self, Recipient};
 use crate::shared::Shared;
@@ -86,7 +86,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Arc<Acceptor>) {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let client = Client::new(stream, peer, Arc::clone(&shared.limits));
+        let client = ClientConnection::new(stream, peer, Arc::clone(&shared.limits));
         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
             let conversation = converse(Arc::clone(&shared), client);
             tokio::spawn(async move {
@@ -107,19 +107,21 @@ pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Arc<Acceptor>) {
 }
 
 /// Tells a client that the limit of connections is reached, and closes.
-async fn refuse(shared: Arc<Shared>, mut client: Client) {
+async fn refuse(shared: Arc<Shared>, mut client: ClientConnection) {
     let recipient = Recipient::new(&Method::Get, Version::Http11, false);
     if send(&shared, &mut client, AdminPage::plain(503, &format!("{FULL}\n")).into(), recipient).await {
         client.linger().await;
     }
 }
 
-async fn converse(shared: Arc<Shared>, mut client: Client) {
+async fn converse(shared: Arc<Shared>, mut client: ClientConnection) {
     let mut stop = Box::pin(std::future::pending());
     loop {
         let request = match client.receive(stop.as_mut()).await {
-            Received::Request(request) => request,
-            Received::Malformed(error) if goes_on(&shared, Entrance::Admin, &mut client, error) => continue,
+            ReceiveOutcome::Request(request) => request,
+            ReceiveOutcome::Malformed(error) if goes_on(&shared, Entrance::Admin, &mut client, error) => {
+                continue;
+            }
             _ => return,
         };
         let reply: PurgeReply = match refusal(&shared, client.peer(), &request.head) {
@@ -142,7 +144,12 @@ async fn converse(shared: Arc<Shared>, mut client: Client) {
 }
 
 /// Sends a response; returns whether all of it was sent.
-async fn send(shared: &Shared, client: &mut Client, reply: PurgeReply, recipient: Recipient) -> bool {
+async fn send(
+    shared: &Shared,
+    client: &mut ClientConnection,
+    reply: PurgeReply,
+    recipient: Recipient,
+) -> bool {
     let PurgeReply { mut head, content } = reply;
     head.fields.push(names::DATE, http_date(shared.clock.now()));
     let written = respond::write_head(&head, BodyFraming::Length(content.len() as u64), None, recipient);
@@ -196,7 +203,7 @@ async fn call(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Op
 }
 
 /// The content of a question or a call, up to its limit. The content of other requests is not read.
-async fn read_content(client: &mut Client, request: &Request) -> Vec<u8> {
+async fn read_content(client: &mut ClientConnection, request: &Request) -> Vec<u8> {
     let mut content = Vec::new();
     let bytes_max = match path(&request.head) {
         WHY_PATH => QUESTION_BYTES_MAX,

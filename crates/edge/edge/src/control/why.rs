@@ -15,7 +15,7 @@ use crate::memory::leak_guard::is_guarded;
 use crate::request::client::head_limits;
 use crate::request::foreign_ports::is_beyond_foreign_ports;
 use crate::request::forward;
-use crate::request::guard::{Subject, guard};
+use crate::request::guard::{RequestSubject, guard};
 use crate::request::key::Classified;
 use crate::request::leak_guard::withheld;
 use crate::request::lookup::{Decision, LookupResult, PageRequest, Touch, freshness};
@@ -126,7 +126,7 @@ fn split_url(url: &str) -> Result<(bool, &str, String), String> {
 
 /// The answer for a request that passed the guard. Runs *key* and *lookup* as the pipeline does,
 /// and adds the state of the page.
-fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) -> WhyReply {
+fn of_subject(shared: &Arc<Shared>, subject: &RequestSubject<'_>, request: &Request) -> WhyReply {
     let (head, policy, now) = (&request.head, subject.site.policy(), Moment::read(&*shared.clock));
     let (page_request, reduced) = match Classified::new(shared, subject.clone(), head, false) {
         Classified::Pass(_, reason) => (Err(reason), None),

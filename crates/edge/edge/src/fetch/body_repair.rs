@@ -10,7 +10,7 @@
 use crate::control::counters::{Cells, Metric};
 use crate::fetch::disk_reads;
 use crate::fetch::task;
-use crate::request::client::Client;
+use crate::request::client::ClientConnection;
 use crate::request::client_address::client_of;
 use crate::request::forward;
 use crate::request::guard::guard;
@@ -65,7 +65,7 @@ impl<'a> BodyRepair<'a> {
     /// damaged body on disk, which is removed; `None` if the disk was only late.
     pub(crate) async fn complete(
         &self,
-        client: &mut Client,
+        client: &mut ClientConnection,
         object: &Arc<Object>,
         damaged: Option<&Arc<OnDisk>>,
         missing: ByteRange,
@@ -78,7 +78,7 @@ impl<'a> BodyRepair<'a> {
         // The bytes read so far are sound, so the client receives them before the wait or the cut.
         client.flush().await?;
         let (site, request) = request.ok_or(Interrupted::Damage)?;
-        let mut waiting = Waiting { repair: self, left: self.shared.limits.completion_timeout };
+        let mut waiting = RemainingTime { repair: self, left: self.shared.limits.completion_timeout };
         let exchange = waiting.within(site.origin.fetch(request)).await?;
         self.cells().count(Metric::OriginFetches);
         self.send(client, object, missing, exchange, waiting).await?;
@@ -111,11 +111,11 @@ impl<'a> BodyRepair<'a> {
     /// Passes on exactly the missing bytes.
     async fn send(
         &self,
-        client: &mut Client,
+        client: &mut ClientConnection,
         object: &Object,
         missing: ByteRange,
         mut exchange: OriginExchange,
-        mut waiting: Waiting<'_>,
+        mut waiting: RemainingTime<'_>,
     ) -> Result<(), Interrupted> {
         let mut left = missing.last - missing.first + 1;
         let is_meant = |head: &ResponseHead| completes(&object.head(), object.content_bytes(), missing, head);
@@ -160,12 +160,12 @@ impl<'a> BodyRepair<'a> {
 }
 
 /// The remaining time of the origin. The time in which the client reads does not count.
-struct Waiting<'a> {
+struct RemainingTime<'a> {
     repair: &'a BodyRepair<'a>,
     left: Duration,
 }
 
-impl Waiting<'_> {
+impl RemainingTime<'_> {
     /// Waits for the origin within its remaining time.
     async fn within<T>(
         &mut self,

@@ -8,7 +8,7 @@
 //! Lock order: the table, then a shard of the store or the queue of the static tree. A fetch's
 //! gate is never taken under the table's lock.
 
-use crate::fetch::coalesced_fetch::{CoalescedFetch, Demand, Progress, SharedResponse};
+use crate::fetch::coalesced_fetch::{CoalescedFetch, FetchDemand, FetchProgress, SharedResponse};
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use semantics::{VaryRule, canonical_target};
@@ -32,7 +32,7 @@ pub(crate) enum Joined<T> {
     /// A response whose body is arriving; the reader is at its first byte.
     Filling(Arc<SharedResponse>, FillingReader),
     /// A fetch without a response yet.
-    Waiter(watch::Receiver<Progress>),
+    Waiter(watch::Receiver<FetchProgress>),
     /// A new fetch, already in the table, which the caller must start.
     Leader(Arc<CoalescedFetch>),
 }
@@ -46,7 +46,7 @@ impl FetchTable {
     pub(crate) fn join<T>(
         &self,
         key: &Key,
-        demand: Demand<'_>,
+        demand: FetchDemand<'_>,
         known: impl FnOnce() -> VaryRule,
         begun: impl FnOnce() -> u64,
         find: impl FnOnce() -> Option<T>,
@@ -71,7 +71,7 @@ impl FetchTable {
     pub(crate) fn renew(
         &self,
         key: &Key,
-        demand: Demand<'_>,
+        demand: FetchDemand<'_>,
         known: impl FnOnce() -> VaryRule,
         begun: impl FnOnce() -> u64,
         is_renewed: impl FnOnce() -> bool,
@@ -88,12 +88,12 @@ impl FetchTable {
     pub(crate) fn register(
         &self,
         key: &Key,
-        demand: Demand<'_>,
+        demand: FetchDemand<'_>,
         known: VaryRule,
         begun: impl FnOnce() -> u64,
     ) -> Arc<CoalescedFetch> {
         let mut table = self.table();
-        let fetch = CoalescedFetch::new(known, Demand { exclusive: true, ..demand }, begun());
+        let fetch = CoalescedFetch::new(known, FetchDemand { exclusive: true, ..demand }, begun());
         table.entry(key.clone()).or_default().push(Arc::clone(&fetch));
         fetch
     }
@@ -168,7 +168,7 @@ impl FetchTable {
 /// under way have stated.
 fn add(
     fetches: &mut Vec<Arc<CoalescedFetch>>,
-    demand: Demand<'_>,
+    demand: FetchDemand<'_>,
     known: VaryRule,
     begun: u64,
 ) -> Arc<CoalescedFetch> {
@@ -195,7 +195,7 @@ fn path_of(key: &Key) -> Cow<'_, [u8]> {
 #[cfg(test)]
 mod tests {
     use super::{FetchTable, Joined};
-    use crate::fetch::coalesced_fetch::{Demand, FetchState};
+    use crate::fetch::coalesced_fetch::{FetchDemand, FetchState};
     use bytes::Bytes;
     use message::Fields;
     use origin::FetchError;
@@ -213,7 +213,7 @@ mod tests {
         let fields = Fields::new();
         fetches.join(
             key,
-            Demand { fields: &fields, range, exclusive, is_robot: true, client: None },
+            FetchDemand { fields: &fields, range, exclusive, is_robot: true, client: None },
             VaryRule::default,
             || 0,
             || None,
@@ -258,7 +258,7 @@ mod tests {
         let fetches = FetchTable::default();
         let fields = Fields::new();
         let renew = |range, exclusive, is_renewed| {
-            let demand = Demand { fields: &fields, range, exclusive, is_robot: true, client: None };
+            let demand = FetchDemand { fields: &fields, range, exclusive, is_robot: true, client: None };
             fetches.renew(&key("/a"), demand, VaryRule::default, || 0, || is_renewed)
         };
         assert!(renew(None, false, true).is_none() && fetches.len() == 0);
@@ -281,7 +281,8 @@ mod tests {
     #[test]
     fn object_found_under_the_lock_prevents_a_flight() {
         let (fetches, fields) = (FetchTable::default(), Fields::new());
-        let demand = Demand { fields: &fields, range: None, exclusive: false, is_robot: true, client: None };
+        let demand =
+            FetchDemand { fields: &fields, range: None, exclusive: false, is_robot: true, client: None };
         let joined = fetches.join(&key("/a"), demand, VaryRule::default, || 0, || Some(1), |_| true);
         assert!(matches!(joined, Joined::Found(1)));
         assert_eq!(fetches.len(), 0);

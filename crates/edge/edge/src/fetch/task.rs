@@ -79,7 +79,7 @@ struct OriginResponse<S> {
 }
 
 /// The source of a response's content: an exchange, or a script in the models.
-trait Source: Send {
+trait ResponseSource: Send {
     /// The next event. Cancel-safe: dropping the future before it is ready loses nothing.
     fn next_event(&mut self) -> impl Future<Output = Result<OriginEvent, FetchError>> + Send;
 
@@ -87,7 +87,7 @@ trait Source: Send {
     fn waits_for_reader(&mut self) {}
 }
 
-impl Source for OriginExchange {
+impl ResponseSource for OriginExchange {
     async fn next_event(&mut self) -> Result<OriginEvent, FetchError> {
         self.next(&mut NoUpload).await
     }
@@ -428,7 +428,7 @@ impl FetchTask {
     }
 
     /// *confirm*: handles a 304 response, which says that `base` is still current.
-    async fn confirm<S: Source>(&self, answer: OriginResponse<S>, base: &Arc<Object>) {
+    async fn confirm<S: ResponseSource>(&self, answer: OriginResponse<S>, base: &Arc<Object>) {
         let OriginResponse { head, exchange, sent_at, received_at, .. } = answer;
         drain(*exchange).await;
         if base.part().is_none() && not_modified_speaks_of(&base.head(), &head) {
@@ -442,7 +442,7 @@ impl FetchTask {
     }
 
     /// *complete*: joins `base` with the missing part of its content.
-    async fn complete<S: Source>(&self, answer: OriginResponse<S>, base: &Arc<Object>) {
+    async fn complete<S: ResponseSource>(&self, answer: OriginResponse<S>, base: &Arc<Object>) {
         let OriginResponse { head, exchange, sent_at, received_at, .. } = answer;
         let completed = match (base.part(), ContentRange::of(&head)) {
             (Some(part), Some(extent)) => joined_extent((&base.head(), part.extent), (&head, extent))
@@ -513,7 +513,7 @@ impl FetchTask {
 
     /// The whole content of a response, which must have `bytes` bytes. `None` if it has not, or if
     /// memory is short.
-    async fn gather(&self, mut exchange: impl Source, bytes: u64) -> Option<Body> {
+    async fn gather(&self, mut exchange: impl ResponseSource, bytes: u64) -> Option<Body> {
         let mut reservation = BodyReservation::new(&self.shared);
         let mut pieces = Vec::new();
         if bytes > self.shared.limits.object_bytes_max || !reservation.take(bytes) {
@@ -539,6 +539,6 @@ impl FetchTask {
 }
 
 /// Reads a response without content to its end, so that its connection can be reused.
-async fn drain(mut exchange: impl Source) {
+async fn drain(mut exchange: impl ResponseSource) {
     while matches!(exchange.next_event().await, Ok(OriginEvent::Data(_) | OriginEvent::Informational(_))) {}
 }

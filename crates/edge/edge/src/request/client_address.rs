@@ -3,7 +3,7 @@
 //! Invariant: only a trusted proxy can report an address other than that of the connection. The
 //! result decides only turns in the queue; `forward` decides which address the origin receives.
 
-use crate::request::guard::Subject;
+use crate::request::guard::RequestSubject;
 use crate::shared::Shared;
 use message::{Fields, names};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -14,7 +14,7 @@ const NETWORK_BITS: u32 = 64;
 
 /// The client's address, or its network for IPv6. `None` if it is unknown: behind a Unix socket, or
 /// behind a trusted proxy that does not report it.
-pub(crate) fn client_of(shared: &Shared, subject: &Subject<'_>, fields: &Fields) -> Option<IpAddr> {
+pub(crate) fn client_of(shared: &Shared, subject: &RequestSubject<'_>, fields: &Fields) -> Option<IpAddr> {
     let peer = subject.peer?.ip()?;
     if !subject.trusted {
         return Some(network(peer));

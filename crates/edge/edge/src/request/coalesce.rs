@@ -5,7 +5,7 @@
 
 use crate::control::counters::Metric;
 use crate::fetch::base::Base;
-use crate::fetch::coalesced_fetch::{CoalescedFetch, Demand, SharedResponse};
+use crate::fetch::coalesced_fetch::{CoalescedFetch, FetchDemand, SharedResponse};
 use crate::fetch::fetch_table::Joined;
 use crate::fetch::table_entry::TableEntry;
 use crate::fetch::task::{self, FetchTask};
@@ -13,7 +13,7 @@ use crate::request::client_address::client_of;
 use crate::request::forward;
 use crate::request::lookup::{LookupResult, PageRequest, Touch};
 use crate::request::refusal::Refusal;
-use crate::request::step::{Step, Waiting};
+use crate::request::step::{FetchWait, Step};
 use crate::request::visit::Visit;
 use crate::shared::Shared;
 use message::{Fields, Method, RequestHead};
@@ -56,7 +56,7 @@ impl<'a> Visit<'a> {
             Joined::Waiter(receiver) => {
                 self.cells().count(Metric::FlightWaits);
                 page_request.fetches_joined += 1;
-                Step::Wait(Waiting { page_request, reason, receiver, leads: false })
+                Step::Wait(FetchWait { page_request, reason, receiver, leads: false })
             }
             Joined::Leader(fetch) => {
                 // Checked after the fetch has its sequence number: a later change of the site's
@@ -68,7 +68,7 @@ impl<'a> Visit<'a> {
                 page_request.fetches_joined += 1;
                 let receiver = fetch.subscribe();
                 match self.start(&page_request, fetch, base, None) {
-                    Ok(()) => Step::Wait(Waiting { page_request, reason, receiver, leads: true }),
+                    Ok(()) => Step::Wait(FetchWait { page_request, reason, receiver, leads: true }),
                     Err(refusal) => Step::Refuse(refusal),
                 }
             }
@@ -174,7 +174,7 @@ impl PageRequest<'_> {
         };
         let client = client_of(shared, &self.subject, &head.fields);
         let (range, exclusive, is_robot) = (self.range.as_deref(), self.exclusive, is_robot(sent));
-        let demand = Demand { fields: &head.fields, range, exclusive, is_robot, client };
+        let demand = FetchDemand { fields: &head.fields, range, exclusive, is_robot, client };
         let (known, begun) = (|| self.known_rule(shared, head), || shared.store.sequence());
         shared.fetches.join(&self.key, demand, known, begun, find, usable)
     }
@@ -190,8 +190,13 @@ impl PageRequest<'_> {
         now: Moment,
     ) -> Option<Arc<CoalescedFetch>> {
         let range = self.range.as_deref().filter(|_| stale.part().is_some());
-        let demand =
-            Demand { fields: &head.fields, range, exclusive: self.exclusive, is_robot: true, client: None };
+        let demand = FetchDemand {
+            fields: &head.fields,
+            range,
+            exclusive: self.exclusive,
+            is_robot: true,
+            client: None,
+        };
         let (known, begun) = (|| self.known_rule(shared, head), || shared.store.sequence());
         let is_renewed = || matches!(self.find(shared, head, Touch::No, now), LookupResult::Deliver(_));
         shared.fetches.renew(&self.key, demand, known, begun, is_renewed)

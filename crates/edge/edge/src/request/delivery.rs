@@ -4,7 +4,7 @@
 //! sends it (`conclude`).
 
 use crate::fetch::coalesced_fetch::{SharedResponse, StreamedResponse};
-use crate::request::respond::Account;
+use crate::request::respond::ResponseAccount;
 use crate::request::suspected_write::SuspectedWrite;
 use message::ResponseHead;
 use origin::OriginExchange;
@@ -13,12 +13,12 @@ use store::{FillingReader, Object};
 
 /// A response ready to be sent.
 pub(crate) struct Delivery {
-    pub(crate) content: Content,
-    pub(crate) account: Account,
+    pub(crate) content: ContentSource,
+    pub(crate) account: ResponseAccount,
 }
 
 /// The source of a response's content.
-pub(crate) enum Content {
+pub(crate) enum ContentSource {
     Stored(Arc<Object>),
     /// A response whose body is arriving; `own` is true for the leader of its fetch.
     Filling {
@@ -50,7 +50,7 @@ pub(crate) struct Watcher {
 
 impl Delivery {
     /// The delivery of a stored object.
-    pub(crate) const fn stored(object: Arc<Object>, account: Account) -> Self {
-        Self { content: Content::Stored(object), account }
+    pub(crate) const fn stored(object: Arc<Object>, account: ResponseAccount) -> Self {
+        Self { content: ContentSource::Stored(object), account }
     }
 }

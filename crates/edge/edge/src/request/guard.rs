@@ -2,8 +2,8 @@
 //! computes the cache key. Neither step reads the store or contacts the origin.
 //!
 //! Invariants: a client's own request is sent to the origin with the host and target in
-//! [`Subject`], a shared one with those of its key. A client's claims about host, scheme or address
-//! count only if it is a trusted proxy.
+//! [`RequestSubject`], a shared one with those of its key. A client's claims about host, scheme or
+//! address count only if it is a trusted proxy.
 
 use crate::memory::detection::Rules;
 use crate::request::refusal::Refusal;
@@ -19,7 +19,7 @@ use store::Key;
 
 /// The site, host and target of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct RequestSubject<'a> {
     pub(crate) site: &'a Arc<Site>,
     /// The `Host` for the origin.
     pub(crate) host: Bytes,
@@ -43,7 +43,11 @@ const X_FORWARDED_PREFIX: &str = "X-Forwarded-Prefix";
 pub(crate) const CDN_LOOP: &str = "CDN-Loop";
 
 /// *guard*: admits a request to its site, or refuses it.
-pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Result<Subject<'a>, Refusal> {
+pub(crate) fn guard<'a>(
+    shared: &'a Shared,
+    peer: Peer,
+    request: &Request,
+) -> Result<RequestSubject<'a>, Refusal> {
     let head = &request.head;
     if head.method == Method::Connect {
         return Err(Refusal::connect());
@@ -63,7 +67,7 @@ pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Re
         return Err(site.refusal(Refusal::looping));
     }
     let trusted = peer.ip().is_some_and(|ip| shared.plan.trusted_proxies.contains(ip));
-    Ok(Subject {
+    Ok(RequestSubject {
         host: origin_host(site, head, authority),
         target: origin_target(head)?,
         https: site.plan.public_https || (trusted && forwarded_https(head)),
@@ -87,7 +91,7 @@ pub(crate) fn forwards_left(head: &RequestHead) -> Option<u64> {
         .ok()
 }
 
-impl Subject<'_> {
+impl RequestSubject<'_> {
     /// Whether the request may share its response. It may not if a trusted proxy removed a path
     /// prefix: the origin writes its links for that prefix, which is not in the key.
     ///

@@ -5,9 +5,9 @@
 
 use crate::fetch::base::Base;
 use crate::request::delivery::Delivery;
-use crate::request::guard::Subject;
+use crate::request::guard::RequestSubject;
 use crate::request::own_target::OwnTarget;
-use crate::request::respond::Account;
+use crate::request::respond::ResponseAccount;
 use crate::shared::Shared;
 use bytes::Bytes;
 use message::{Fields, Method, RequestHead, ResponseHead, names};
@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 /// A request whose response may be shared, as it is looked up.
 pub(crate) struct PageRequest<'a> {
-    pub(crate) subject: Subject<'a>,
+    pub(crate) subject: RequestSubject<'a>,
     pub(crate) key: Key,
     /// The client's own target, if the key is that of an equivalent target.
     pub(crate) own_target: OwnTarget,
@@ -102,7 +102,7 @@ impl<'a> PageRequest<'a> {
     /// The look-up of a request that was classified as shareable.
     pub(crate) fn new(
         shared: &Shared,
-        subject: Subject<'a>,
+        subject: RequestSubject<'a>,
         head: &RequestHead,
         directives: Directives,
     ) -> Self {
@@ -355,6 +355,6 @@ pub(crate) fn freshness(object: &Object, softened: bool, policy: &Policy) -> Fre
 /// The delivery of a stored response.
 fn stored(object: Arc<Object>, reason: Reason, age_secs: u64, ttl_secs: i64) -> Delivery {
     let facts = CacheStatusFacts { ttl_secs: Some(ttl_secs), ..CacheStatusFacts::default() };
-    let account = Account { reason, facts, age_secs: Some(age_secs) };
+    let account = ResponseAccount { reason, facts, age_secs: Some(age_secs) };
     Delivery::stored(object, account)
 }

@@ -8,7 +8,7 @@
 use crate::control::counters::Metric;
 use crate::control::purge_orders;
 use crate::fetch::base::Base;
-use crate::fetch::coalesced_fetch::{Demand, StreamedResponse};
+use crate::fetch::coalesced_fetch::{FetchDemand, StreamedResponse};
 use crate::fetch::publish;
 use crate::fetch::selection::Selection;
 use crate::fetch::stored::{shareable, stored_object};
@@ -16,13 +16,13 @@ use crate::fetch::table_entry::TableEntry;
 use crate::fetch::task;
 use crate::memory::detection::InspectedRequest;
 use crate::request::client_address::client_of;
-use crate::request::delivery::{Content, Delivery};
+use crate::request::delivery::{ContentSource, Delivery};
 use crate::request::event_stream::is_event_stream;
 use crate::request::forward;
-use crate::request::guard::Subject;
+use crate::request::guard::RequestSubject;
 use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
-use crate::request::respond::{self, Account};
+use crate::request::respond::{self, ResponseAccount};
 use crate::request::step::{Passing, Step};
 use crate::request::suspected_write::SuspectedWrite;
 use crate::request::visit::Visit;
@@ -82,7 +82,7 @@ impl<'a> Visit<'a> {
 
     /// Keeps the form in the content of a request that may be a write, which may name the pages
     /// that it changes.
-    pub(crate) fn read_form_of_write(&mut self, subject: &Subject<'_>) {
+    pub(crate) fn read_form_of_write(&mut self, subject: &RequestSubject<'_>) {
         if may_write(&self.request.head, subject.site.policy()) {
             let content_type = self.request.head.fields.first(names::CONTENT_TYPE).map(|value| &value[..]);
             self.client.read_form(FormReader::of_type(content_type));
@@ -93,7 +93,7 @@ impl<'a> Visit<'a> {
     /// time at which the request left, too.
     pub(crate) async fn exchange(
         &mut self,
-        subject: &Subject<'_>,
+        subject: &RequestSubject<'_>,
         request: FetchRequest,
     ) -> Result<(Moment, StreamedResponse), FetchError> {
         let client = client_of(self.shared, subject, &self.request.head.fields);
@@ -161,7 +161,7 @@ impl<'a> Visit<'a> {
         let known = shared.store.known_rule(key).union(&selecting);
         let head =
             forward::shared_head(&page_request.subject, &shared.loop_mark, key, Method::Head, fields, &known);
-        let demand = Demand { fields, range: None, exclusive: true, is_robot: true, client: None };
+        let demand = FetchDemand { fields, range: None, exclusive: true, is_robot: true, client: None };
         let fetch = shared.fetches.register(key, demand, known, || shared.store.sequence());
         Some(RegisteredHead { entry: TableEntry::of(shared, key, &fetch), head })
     }
@@ -254,8 +254,8 @@ impl<'a> Visit<'a> {
         let suspected = self.invalidate(subject, &head, framing).await;
         let facts = CacheStatusFacts { forward_status: Some(head.status), ..CacheStatusFacts::default() };
         if head.status.code() == 101 {
-            let account = Account { reason: passing.reason, facts, age_secs: None };
-            return Step::Deliver(Delivery { content: Content::Switch(head, exchange), account });
+            let account = ResponseAccount { reason: passing.reason, facts, age_secs: None };
+            return Step::Deliver(Delivery { content: ContentSource::Switch(head, exchange), account });
         }
         if is_event_stream(&head) {
             exchange.release_turn();
@@ -272,13 +272,13 @@ impl<'a> Visit<'a> {
                 None
             }
         };
-        let account = Account { reason: judged.unwrap_or(passing.reason), facts, age_secs: None };
+        let account = ResponseAccount { reason: judged.unwrap_or(passing.reason), facts, age_secs: None };
         let response = StreamedResponse { head, framing, exchange };
         // The conditions of a HEAD request were not forwarded, so they are evaluated here.
         let content = match (registered, suspected) {
-            (Some(_), _) => Content::Claimed(response),
-            (None, Some(suspected)) => Content::SuspectedWrite(response, suspected),
-            (None, None) => Content::Own(response),
+            (Some(_), _) => ContentSource::Claimed(response),
+            (None, Some(suspected)) => ContentSource::SuspectedWrite(response, suspected),
+            (None, None) => ContentSource::Own(response),
         };
         Step::Deliver(Delivery { content, account })
     }
@@ -288,12 +288,12 @@ impl<'a> Visit<'a> {
     /// response must be read to learn the rest.
     pub(crate) async fn invalidate(
         &self,
-        subject: &Subject<'_>,
+        subject: &RequestSubject<'_>,
         answer: &ResponseHead,
         framing: BodyFraming,
     ) -> Option<SuspectedWrite> {
         let method = &self.request.head.method;
-        let Subject { site, host, target, .. } = subject;
+        let RequestSubject { site, host, target, .. } = subject;
         let targets = invalidated_targets(method, subject.https, host, target, answer);
         let pages = targets.iter().map(|target| subject.key_of(target)).collect();
         let pages = writes::within_rate(self.shared, self.cells(), site, pages);

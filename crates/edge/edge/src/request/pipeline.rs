@@ -23,13 +23,13 @@ use crate::control::purge_orders;
 use crate::fetch::disk_reads::{self, ReadOutcome};
 use crate::memory::hot_pages::PageVariant;
 use crate::memory::leak_guard::is_guarded;
-use crate::request::client::Client;
-use crate::request::guard::{Subject, guard};
+use crate::request::client::ClientConnection;
+use crate::request::guard::{RequestSubject, guard};
 use crate::request::key::Classified;
 use crate::request::lookup::{DISK_READS_MAX, Decision, PageRequest, Touch};
 use crate::request::refusal::Refusal;
 use crate::request::step::{Passing, Step};
-use crate::request::visit::{After, Visit};
+use crate::request::visit::{AfterResponse, Visit};
 use crate::shared::Shared;
 use h1::{BodyFraming, Request};
 use message::Method;
@@ -42,9 +42,9 @@ use store::Shelved;
 pub(crate) async fn run(
     shared: &Arc<Shared>,
     worker: usize,
-    client: &mut Client,
+    client: &mut ClientConnection,
     request: &Request,
-) -> After {
+) -> AfterResponse {
     let stripped = OnceLock::new();
     let mut visit = Visit::new(shared, worker, client, request, &stripped);
     let mut step = Step::Guard;
@@ -88,7 +88,7 @@ impl<'a> Visit<'a> {
     }
 
     /// *key*: computes the cache key, if the request may share a response at all.
-    fn key(&mut self, subject: Subject<'a>) -> Step<'a> {
+    fn key(&mut self, subject: RequestSubject<'a>) -> Step<'a> {
         let has_content = self.request.framing != BodyFraming::Empty;
         match Classified::new(self.shared, subject, &self.request.head, has_content) {
             Classified::Pass(subject, reason) => Step::Pass(Passing::alone(subject, reason)),

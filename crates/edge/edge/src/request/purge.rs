@@ -7,7 +7,7 @@ use crate::control::counters::Metric;
 use crate::control::purge_orders::{self, Unserved};
 use crate::request::interrupted::Interrupted;
 use crate::request::refusal::Refusal;
-use crate::request::respond::{self, Account};
+use crate::request::respond::{self, ResponseAccount};
 use crate::request::step::Step;
 use crate::request::visit::{RequestOutcome, Visit};
 use h1::BodyFraming;
@@ -52,7 +52,7 @@ impl<'a> Visit<'a> {
         self.recipient.persistent &= self.client.is_content_read();
         let PurgeReply { mut head, content } = reply;
         respond::tidy(&mut head, self.shared.clock.now());
-        let account = Account { reason, facts: CacheStatusFacts::default(), age_secs: None };
+        let account = ResponseAccount { reason, facts: CacheStatusFacts::default(), age_secs: None };
         let content_bytes = content.len() as u64;
         let framing = BodyFraming::Length(content_bytes);
         let written = respond::write_head(&head, framing, Some(&account), self.recipient);

@@ -2,9 +2,9 @@
 //!
 //! Invariant: ARCHITECTURE.md and `pipeline` describe exactly these steps. A test compares them.
 
-use crate::fetch::coalesced_fetch::Progress;
+use crate::fetch::coalesced_fetch::FetchProgress;
 use crate::request::delivery::Delivery;
-use crate::request::guard::Subject;
+use crate::request::guard::RequestSubject;
 use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
 use purge::{PurgeOrder, PurgeReply};
@@ -33,7 +33,7 @@ steps! { 'a:
     /// Carries out the order of a request that wants its page fetched again.
     Refresh(PurgeOrder),
     /// Computes the cache key.
-    Key(Subject<'a>),
+    Key(RequestSubject<'a>),
     /// Asks the store.
     Lookup(PageRequest<'a>),
     /// Compares a hit of a visitor with cookies with the origin's response, if it is sampled.
@@ -41,7 +41,7 @@ steps! { 'a:
     /// Reads an object from disk.
     Read(PageRequest<'a>, Shelved),
     /// Waits for a coalesced fetch.
-    Wait(Waiting<'a>),
+    Wait(FetchWait<'a>),
     /// Sends the client's own request to the origin.
     Pass(Passing<'a>),
     /// Sends a response.
@@ -53,18 +53,18 @@ steps! { 'a:
 }
 
 /// A request that waits for a coalesced fetch.
-pub(crate) struct Waiting<'a> {
+pub(crate) struct FetchWait<'a> {
     pub(crate) page_request: PageRequest<'a>,
     /// Why it was not answered from the store.
     pub(crate) reason: Reason,
-    pub(crate) receiver: watch::Receiver<Progress>,
+    pub(crate) receiver: watch::Receiver<FetchProgress>,
     /// Whether the request is the leader of the fetch.
     pub(crate) leads: bool,
 }
 
 /// A request whose response is for its client alone.
 pub(crate) struct Passing<'a> {
-    pub(crate) subject: Subject<'a>,
+    pub(crate) subject: RequestSubject<'a>,
     pub(crate) reason: Reason,
     /// The look-up, if the response could have been shared. The response is then judged for the
     /// benefit of later requests.
@@ -73,7 +73,7 @@ pub(crate) struct Passing<'a> {
 
 impl<'a> Passing<'a> {
     /// A request whose response says nothing about other requests.
-    pub(crate) const fn alone(subject: Subject<'a>, reason: Reason) -> Self {
+    pub(crate) const fn alone(subject: RequestSubject<'a>, reason: Reason) -> Self {
         Self { subject, reason, page_request: None }
     }
 }

@@ -8,7 +8,7 @@ use crate::fetch::coalesced_fetch::StreamedResponse;
 use crate::request::deliver::{self, Beginning, Tail};
 use crate::request::event_stream::while_open;
 use crate::request::interrupted::Interrupted;
-use crate::request::respond::Account;
+use crate::request::respond::ResponseAccount;
 use crate::request::suspected_write::SuspectedWrite;
 use crate::request::visit::{RequestOutcome, Visit};
 use crate::request::writes;
@@ -47,7 +47,7 @@ impl Visit<'_> {
         &mut self,
         response: StreamedResponse,
         suspected: SuspectedWrite,
-        account: &Account,
+        account: &ResponseAccount,
     ) -> RequestOutcome {
         let StreamedResponse { head, framing, exchange } = response;
         let written = self.write_head(&head, framing, account);

@@ -4,7 +4,7 @@
 //! did not end as its framing declared. A part never replaces the whole.
 
 use super::spilling::Spilling;
-use super::{FetchTask, OriginResponse, Source, count_failure};
+use super::{FetchTask, OriginResponse, ResponseSource, count_failure};
 use crate::control::counters::Metric;
 use crate::fetch::body_reservation::BodyReservation;
 use crate::fetch::coalesced_fetch::{FetchState, SharedResponse};
@@ -25,7 +25,7 @@ use store::{Abandoned, Body, ContentPart, Filling, FillingWriter, Object, Public
 impl FetchTask {
     /// *store and stream*: the waiting requests read the body while it fills; the store receives it
     /// when it is complete.
-    pub(super) async fn store_and_stream<S: Source>(
+    pub(super) async fn store_and_stream<S: ResponseSource>(
         &self,
         answer: OriginResponse<S>,
         storable: Storable,
@@ -70,7 +70,7 @@ impl FetchTask {
     /// Moves the body from the origin to its readers and, when it is complete, into the store.
     async fn fill(
         &self,
-        mut exchange: impl Source,
+        mut exchange: impl ResponseSource,
         mut writer: FillingWriter,
         answer: &SharedResponse,
         mut spilling: Spilling<'_>,
@@ -160,7 +160,7 @@ impl FetchTask {
     async fn make_room(
         &self,
         writer: &mut FillingWriter,
-        source: &mut impl Source,
+        source: &mut impl ResponseSource,
         window_bytes: u64,
     ) -> Result<(), Abandoned> {
         let ready = poll_fn(|context| {

@@ -4,11 +4,11 @@
 //! Invariants: a visitor who asks after an invalidation never receives an older page. A visitor who
 //! has seen the end of a body finds it stored.
 
-use super::world::{Act, World, parsed, peer, text};
+use super::world::{Act, ModelWorld, parsed, peer, text};
 use crate::fetch::base::Base;
 use crate::fetch::coalesced_fetch::{FetchState, SharedResponse};
 use crate::fetch::fetch_table::Joined;
-use crate::request::delivery::Content;
+use crate::request::delivery::ContentSource;
 use crate::request::guard::guard;
 use crate::request::lookup::{Decision, LookupResult, PageRequest, Touch};
 use crate::request::wait::FETCHES_MAX;
@@ -35,7 +35,7 @@ pub(super) enum Got {
     Alone,
 }
 
-impl World {
+impl ModelWorld {
     /// Runs a visitor in a thread.
     pub(super) fn visitor(self: &Arc<Self>, request: &'static str) -> shuttle::thread::JoinHandle<Got> {
         let world = Arc::clone(self);
@@ -174,9 +174,9 @@ impl World {
 }
 
 /// The result for a stored response.
-fn stored(content: &Content) -> Got {
+fn stored(content: &ContentSource) -> Got {
     match content {
-        Content::Stored(object) => Got::Whole(text(object.body().chunks())),
+        ContentSource::Stored(object) => Got::Whole(text(object.body().chunks())),
         _ => panic!("nothing but stored answers is found"),
     }
 }
@@ -187,7 +187,7 @@ pub(super) fn whole(version: usize) -> Got {
 }
 
 /// Starts this many visitors in threads.
-pub(super) fn crowd(world: &Arc<World>, visitors: usize) -> Vec<shuttle::thread::JoinHandle<Got>> {
+pub(super) fn crowd(world: &Arc<ModelWorld>, visitors: usize) -> Vec<shuttle::thread::JoinHandle<Got>> {
     (0..visitors).map(|_| world.visitor(GET)).collect()
 }
 

@@ -7,7 +7,7 @@
 use crate::fetch::base::Base;
 use crate::fetch::coalesced_fetch::{CoalescedFetch, FetchState};
 use crate::fetch::table_entry::TableEntry;
-use crate::fetch::task::{FetchTask, OriginResponse, Source};
+use crate::fetch::task::{FetchTask, OriginResponse, ResponseSource};
 use crate::request::forward;
 use crate::request::guard::guard;
 use crate::request::lookup::PageRequest;
@@ -44,7 +44,7 @@ pub(super) enum Act {
 }
 
 /// The edge, its origin and the expected results.
-pub(super) struct World {
+pub(super) struct ModelWorld {
     pub(super) shared: Arc<Shared>,
     pub(super) clock: Arc<ManualClock>,
     /// Header lines of the page.
@@ -65,7 +65,7 @@ pub(super) struct World {
     tasks: Mutex<Vec<shuttle::future::JoinHandle<()>>>,
 }
 
-impl World {
+impl ModelWorld {
     pub(super) fn new(page: &'static str, script: &'static [Act]) -> Arc<Self> {
         Self::with(|_| {}, page, script, Bytes::new())
     }
@@ -158,7 +158,7 @@ impl World {
             pieces.pop();
         }
         let pieces = if confirms { VecDeque::new() } else { pieces.into() };
-        let exchange = Box::new(Script { pieces, dies: act == Act::Half, waited: false });
+        let exchange = Box::new(ScriptedSource { pieces, dies: act == Act::Half, waited: false });
         let (head, framing) = (self.head(version, confirms), BodyFraming::Length(bytes));
         let answer = OriginResponse { head, framing, exchange, sent_at, received_at: self.now() };
         match &task.base {
@@ -236,13 +236,13 @@ impl World {
 }
 
 /// A source that yields its pieces one by one, and lets other tasks run before each.
-struct Script {
+struct ScriptedSource {
     pieces: VecDeque<Bytes>,
     dies: bool,
     waited: bool,
 }
 
-impl Source for Script {
+impl ResponseSource for ScriptedSource {
     async fn next_event(&mut self) -> Result<OriginEvent, FetchError> {
         let_others(&mut self.waited).await;
         self.waited = false;

@@ -4,7 +4,7 @@
 //! that of one store shard, and writes to no memory that another worker writes to.
 
 use crate::control::access_log::AccessLog;
-use crate::control::counters::{Cells, Counters, Metric};
+use crate::control::counters::{Cells, EdgeCounters, Metric};
 use crate::control::purge_access::PurgeAccess;
 use crate::fetch::fetch_table::FetchTable;
 use crate::fetch::read_queues::ReadQueues;
@@ -82,7 +82,7 @@ pub(crate) struct Shared {
     pub(crate) transit: Arc<MemoryShare>,
     /// Buffers for bodies between clients and origins.
     pub(crate) buffers: Arc<Buffers>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: EdgeCounters,
     pub(crate) log: Option<AccessLog>,
     pub(crate) complaints: Complaints,
     pub(crate) clock: Arc<dyn Clock>,
@@ -156,7 +156,7 @@ impl Shared {
             equivalents: Equivalents::default(),
             buffers,
             transit: MemoryShare::new(transit_bytes_max),
-            counters: Counters::new(plan.workers),
+            counters: EdgeCounters::new(plan.workers),
             log,
             complaints: Complaints::default(),
             clock,

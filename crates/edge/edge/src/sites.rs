@@ -4,7 +4,7 @@
 //! none.
 
 use crate::control::uncompressed;
-use crate::memory::detection::{Detection, Rules};
+use crate::memory::detection::{Detection, RulesInForce};
 use crate::memory::foreign_ports::ForeignPorts;
 use crate::memory::parameter_flood::ParameterFlood;
 use crate::memory::writes::Writes;
@@ -32,7 +32,7 @@ pub(crate) struct Site {
     pub(crate) parameter_flood: ParameterFlood,
     pub(crate) foreign_ports: ForeignPorts,
     /// Whether its origin was seen to send text uncompressed.
-    pub(crate) uncompressed: uncompressed::Watch,
+    pub(crate) uncompressed: uncompressed::CompressionWatch,
 }
 
 /// All sites.
@@ -56,7 +56,7 @@ impl Site {
     }
 
     /// Identifies the rules in force, for a later comparison.
-    pub(crate) fn rules(&self) -> Rules {
+    pub(crate) fn rules(&self) -> RulesInForce {
         self.detection.rules()
     }
 
@@ -92,7 +92,7 @@ impl Sites {
                     writes: Writes::default(),
                     parameter_flood: ParameterFlood::default(),
                     foreign_ports: ForeignPorts::default(),
-                    uncompressed: uncompressed::Watch::default(),
+                    uncompressed: uncompressed::CompressionWatch::default(),
                 })
             })
             .collect();

@@ -16,7 +16,7 @@ use crate::request::respond::{self, Recipient};
 use crate::request::tunnel::tunnel;
 use crate::request::visit::AfterResponse;
 use crate::shared::{ConnectionSlot, NoSlot, Shared};
-use crate::upkeep::supervisor::{self, End};
+use crate::upkeep::supervisor::{self, ThreadEnd};
 use h1::{HeadError, RequestError};
 use message::{Method, Version};
 use net::{Acceptor, Listener, Peer, Stream};
@@ -51,7 +51,7 @@ pub(crate) fn start(shared: Arc<Shared>, index: usize, listener: Listener) -> io
         if let Err(error) = run(&shared, index, &mut listener) {
             tracing::error!("worker {index} cannot serve: {error}");
         }
-        if shared.is_draining() { End::Due } else { End::Early }
+        if shared.is_draining() { ThreadEnd::Due } else { ThreadEnd::Early }
     })
 }
 

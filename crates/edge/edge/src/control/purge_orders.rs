@@ -10,7 +10,7 @@
 
 use crate::control::counters::{Cells, Metric};
 use crate::control::purge_access::{Denied, Entrance};
-use crate::control::reach::{self, Scope};
+use crate::control::reach::{self, SiteScope};
 use crate::shared::Shared;
 use crate::upkeep::persisting::{lose_in_time, persist_in_time};
 use bytes::{Bytes, BytesMut};
@@ -224,7 +224,7 @@ impl Task {
             Some(key) => vec![key.site()],
             None => reached(shared, reach),
         };
-        let on = |host, told: &dyn Fn(Scope<'_>) -> Vec<Selector>| {
+        let on = |host, told: &dyn Fn(SiteScope<'_>) -> Vec<Selector>| {
             self.scopes(shared, host).into_iter().flat_map(told).collect()
         };
         match want {
@@ -253,7 +253,7 @@ impl Task {
         }
     }
 
-    fn scopes<'a>(&self, shared: &'a Shared, host: &Bytes) -> Vec<Scope<'a>> {
+    fn scopes<'a>(&self, shared: &'a Shared, host: &Bytes) -> Vec<SiteScope<'a>> {
         match &self.own {
             Some(key) => reach::own_scope(&shared.sites, key).into_iter().collect(),
             None => reach::scopes(&shared.sites, host),

@@ -22,9 +22,9 @@ pub(crate) struct Uncompressed {
 
 /// The result for a site.
 #[derive(Debug, Default)]
-pub(crate) struct Watch(OnceLock<Uncompressed>);
+pub(crate) struct CompressionWatch(OnceLock<Uncompressed>);
 
-impl Watch {
+impl CompressionWatch {
     /// The first uncompressed page, if there was one.
     pub(crate) fn found(&self) -> Option<&Uncompressed> {
         self.0.get()

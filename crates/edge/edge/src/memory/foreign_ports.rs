@@ -23,11 +23,11 @@ const IDLE: Duration = Duration::from_secs(3600);
 /// The admitted foreign ports of a site.
 #[derive(Debug, Default)]
 pub(crate) struct ForeignPorts {
-    admitted: Mutex<Vec<Admitted>>,
+    admitted: Mutex<Vec<AdmittedPort>>,
 }
 
 #[derive(Debug)]
-struct Admitted {
+struct AdmittedPort {
     port: u16,
     used: Monotonic,
 }
@@ -56,7 +56,7 @@ impl ForeignPorts {
         }
         let is_room = admitted.len() < ports_max;
         if is_room {
-            admitted.push(Admitted { port, used: now });
+            admitted.push(AdmittedPort { port, used: now });
         }
         is_room
     }

@@ -115,8 +115,9 @@ impl Spool {
         let done = async {
             let turn = Arc::clone(&self.turns).acquire_owned().await.ok()?;
             let state = Arc::new(AtomicU8::new(0));
-            let operation = Operation { spool: Arc::clone(&self), state: Arc::clone(&state), _turn: turn };
-            let _waiter = Waiter { spool: Arc::clone(&self), state };
+            let operation =
+                SpoolOperation { spool: Arc::clone(&self), state: Arc::clone(&state), _turn: turn };
+            let _waiter = SpoolWaiter { spool: Arc::clone(&self), state };
             let done = disk_threads::begin(move || {
                 let result = work();
                 drop(operation);
@@ -133,30 +134,30 @@ impl Spool {
 }
 
 /// An operation on its thread. Its drop marks the end, also if no thread was available.
-struct Operation {
+struct SpoolOperation {
     spool: Arc<Spool>,
     state: Arc<AtomicU8>,
     _turn: OwnedSemaphorePermit,
 }
 
 /// The caller of an operation. Its drop marks that the caller no longer waits.
-struct Waiter {
+struct SpoolWaiter {
     spool: Arc<Spool>,
     state: Arc<AtomicU8>,
 }
 
-impl Drop for Operation {
+impl Drop for SpoolOperation {
     fn drop(&mut self) {
-        // Both marks are bits of one atomic. Of `Operation` and `Waiter`, the one that is dropped
-        // second sees the other's bit, so `late` is balanced. Acquire and release also order all
-        // that both did before, which costs nothing beside an operation on the disk.
+        // Both marks are bits of one atomic. Of `SpoolOperation` and `SpoolWaiter`, the one that is
+        // dropped second sees the other's bit, so `late` is balanced. Acquire and release also
+        // order all that both did before, which costs nothing beside an operation on the disk.
         if self.state.fetch_or(DONE, Ordering::AcqRel) & LATE != 0 {
             self.spool.late.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
 
-impl Drop for Waiter {
+impl Drop for SpoolWaiter {
     fn drop(&mut self) {
         if self.state.fetch_or(LATE, Ordering::AcqRel) & DONE == 0 {
             self.spool.late.fetch_add(1, Ordering::AcqRel);

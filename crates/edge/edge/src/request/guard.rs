@@ -5,7 +5,7 @@
 //! [`RequestSubject`], a shared one with those of its key. A client's claims about host, scheme or
 //! address count only if it is a trusted proxy.
 
-use crate::memory::detection::Rules;
+use crate::memory::detection::RulesInForce;
 use crate::request::refusal::Refusal;
 use crate::shared::Shared;
 use crate::sites::Site;
@@ -33,7 +33,7 @@ pub(crate) struct RequestSubject<'a> {
     /// The client's end of the connection; `None` for requests of the edge itself.
     pub(crate) peer: Option<Peer>,
     /// The version of the site's rules that this was computed with; see [`Site::rules`].
-    pub(crate) rules: Rules,
+    pub(crate) rules: RulesInForce,
 }
 
 /// The field in which Traefik, Spring and others write the path prefix that they removed.

@@ -58,7 +58,7 @@ enum Refilled {
 
 /// Runs the refill task until the drain begins.
 pub(crate) async fn run(shared: Arc<Shared>) {
-    let mut refill = Refill::new(shared);
+    let mut refill = RefillState::new(shared);
     while !refill.shared.is_draining() {
         refill.work().await;
         let refiller = &refill.shared.refiller;
@@ -82,7 +82,7 @@ pub(crate) async fn merge(shared: Arc<Shared>) {
 }
 
 /// The state of the refill task.
-struct Refill {
+struct RefillState {
     shared: Arc<Shared>,
     /// When the last fetch began.
     last: Option<Instant>,
@@ -94,7 +94,7 @@ struct Refill {
     is_postponed: bool,
 }
 
-impl Refill {
+impl RefillState {
     fn new(shared: Arc<Shared>) -> Self {
         let (ordered, purged) = (VecDeque::new(), VecDeque::new());
         Self { shared, last: None, ordered, purged, is_postponed: false }

@@ -5,7 +5,7 @@
 
 use crate::shared::Shared;
 use crate::upkeep::persisting::persist_aside;
-use crate::upkeep::supervisor::{self, End};
+use crate::upkeep::supervisor::{self, ThreadEnd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -94,7 +94,7 @@ pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
             shared.persistence.look_after(shared.store.is_written_down());
             next = sweep(&shared);
         }
-        End::of(&shared.ending)
+        ThreadEnd::of(&shared.ending)
     })
 }
 

@@ -4,7 +4,7 @@
 use crate::support::{START, admin, connect, metric, plan, reason, start_at, tagged};
 use clock::{ManualClock, Timestamp};
 use config::{DiskPlan, EdgePlan};
-use petasos_edge::Running;
+use petasos_edge::RunningEdge;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn pages() -> Origin {
 
 /// Starts an edge in front of `origin` with its disk tier in `directory`. Its clock begins
 /// `seconds` after [`START`].
-fn life(origin: &Origin, directory: &Path, seconds: u64, change: impl FnOnce(&mut EdgePlan)) -> Running {
+fn life(origin: &Origin, directory: &Path, seconds: u64, change: impl FnOnce(&mut EdgePlan)) -> RunningEdge {
     let mut plan = plan(&origin.url());
     let bytes_max = 256 << 20;
     plan.disk = Some(DiskPlan {
@@ -40,18 +40,18 @@ fn life(origin: &Origin, directory: &Path, seconds: u64, change: impl FnOnce(&mu
     start_at(plan, Arc::new(ManualClock::at(START.plus(Duration::from_secs(seconds)))))
 }
 
-fn get(edge: &Running, target: &str) -> Response {
+fn get(edge: &RunningEdge, target: &str) -> Response {
     connect(edge).get(target, &[])
 }
 
-fn send(edge: &Running, method: &str, target: &str, fields: &str) -> Response {
+fn send(edge: &RunningEdge, method: &str, target: &str, fields: &str) -> Response {
     let mut client = connect(edge);
     client.send(format!("{method} {target} HTTP/1.1\r\nHost: example.test\r\n{fields}\r\n"));
     client.read()
 }
 
 /// Requests pages until each is stored and written to disk.
-fn fill(edge: &Running, targets: &[&str]) {
+fn fill(edge: &RunningEdge, targets: &[&str]) {
     let written = metric(edge, "petasos_disk_written_total", "");
     for target in targets {
         get(edge, target);
@@ -61,7 +61,7 @@ fn fill(edge: &Running, targets: &[&str]) {
     eventually("all pages are on the disk", || metric(edge, "petasos_disk_written_total", "") >= all);
 }
 
-fn reasons(edge: &Running, targets: &[&str]) -> Vec<String> {
+fn reasons(edge: &RunningEdge, targets: &[&str]) -> Vec<String> {
     targets.iter().map(|target| reason(&get(edge, target)).to_owned()).collect()
 }
 

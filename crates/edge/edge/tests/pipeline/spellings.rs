@@ -221,7 +221,7 @@ fn purge_of_another_spelling_removes_the_static_file() {
     }
 }
 
-fn with_disk(origin: &Origin, directory: &Path) -> petasos_edge::Running {
+fn with_disk(origin: &Origin, directory: &Path) -> petasos_edge::RunningEdge {
     let mut plan = plan(&origin.url());
     plan.disk = Some(DiskPlan {
         directory: directory.to_owned(),

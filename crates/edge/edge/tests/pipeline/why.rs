@@ -4,7 +4,7 @@ use crate::support::{connect, metric, plan, reason, start_at};
 use api::why::{Asks, Question, WhyReply};
 use clock::{ManualClock, Timestamp};
 use config::EdgePlan;
-use petasos_edge::Running;
+use petasos_edge::RunningEdge;
 use profiles::{Policy, StaleOnError};
 use proptest::prelude::*;
 use semantics::{Reason, Verdict};
@@ -16,7 +16,7 @@ use testkit::{Action, Client, Origin, Response, Seen, eventually, response};
 /// An edge in front of an origin with pages of every kind, which can be made to fail.
 struct Site {
     origin: Origin,
-    edge: Running,
+    edge: RunningEdge,
     clock: Arc<ManualClock>,
     dead: Arc<AtomicBool>,
     sent: AtomicU64,

@@ -17,7 +17,7 @@ use crate::output::note;
 use anyhow::{Context as _, anyhow};
 use load::{LoadError, Progress};
 use options::{AbOptions, CommandLine};
-use record::{Body, Counting, Ended, Outcome, SourceNet};
+use record::{Counting, Ended, RequestBody, RunOutcome, SourceNet};
 use report::ab::{self, OptionalParts, html};
 use std::io;
 use std::net::ToSocketAddrs as _;
@@ -96,7 +96,7 @@ fn load(mut options: AbOptions, own: OwnWords) -> anyhow::Result<ExitCode> {
     if let Some(path) = &options.body_file {
         let content = std::fs::read(path).with_context(|| format!("ab: cannot read {}", path.display()))?;
         options.plan.body =
-            Some(Body { content: content.into(), content_type: options.content_type.clone() });
+            Some(RequestBody { content: content.into(), content_type: options.content_type.clone() });
     }
     if let Some(name) = &options.source_name {
         options.plan.source = Some(source(name)?);
@@ -198,7 +198,7 @@ fn before(options: &AbOptions, own: OwnWords, shows_progress: bool) -> anyhow::R
 }
 
 /// The report and the text directly before it.
-fn after(options: &AbOptions, own: OwnWords, outcome: &Outcome, shows_progress: bool) -> String {
+fn after(options: &AbOptions, own: OwnWords, outcome: &RunOutcome, shows_progress: bool) -> String {
     let mut log = String::new();
     if options.verbosity >= 2 && !outcome.first_head.is_empty() {
         log = first_answer(&outcome.first_head, options.verbosity);

@@ -16,7 +16,7 @@ use ladder::{Choice, Effort, Ladder, LadderError, Observer, Options, Phase, Stat
 use platform::{SystemClock, SystemDisk};
 use report::number;
 use report::results::Results;
-use report::summary::{Standing, standing};
+use report::summary::{CellResult, standing};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -177,7 +177,7 @@ fn why_failed(results: &Results, is_interrupted: bool) -> Vec<String> {
         (false, true) => None,
     };
     let void = results.all_cells().filter_map(|cell| match standing(cell) {
-        Standing::Void(reason) => {
+        CellResult::Void(reason) => {
             Some(format!("step `{}` with {} users is void: {reason}", cell.step, cell.concurrency))
         }
         _ => None,

@@ -6,7 +6,7 @@ use crate::reference::References;
 use crate::traffic::{ANONYMOUS, Audience};
 use crate::visit::Readings;
 use probe::WatchFigures;
-use record::{FailureKind, Outcome, VerdictTimes};
+use record::{FailureKind, RunOutcome, VerdictTimes};
 use report::results::{
     CellRecord, CellRun, CountRecord, GeneratorRecord, GroupRecord, LoadRecord, MeterRecord, PlanRecord,
     ResponseTimes, StepRecord, VerdictRecord, VisitorRecord,
@@ -51,7 +51,7 @@ pub(crate) fn observed_load(ladder: &Ladder, watch: &WatchFigures) -> (Option<f6
 }
 
 /// Number of failures of each kind that occurred.
-pub(crate) fn failures(outcome: &Outcome) -> Vec<CountRecord> {
+pub(crate) fn failures(outcome: &RunOutcome) -> Vec<CountRecord> {
     let kinds = FailureKind::ALL.into_iter().map(|kind| (kind.name(), outcome.failures.of(kind)));
     let occurred = kinds.filter(|(_, count)| *count > 0);
     occurred.map(|(name, count)| CountRecord { name: name.to_owned(), count }).collect()
@@ -59,7 +59,7 @@ pub(crate) fn failures(outcome: &Outcome) -> Vec<CountRecord> {
 
 /// Good responses by the verdict of the nearest cache. Responses without a verdict come last, under
 /// the name `none`.
-pub(crate) fn verdicts(outcome: &Outcome) -> Vec<VerdictRecord> {
+pub(crate) fn verdicts(outcome: &RunOutcome) -> Vec<VerdictRecord> {
     let seconds = outcome.elapsed.as_secs_f64();
     let record = |verdict: &VerdictTimes| VerdictRecord {
         name: verdict.verdict.name().to_owned(),
@@ -81,7 +81,7 @@ pub(crate) fn verdicts(outcome: &Outcome) -> Vec<VerdictRecord> {
 }
 
 /// Responses by kind of visitor in a cell's load; empty for the anonymous load.
-pub(crate) fn visitors(ladder: &Ladder, cell: &Cell, outcome: &Outcome) -> Vec<VisitorRecord> {
+pub(crate) fn visitors(ladder: &Ladder, cell: &Cell, outcome: &RunOutcome) -> Vec<VisitorRecord> {
     let Some(traffic) = cell.traffic.and_then(|position| ladder.loads.get(position)) else {
         return Vec::new();
     };
@@ -104,7 +104,7 @@ pub(crate) fn visitors(ladder: &Ladder, cell: &Cell, outcome: &Outcome) -> Vec<V
 }
 
 /// Response times of good responses in milliseconds.
-pub(crate) fn response_times(outcome: &Outcome) -> ResponseTimes {
+pub(crate) fn response_times(outcome: &RunOutcome) -> ResponseTimes {
     times(&outcome.good_times.total)
 }
 
@@ -125,7 +125,7 @@ fn times(total: &Histogram) -> ResponseTimes {
 }
 
 /// Resources that the generator used, and the result of its self-check.
-pub(crate) fn generator(outcome: &Outcome) -> GeneratorRecord {
+pub(crate) fn generator(outcome: &RunOutcome) -> GeneratorRecord {
     GeneratorRecord {
         cpu_s: outcome.cpu.iter().map(std::time::Duration::as_secs_f64).sum(),
         busy_wait_s: outcome.busy_wait.as_secs_f64(),
@@ -229,7 +229,7 @@ fn ab(cell: &Cell, step: &Step) -> String {
 /// Describes in a few words what changed between two responses of a load. Content with gzip coding
 /// is decoded first. The result is `None` if nothing changed, and also for other content codings,
 /// which cannot be decoded here.
-pub(crate) fn what_changed(outcome: &Outcome) -> Option<String> {
+pub(crate) fn what_changed(outcome: &RunOutcome) -> Option<String> {
     let Some(coding) = outcome.first_field(b"content-encoding") else {
         return ContentDrift::of(outcome).map(|drift| drift.said_with_place());
     };

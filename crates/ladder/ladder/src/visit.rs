@@ -24,7 +24,7 @@ use address::HttpUrl;
 use clock::Clock;
 use load::Control;
 use probe::{ProcFs, WatchFigures};
-use record::{Expect, Outcome, WeightedTarget};
+use record::{Expect, RunOutcome, WeightedTarget};
 use report::results::{BystanderRecord, Measured, WriteRecord};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -63,7 +63,7 @@ pub(crate) type LoggedIn = BTreeMap<(String, String), Arc<Vec<Visitor>>>;
 
 /// Readings of a measured load, before anything is computed from them.
 pub(crate) struct Readings {
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: RunOutcome,
     pub(crate) watch: WatchFigures,
     pub(crate) bystander: BystanderRecord,
     /// Readings of the logged-in bystander.

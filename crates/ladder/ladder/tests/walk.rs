@@ -14,7 +14,7 @@ use petasos_ladder::{
 };
 use platform::{SystemClock, SystemDisk};
 use report::results::{Results, VisitOutcome};
-use report::summary::{Standing, standing};
+use report::summary::{CellResult, standing};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -152,7 +152,7 @@ fn anonymous_load_accepts_the_codings_of_browsers() {
         assert!(seen.head.starts_with("GET / HTTP/1.1"), "{}", seen.head);
     }
     // A response is a head and 50 bytes of content.
-    let Standing::Measured(summary) = standing(&results.cells[0]) else { panic!("{:?}", results.cells[0]) };
+    let CellResult::Measured(summary) = standing(&results.cells[0]) else { panic!("{:?}", results.cells[0]) };
     assert!(summary.bytes_per_page.is_some_and(|bytes| (80.0..200.0).contains(&bytes)), "{summary:?}");
 }
 
@@ -226,7 +226,7 @@ fn unfinished_walk_of_another_plan_needs_a_fresh_start() {
 fn reason(results: &Results, cell: &str) -> String {
     let cell = results.cells.iter().find(|found| found.id == cell).unwrap();
     match standing(cell) {
-        Standing::Void(reason) => reason,
+        CellResult::Void(reason) => reason,
         other => panic!("{} is not void: {other:?}", cell.id),
     }
 }
@@ -238,7 +238,7 @@ fn different_page_makes_the_step_void_with_the_place() {
     let results = walked(&ladder_text(&site), out.path(), false, &mut Watcher::default()).unwrap();
     let reason = reason(&results, "on");
     assert!(reason.contains("line 2, column 4: “<p>log in first” instead of “<p>bikes”"), "{reason}");
-    assert!(matches!(standing(&results.cells[0]), Standing::Measured(_)));
+    assert!(matches!(standing(&results.cells[0]), CellResult::Measured(_)));
 }
 
 #[test]
@@ -372,7 +372,9 @@ fn step_may_declare_a_new_reference() {
     let out = tempfile::tempdir().unwrap();
     let of = |results: &Results, id: &str| standing(results.cells.iter().find(|cell| cell.id == id).unwrap());
     let same = walked(&text, &out.path().join("same"), false, &mut Watcher::default()).unwrap();
-    let Standing::Void(reason) = of(&same, "on") else { panic!("a different page must make the step void") };
+    let CellResult::Void(reason) = of(&same, "on") else {
+        panic!("a different page must make the step void")
+    };
     assert!(reason.contains("differs from step 1's"), "{reason}");
     let text = text.replace("title = \"cache\"", "title = \"cache\"\n        reference = true");
     let stop = Stop::default();

@@ -12,7 +12,7 @@ use crate::visitor::Visitor;
 use crate::worker::Worker;
 use clock::Monotonic;
 use load::{FAILING_EVERY, Trend, thread_cpu};
-use record::{Figures, PageEnd};
+use record::{PageEnd, PageFigures};
 use stats::Random;
 use std::cell::{Cell, RefCell};
 use std::iter::StepBy;
@@ -38,9 +38,9 @@ pub(crate) struct Crowd {
 
 /// The results of a thread.
 pub(crate) struct CrowdReport {
-    pub(crate) figures: Figures,
+    pub(crate) figures: PageFigures,
     /// The figures of the warm-up.
-    pub(crate) warmup: Figures,
+    pub(crate) warmup: PageFigures,
     pub(crate) cpu: Duration,
     pub(crate) ended: PageEnd,
     pub(crate) end: Monotonic,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use clock::Monotonic;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version, names};
 use page::{CacheLookup, CodingError, Subresource, decoded};
-use record::{CacheVerdict, FetchFailure, Figures};
+use record::{CacheVerdict, FetchFailure, PageFigures};
 use resource::{PageLimit, PageLimits, ResourceClass};
 use semantics::Moment;
 use std::cell::{Cell, RefCell, RefMut};
@@ -187,7 +187,7 @@ impl Fetching<'_> {
         RequestHead { method: Method::Get, target: target.into(), version: Version::Http11, fields }
     }
 
-    pub(crate) fn figures(&self) -> RefMut<'_, Figures> {
+    pub(crate) fn figures(&self) -> RefMut<'_, PageFigures> {
         self.worker.figures(self.connections.is_measured)
     }
 }
@@ -234,7 +234,7 @@ fn redirected(url: &Url, head: &ResponseHead) -> Option<Url> {
 }
 
 fn record(
-    figures: &mut Figures,
+    figures: &mut PageFigures,
     class: ResourceClass,
     answer: &Answer,
     verdict: Option<CacheVerdict>,

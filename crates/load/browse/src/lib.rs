@@ -41,7 +41,7 @@ use clock::Clock;
 use crowd::{Crowd, CrowdReport};
 use load::Failing;
 use net::{TlsClient, TlsError};
-use record::{FetchFailure, Figures, PageCheck, PageEnd, PageOutcome};
+use record::{FetchFailure, PageCheck, PageEnd, PageFigures, PageOutcome};
 use series::Series;
 use shared::Shared;
 use std::io;
@@ -118,7 +118,7 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
         deadline: plan.time.map(|time| measuring_since.plus(time)),
     });
     let reports = work(&shared, threads)?;
-    let (mut figures, mut warmup) = (Figures::new(), Figures::new());
+    let (mut figures, mut warmup) = (PageFigures::new(), PageFigures::new());
     let mut ended = PageEnd::Pages;
     let mut end = measuring_since;
     let mut cpu = Vec::new();
@@ -173,7 +173,11 @@ fn tls_client(plan: &PagePlan) -> Result<Option<TlsClient>, TlsError> {
 
 /// Turns a run without a single response into an error, if the first failure was one of connecting.
 /// That run has measured nothing. If it failed before the measured part, the warm-up says why.
-fn refuse_if_unreachable(plan: &PagePlan, figures: &Figures, warmup: &Figures) -> Result<(), PageError> {
+fn refuse_if_unreachable(
+    plan: &PagePlan,
+    figures: &PageFigures,
+    warmup: &PageFigures,
+) -> Result<(), PageError> {
     let found = if figures.pages.failed > 0 { figures } else { warmup };
     let is_silent = figures.statuses.is_empty() && found.statuses.is_empty() && found.pages.failed > 0;
     match found.examples.first().filter(|_| is_silent) {

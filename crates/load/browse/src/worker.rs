@@ -16,7 +16,7 @@ use clock::Monotonic;
 use load::LocalLimit;
 use net::{Stream, TlsError};
 use page::Memo;
-use record::{FetchFailure, Figures};
+use record::{FetchFailure, PageFigures};
 use std::cell::{RefCell, RefMut};
 use std::io;
 use std::net::SocketAddr;
@@ -28,8 +28,8 @@ pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) memo: RefCell<Memo>,
     /// The figures of the measured part, and those of the warm-up.
-    measured: RefCell<Figures>,
-    warmup: RefCell<Figures>,
+    measured: RefCell<PageFigures>,
+    warmup: RefCell<PageFigures>,
     names: Names,
     /// The current second.
     current: RefCell<Current>,
@@ -44,15 +44,15 @@ impl Worker {
             lingering: Lingering::new(shared.plan.linger, shared.lingering_max / threads),
             current: RefCell::new(Current::new(shared.measuring_since)),
             memo: RefCell::default(),
-            measured: RefCell::new(Figures::new()),
-            warmup: RefCell::new(Figures::new()),
+            measured: RefCell::new(PageFigures::new()),
+            warmup: RefCell::new(PageFigures::new()),
             names: Names::default(),
             shared,
         }
     }
 
     /// The figures for a page load, by whether it belongs to the measured part.
-    pub(crate) fn figures(&self, is_measured: bool) -> RefMut<'_, Figures> {
+    pub(crate) fn figures(&self, is_measured: bool) -> RefMut<'_, PageFigures> {
         if is_measured { self.measured.borrow_mut() } else { self.warmup.borrow_mut() }
     }
 
@@ -72,7 +72,7 @@ impl Worker {
 
     /// Hands in the last second at the end of the run. Returns the figures of the measured part,
     /// and those of the warm-up.
-    pub(crate) fn end(&self, now: Monotonic) -> (Figures, Figures) {
+    pub(crate) fn end(&self, now: Monotonic) -> (PageFigures, PageFigures) {
         self.current.borrow_mut().end(self.shared.counting(now), &self.shared.series);
         (self.measured.take(), self.warmup.take())
     }

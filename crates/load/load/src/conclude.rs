@@ -8,7 +8,7 @@ use crate::shared::Shared;
 use crate::worker::Report;
 use clock::{Monotonic, Timestamp};
 use record::{
-    CheckInput, Drift, Ended, FailureKind, Little, OpenLoop, Outcome, SelfCheck, StageOutcome, UrlOutcome,
+    CheckInput, Drift, Ended, FailureKind, Little, OpenLoop, RunOutcome, SelfCheck, StageOutcome, UrlOutcome,
 };
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) struct Run {
 }
 
 /// Merges the reports of the threads.
-pub(crate) fn conclude(shared: &Shared<'_>, reports: Vec<Report>, run: Run) -> Outcome {
+pub(crate) fn conclude(shared: &Shared<'_>, reports: Vec<Report>, run: Run) -> RunOutcome {
     let is_exhausted = reports.iter().any(|report| report.is_exhausted);
     let mut first_head = Vec::new();
     let mut reports = reports.into_iter().map(|report| {
@@ -68,11 +68,11 @@ pub(crate) fn conclude(shared: &Shared<'_>, reports: Vec<Report>, run: Run) -> O
 }
 
 /// The counters of the outcome.
-fn counted(shared: &Shared<'_>, recorder: &mut Recorder) -> Outcome {
+fn counted(shared: &Shared<'_>, recorder: &mut Recorder) -> RunOutcome {
     let mut samples = std::mem::take(&mut recorder.samples);
     samples.sort_unstable_by_key(|sample| sample.start_us);
     samples.truncate(shared.plan.samples_max as usize);
-    Outcome {
+    RunOutcome {
         complete: recorder.counters.complete,
         good: recorder.counters.good,
         failures: recorder.counters.failures,
@@ -95,7 +95,7 @@ fn counted(shared: &Shared<'_>, recorder: &mut Recorder) -> Outcome {
         cpu: std::mem::take(&mut recorder.cpu),
         busy_wait: recorder.busy_wait,
         samples,
-        ..Outcome::of(shared.plan.clone(), shared.address(0))
+        ..RunOutcome::of(shared.plan.clone(), shared.address(0))
     }
 }
 
@@ -141,7 +141,7 @@ fn stages(shared: &Shared<'_>, recorder: &Recorder, end: Monotonic) -> Vec<Stage
     stages.map(outcome).collect()
 }
 
-fn check(shared: &Shared<'_>, outcome: &Outcome, recorder: &Recorder, end: Monotonic) -> SelfCheck {
+fn check(shared: &Shared<'_>, outcome: &RunOutcome, recorder: &Recorder, end: Monotonic) -> SelfCheck {
     let duration = |nanos: u128| Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
     // A user has up to this many requests in flight on its connection.
     let streams = u32::try_from(shared.plan.pipeline).unwrap_or(u32::MAX);

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the counters only grow. They are updated in batches, not for every response, and
 //! serve only as a progress display. Relaxed ordering is enough, because they guard no other data.
-//! The exact figures are in the [`record::Outcome`].
+//! The exact figures are in the [`record::RunOutcome`].
 
 use crate::series::Series;
 use clock::{Clock, Monotonic};
@@ -63,7 +63,7 @@ impl Control {
     }
 
     /// The complete seconds of the measured part, from number `from` on. The run moves them to
-    /// [`record::Outcome::seconds`] at its end; from then on the list is empty.
+    /// [`record::RunOutcome::seconds`] at its end; from then on the list is empty.
     pub fn seconds_since(&self, from: usize) -> Vec<Second> {
         self.series.since(from)
     }

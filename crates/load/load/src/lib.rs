@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Invariant: while requests run, threads share only a few atomics, and locks that they rarely
-//! take. Each thread counts for itself, and [`Outcome`] is the sum. The documentation of the
+//! take. Each thread counts for itself, and [`RunOutcome`] is the sum. The documentation of the
 //! `outcome` module defines every term and figure.
 //!
 //! Other crates show results (`report`), compare runs with each other (`ladder`), and handle
@@ -57,7 +57,7 @@ pub use worker::cpu::thread_cpu;
 use clock::Clock;
 use conclude::{Run, conclude};
 use net::TlsError;
-use record::{Arrival, IN_FLIGHT_MAX_DEFAULT, Outcome, Plan, PlanError, Protocol, Stage, StageLoad};
+use record::{Arrival, IN_FLIGHT_MAX_DEFAULT, Plan, PlanError, Protocol, RunOutcome, Stage, StageLoad};
 use routes::Routes;
 use script::UrlList;
 use shared::Shared;
@@ -150,8 +150,8 @@ impl LoadError {
 /// # Errors
 /// If nothing could be measured. Either the plan is wrong, the host name cannot be resolved, no
 /// connection could be made, or the system refuses a resource. If the target fails later in the
-/// run, the result is an [`Outcome`].
-pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome, LoadError> {
+/// run, the result is an [`RunOutcome`].
+pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<RunOutcome, LoadError> {
     let images = request::images(plan)?;
     let asked = clock.monotonic();
     let routes = Routes::find(plan)?;

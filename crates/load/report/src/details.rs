@@ -10,7 +10,7 @@ use crate::sentence::{interval, noise, sentence};
 use crate::staircase::{Staircase, share_text, staircases};
 use crate::star::mark;
 use crate::summary::{
-    CellSummary, ClassicRow, Standing, first_number, row_before, shared_concurrencies, standing, step_of,
+    CellResult, CellSummary, ClassicRow, first_number, row_before, shared_concurrencies, standing, step_of,
 };
 use crate::table::{
     WIDTH_ONE_BLOCK, first_cells, first_columns, more_cells, more_columns, names, no_figures,
@@ -56,13 +56,13 @@ fn further_figures(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     let mut grid = Grid::new(columns.take(NARROW_COLUMNS).collect());
     for row in rows {
         match &row.standing {
-            Standing::Measured(summary) => {
+            CellResult::Measured(summary) => {
                 let cells = std::iter::once(row.step.number.clone()).chain(more_cells(row, summary));
                 grid.row(cells.take(NARROW_COLUMNS).collect());
             }
             // The classic table gives the reason.
-            Standing::Void(_) => grid.row(vec![row.step.number.clone(), "VOID".to_owned()]),
-            Standing::Missing => grid.row(vec![row.step.number.clone()]),
+            CellResult::Void(_) => grid.row(vec![row.step.number.clone(), "VOID".to_owned()]),
+            CellResult::Missing => grid.row(vec![row.step.number.clone()]),
         }
     }
     out.push_str(&grid.text(width));
@@ -95,7 +95,7 @@ fn further_row(results: &Results, cell: &CellRecord, grid: &mut Grid) {
     let Some(step) = step_of(results, cell) else { return };
     let row = ClassicRow { step, cell, standing: standing(cell), factor_before: None, factor_first: None };
     match &row.standing {
-        Standing::Measured(summary) => grid.row(first_cells(&row, summary)),
+        CellResult::Measured(summary) => grid.row(first_cells(&row, summary)),
         other => grid.row_with_rest(names(&row), &no_figures(other)),
     }
 }
@@ -150,7 +150,7 @@ fn staircase_table(staircases: &[Staircase<'_>], keepalive: bool, out: &mut Stri
             let users = format!("{}{}", if tips { "> " } else { "" }, number::grouped(*users));
             let names = vec![number.to_owned(), what.to_owned(), users];
             match standing {
-                Standing::Measured(summary) => grid.row([names, stair_cells(summary)].concat()),
+                CellResult::Measured(summary) => grid.row([names, stair_cells(summary)].concat()),
                 other => grid.row_with_rest(names, &no_figures(other)),
             }
         }

@@ -23,7 +23,7 @@ pub use visits::visits_page;
 use crate::headline::{HeadlinePart, parts};
 use crate::number;
 use crate::results::{LoadRecord, Results};
-use crate::summary::{ClassicRow, Standing, first_number, one_concurrency, rows, standing};
+use crate::summary::{CellResult, ClassicRow, first_number, one_concurrency, rows, standing};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("html/style.css");
@@ -116,7 +116,7 @@ fn head(results: &Results, rows: &[ClassicRow<'_>]) -> Markup {
                 p.warning { "Not complete: some visits are missing. The same command makes them." }
             }
             @for row in rows {
-                @if let Standing::Void(reason) = &row.standing {
+                @if let CellResult::Void(reason) = &row.standing {
                     p.warning { strong { "Step " (row.step.number) " is void." } " " (reason) "." }
                 }
             }

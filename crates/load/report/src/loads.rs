@@ -10,7 +10,7 @@ use crate::number;
 use crate::results::{LoadRecord, Measured, ResponseTimes, Results, VerdictRecord};
 use crate::star::note;
 use crate::summary::{
-    BystanderFigures, CellSummary, ClassicRow, Standing, VerdictFigures, VisitorFigures, WriteFigures,
+    BystanderFigures, CellResult, CellSummary, ClassicRow, VerdictFigures, VisitorFigures, WriteFigures,
     load_rows, times as median_times,
 };
 use crate::table::{bystander, first_cells, first_columns, names, no_figures};
@@ -114,7 +114,7 @@ fn section(results: &Results, load: &LoadRecord, width: usize, out: &mut String)
     let mut grid = Grid::new(first_columns());
     for row in &rows {
         match &row.standing {
-            Standing::Measured(summary) => grid.row(first_cells(row, summary)),
+            CellResult::Measured(summary) => grid.row(first_cells(row, summary)),
             other => grid.row_with_rest(names(row), &no_figures(other)),
         }
     }

@@ -8,7 +8,7 @@ use crate::results::{CellRecord, LoadRecord, Results};
 use crate::sentence::noise;
 use crate::star::{mark, note};
 use crate::summary::{
-    ANSWERS_FEW, CellSummary, ClassicRow, Standing, first_number, load_rows, rows, standing, step_of,
+    ANSWERS_FEW, CellResult, CellSummary, ClassicRow, first_number, load_rows, rows, standing, step_of,
 };
 use crate::table::{no_figures, times};
 use difference::is_hidden;
@@ -76,7 +76,7 @@ fn table(rows: &[ClassicRow<'_>], first: &str, out: &mut String) -> fmt::Result 
         let users = number::grouped(row.cell.concurrency);
         write!(out, "| {} | {users} | {} |", escaped(&row.step.number), escaped(&row.step.title))?;
         match &row.standing {
-            Standing::Measured(summary) => writeln!(out, " {} |", figures(row, summary).join(" | "))?,
+            CellResult::Measured(summary) => writeln!(out, " {} |", figures(row, summary).join(" | "))?,
             other => writeln!(out, " {} | | | | | |", escaped(&no_figures(other)))?,
         }
     }

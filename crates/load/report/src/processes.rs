@@ -6,7 +6,7 @@
 use crate::grid::{Align, Grid, GridColumn};
 use crate::number;
 use crate::results::{Measured, MeterRecord};
-use crate::summary::{CellSummary, ClassicRow, NamedFigure, Standing};
+use crate::summary::{CellResult, CellSummary, ClassicRow, NamedFigure};
 
 /// Cores used by each group of processes; the last one is the generator.
 pub(crate) fn cores(runs: &[&Measured]) -> Vec<NamedFigure> {
@@ -56,7 +56,7 @@ pub(crate) fn table(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
         Grid::new(std::iter::once(GridColumn::new(&["step"], Align::Left)).chain(columns).collect());
     for row in rows {
         let mut cells = vec![row.step.number.clone()];
-        if let Standing::Measured(summary) = &row.standing {
+        if let CellResult::Measured(summary) = &row.standing {
             cells.extend(figures(summary));
         }
         grid.row(cells);

@@ -25,7 +25,7 @@ pub const ANSWERS_FEW: u64 = 100;
 
 /// Result of a cell.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Standing {
+pub enum CellResult {
     /// The figures of the cell.
     Measured(Box<CellSummary>),
     /// The cell has no run yet.
@@ -34,7 +34,7 @@ pub enum Standing {
     Void(String),
 }
 
-impl Standing {
+impl CellResult {
     /// Returns the figures, if there are any.
     pub fn summary(&self) -> Option<&CellSummary> {
         match self {
@@ -197,19 +197,19 @@ fn measured(cell: &CellRecord) -> impl Iterator<Item = (u64, &Measured)> {
 }
 
 /// Computes the result of a cell.
-pub fn standing(cell: &CellRecord) -> Standing {
+pub fn standing(cell: &CellRecord) -> CellResult {
     let void = cell.runs.iter().find_map(|run| match &run.outcome {
         VisitOutcome::Void { reason, .. } => Some(format!("round {}: {reason}", run.round)),
         VisitOutcome::Measured(_) => None,
     });
     if let Some(reason) = void {
-        return Standing::Void(reason);
+        return CellResult::Void(reason);
     }
     let runs: Vec<&Measured> = measured(cell).map(|(_, measured)| measured).collect();
     if runs.is_empty() {
-        Standing::Missing
+        CellResult::Missing
     } else {
-        Standing::Measured(Box::new(CellSummary { star: star(cell), ..summary(&runs) }))
+        CellResult::Measured(Box::new(CellSummary { star: star(cell), ..summary(&runs) }))
     }
 }
 
@@ -358,7 +358,7 @@ pub struct ClassicRow<'a> {
     /// The step's own cell.
     pub cell: &'a CellRecord,
     /// Result of the cell.
-    pub standing: Standing,
+    pub standing: CellResult,
     /// Factor relative to the row that [`row_before`] returns.
     pub factor_before: Option<Gain>,
     /// Factor relative to the first row.

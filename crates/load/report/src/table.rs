@@ -13,7 +13,8 @@ use crate::number;
 use crate::results::{LoadRecord, Results};
 use crate::star::{MEANING, mark, note, star};
 use crate::summary::{
-    ANSWERS_FEW, BystanderFigures, CellSummary, ClassicRow, Standing, first_number, load_rows, rows, standing,
+    ANSWERS_FEW, BystanderFigures, CellResult, CellSummary, ClassicRow, first_number, load_rows, rows,
+    standing,
 };
 
 /// Smallest supported width in columns. A smaller width is raised to it.
@@ -73,7 +74,7 @@ fn classic(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     let mut grid = Grid::new(first_columns().into_iter().chain(columns).collect());
     for row in rows {
         match &row.standing {
-            Standing::Measured(summary) => {
+            CellResult::Measured(summary) => {
                 let more = match width {
                     WIDTH_ONE_BLOCK.. => more_cells(row, summary),
                     WIDTH_FACTORS.. => factor_cells(row),
@@ -120,9 +121,9 @@ fn marks(results: &Results, rows: &[ClassicRow<'_>], is_verbose: bool, width: us
 }
 
 /// Reason why a row has no figures.
-pub(crate) fn no_figures(standing: &Standing) -> String {
+pub(crate) fn no_figures(standing: &CellResult) -> String {
     match standing {
-        Standing::Void(reason) => format!("VOID: {reason}"),
+        CellResult::Void(reason) => format!("VOID: {reason}"),
         _ => "not measured yet".to_owned(),
     }
 }

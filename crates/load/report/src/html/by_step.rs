@@ -98,7 +98,7 @@ impl<'a> RowArea<'a> {
     /// Text of a row without figures.
     fn absent(&self, line: &ChartRow<'_>) -> Markup {
         let text = match line.row.standing {
-            crate::summary::Standing::Void(_) => "void",
+            crate::summary::CellResult::Void(_) => "void",
             _ => "not measured",
         };
         label(self.left + 4.0, line.y + 4.5, "start", "absent", text)

@@ -5,7 +5,7 @@ use super::tables::{few, first_figures, or_dash, scrolling};
 use crate::loads::{has_twin, has_verdicts, sentences};
 use crate::number;
 use crate::results::{LoadRecord, ResponseTimes, Results};
-use crate::summary::{BystanderFigures, CellSummary, ClassicRow, Standing, load_rows};
+use crate::summary::{BystanderFigures, CellResult, CellSummary, ClassicRow, load_rows};
 use crate::table::bystander;
 use maud::{Markup, html};
 
@@ -49,9 +49,9 @@ fn section(results: &Results, load: &LoadRecord) -> Markup {
                         td.n { (number::grouped(row.cell.concurrency)) }
                         td.title { (row.step.title) }
                         @match &row.standing {
-                            Standing::Measured(summary) => { (first_figures(summary)) (costs(summary)) }
-                            Standing::Void(reason) => { td.void colspan=(columns) { strong { "VOID" } " " (reason) } }
-                            Standing::Missing => { td.void colspan=(columns) { "not measured yet" } }
+                            CellResult::Measured(summary) => { (first_figures(summary)) (costs(summary)) }
+                            CellResult::Void(reason) => { td.void colspan=(columns) { strong { "VOID" } " " (reason) } }
+                            CellResult::Missing => { td.void colspan=(columns) { "not measured yet" } }
                         }
                     }
                 }

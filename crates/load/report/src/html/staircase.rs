@@ -7,7 +7,7 @@ use crate::number;
 use crate::results::Results;
 use crate::staircase::{FAILED_SHARE, P99_FACTOR, Staircase, THROUGHPUT_SHARE, share_text, staircases};
 use crate::star::mark;
-use crate::summary::{CellSummary, Standing};
+use crate::summary::{CellResult, CellSummary};
 use maud::{Markup, html};
 
 /// Sections without and with keep-alive; empty for a ladder without staircases.
@@ -81,9 +81,9 @@ fn table(staircases: &[Staircase<'_>]) -> Markup {
                             }
                             td.n { (number::grouped(*users)) }
                             @match standing {
-                                Standing::Measured(summary) => { (figures(summary)) }
-                                Standing::Void(reason) => { td.void colspan=(columns) { strong { "VOID" } " " (reason) } }
-                                Standing::Missing => { td.void colspan=(columns) { "not measured yet" } }
+                                CellResult::Measured(summary) => { (figures(summary)) }
+                                CellResult::Void(reason) => { td.void colspan=(columns) { strong { "VOID" } " " (reason) } }
+                                CellResult::Missing => { td.void colspan=(columns) { "not measured yet" } }
                             }
                         }
                     }

@@ -9,8 +9,8 @@ use crate::sentence::{noise, sentence};
 use crate::staircase::staircases;
 use crate::star::{MEANING, mark, note};
 use crate::summary::{
-    ANSWERS_FEW, CellSummary, ClassicRow, Standing, first_number, row_before, shared_concurrencies, standing,
-    step_of,
+    ANSWERS_FEW, CellResult, CellSummary, ClassicRow, first_number, row_before, shared_concurrencies,
+    standing, step_of,
 };
 use crate::table::bystander;
 use maud::{Markup, html};
@@ -35,13 +35,13 @@ pub(super) fn classic(rows: &[ClassicRow<'_>]) -> Markup {
                         td.n { (number::grouped(row.cell.concurrency)) }
                         td.title { (row.step.title) }
                         @match &row.standing {
-                            Standing::Measured(summary) => {
+                            CellResult::Measured(summary) => {
                                 (first_figures(summary))
                                 td.n { (times(row.factor_before)) }
                                 td.n { (times(row.factor_first)) }
                             }
-                            Standing::Void(reason) => { td.void colspan="8" { strong { "VOID" } " " (reason) } }
-                            Standing::Missing => { td.void colspan="8" { "not measured yet" } }
+                            CellResult::Void(reason) => { td.void colspan="8" { strong { "VOID" } " " (reason) } }
+                            CellResult::Missing => { td.void colspan="8" { "not measured yet" } }
                         }
                     }
                 }
@@ -92,9 +92,9 @@ pub(super) fn further_figures(rows: &[ClassicRow<'_>]) -> Markup {
                         th scope="row" { (row.step.number) }
                         td.title { (row.step.title) }
                         @match &row.standing {
-                            Standing::Measured(summary) => (costs(summary)),
-                            Standing::Void(_) => { td.void colspan="6" { strong { "VOID" } } }
-                            Standing::Missing => { td.void colspan="6" { "not measured yet" } }
+                            CellResult::Measured(summary) => (costs(summary)),
+                            CellResult::Void(_) => { td.void colspan="6" { strong { "VOID" } } }
+                            CellResult::Missing => { td.void colspan="6" { "not measured yet" } }
                         }
                     }
                 }
@@ -159,13 +159,13 @@ pub(super) fn first_figures(summary: &CellSummary) -> Markup {
 }
 
 /// Explains the mark of few responses, if a row has it.
-pub(super) fn few<'a>(mut standings: impl Iterator<Item = &'a Standing>) -> Markup {
+pub(super) fn few<'a>(mut standings: impl Iterator<Item = &'a CellResult>) -> Markup {
     let few = standings.any(|standing| standing.summary().is_some_and(|summary| summary.few));
     html! { @if few { p.note { "* fewer than " (ANSWERS_FEW) " responses in a round: percentiles are coarse." } } }
 }
 
 /// Explains the marks of cells that have no notes.
-pub(super) fn marks<'a>(standings: impl Iterator<Item = &'a Standing> + Clone) -> Markup {
+pub(super) fn marks<'a>(standings: impl Iterator<Item = &'a CellResult> + Clone) -> Markup {
     let starred = standings.clone().any(|of| of.summary().is_some_and(|summary| summary.star.is_some()));
     html! { (few(standings)) @if starred { p.note { (MEANING) } } }
 }
@@ -202,7 +202,7 @@ pub(super) fn further(results: &Results) -> Markup {
 
 /// A table of further cells, with the meaning of its marks.
 fn cells(results: &Results, label: &str, cells: &[&CellRecord]) -> Markup {
-    let standings: Vec<Standing> = cells.iter().map(|cell| standing(cell)).collect();
+    let standings: Vec<CellResult> = cells.iter().map(|cell| standing(cell)).collect();
     let table = html! {
         table {
             thead { tr {
@@ -217,9 +217,9 @@ fn cells(results: &Results, label: &str, cells: &[&CellRecord]) -> Markup {
                         td.n { (number::grouped(cell.concurrency)) }
                         td.title { (step.map_or("", |step| &step.title)) }
                         @match standing {
-                            Standing::Measured(summary) => { (first_figures(summary)) }
-                            Standing::Void(reason) => { td.void colspan="6" { strong { "VOID" } " " (reason) } }
-                            Standing::Missing => { td.void colspan="6" { "not measured yet" } }
+                            CellResult::Measured(summary) => { (first_figures(summary)) }
+                            CellResult::Void(reason) => { td.void colspan="6" { strong { "VOID" } " " (reason) } }
+                            CellResult::Missing => { td.void colspan="6" { "not measured yet" } }
                         }
                     }
                 }

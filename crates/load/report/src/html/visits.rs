@@ -8,7 +8,7 @@ use super::run::{failures, milliseconds, percentiles};
 use super::tables::scrolling;
 use super::{WIDE, document, figure};
 use crate::number;
-use crate::page::{PageRun, PageSecond};
+use crate::page::{PageRun, PageRunSecond};
 use crate::run::Distribution;
 use maud::{Markup, html};
 
@@ -97,8 +97,8 @@ fn verdict(run: &PageRun) -> Markup {
     }
 }
 
-fn over_time(seconds: &[PageSecond]) -> Markup {
-    let of = |read: &dyn Fn(&PageSecond) -> Option<f64>| seconds.iter().map(read).collect::<Vec<_>>();
+fn over_time(seconds: &[PageRunSecond]) -> Markup {
+    let of = |read: &dyn Fn(&PageRunSecond) -> Option<f64>| seconds.iter().map(read).collect::<Vec<_>>();
     let ms = |value: Option<u64>| value.map(|us| us as f64 / 1e3);
     let line = |name: &str, colour, is_dashed, values| SecondsLine {
         name: name.to_owned(),

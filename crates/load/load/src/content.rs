@@ -5,7 +5,7 @@
 //! is kept. Kept are only the first response, responses that differ, and, if a pattern is expected,
 //! responses that arrive before there is a first one. Each is kept up to [`CONTENT_BYTES_MAX`].
 
-use crate::reader::Answer;
+use crate::reader::ResponseSummary;
 use crate::recorder::Judgement;
 use bytes::Bytes;
 use record::{Expect, FailureKind, Length};
@@ -168,7 +168,7 @@ impl Contents {
         &self,
         expect: &Expect,
         url: u32,
-        answer: &Answer,
+        answer: &ResponseSummary,
         mut inspection: Inspection,
     ) -> Judgement {
         let Some(document) =
@@ -222,13 +222,13 @@ impl Document {
 #[cfg(test)]
 mod tests {
     use super::{CONTENT_BYTES_MAX, Contents, Inspection};
-    use crate::reader::Answer;
+    use crate::reader::ResponseSummary;
     use crate::recorder::Judgement;
     use record::{Expect, FailureKind, Length};
 
-    fn answer(status: u16, content_bytes: usize) -> Answer {
+    fn answer(status: u16, content_bytes: usize) -> ResponseSummary {
         let content_bytes = content_bytes as u64;
-        Answer { status, content_bytes, persistent: true, verdict: None, length_known: true }
+        ResponseSummary { status, content_bytes, persistent: true, verdict: None, length_known: true }
     }
 
     /// Passes `content` in pieces of `size` bytes and judges it.

@@ -5,7 +5,7 @@
 //! wrong response occurs for the first time.
 
 use crate::account::{Ledger, State};
-use crate::exchange::Exchange;
+use crate::exchange::ExchangeTimes;
 use crate::pauses::Pauses;
 use crate::stage_record::StageRecord;
 use clock::Monotonic;
@@ -106,7 +106,7 @@ pub(crate) struct Recorder {
     pub(crate) core_wait: Option<Duration>,
     /// The users' time by state.
     pub(crate) ledger: Ledger,
-    /// The sum of [`Exchange::held_back`] over all measured responses.
+    /// The sum of [`ExchangeTimes::held_back`] over all measured responses.
     pub(crate) held_back: Duration,
     /// See [`HeldBack::excess`](crate::exchange::HeldBack::excess).
     pub(crate) held_back_excess: Duration,
@@ -185,7 +185,7 @@ impl Recorder {
     /// Its times end when its last bytes arrived: they are those of the server and the network. Its
     /// user, however, could not continue before `end`, so the request counts as in flight until
     /// then.
-    pub(crate) fn answer(&mut self, exchange: &Exchange, end: Monotonic, received: Received) {
+    pub(crate) fn answer(&mut self, exchange: &ExchangeTimes, end: Monotonic, received: Received) {
         let wrong = received.judgement.wrong;
         self.account_answer(exchange, end, wrong.is_some());
         if !exchange.measured {
@@ -227,7 +227,7 @@ impl Recorder {
 
     /// Moves a request whose response was read at `end` through the ledger. Its user now processes
     /// the response.
-    fn account_answer(&mut self, exchange: &Exchange, end: Monotonic, is_wrong: bool) {
+    fn account_answer(&mut self, exchange: &ExchangeTimes, end: Monotonic, is_wrong: bool) {
         if exchange.measured {
             self.held_back += exchange.held_back.total();
             self.held_back_excess += exchange.held_back.excess();
@@ -250,7 +250,7 @@ impl Recorder {
 
     /// Moves a request that failed at `end` through the ledger. Its user may send the next one at
     /// once, unless no connection could be made.
-    fn account_failure(&mut self, exchange: &Exchange, end: Monotonic, kind: FailureKind) {
+    fn account_failure(&mut self, exchange: &ExchangeTimes, end: Monotonic, kind: FailureKind) {
         let was_connecting = matches!(kind, FailureKind::Connect | FailureKind::Tls | FailureKind::Address);
         let failed = match (was_connecting, exchange.measured) {
             (true, _) => State::Connecting,
@@ -293,7 +293,7 @@ impl Recorder {
     }
 
     /// Records a request without a complete response.
-    pub(crate) fn failure(&mut self, exchange: &Exchange, end: Monotonic, kind: FailureKind) {
+    pub(crate) fn failure(&mut self, exchange: &ExchangeTimes, end: Monotonic, kind: FailureKind) {
         self.account_failure(exchange, end, kind);
         if exchange.measured {
             self.ended(exchange, end);
@@ -303,7 +303,7 @@ impl Recorder {
 
     /// Records a request that waited for a connection until `end`, longer than the timeout. It is
     /// not in flight.
-    pub(crate) fn never_sent(&mut self, exchange: &Exchange, end: Monotonic) {
+    pub(crate) fn never_sent(&mut self, exchange: &ExchangeTimes, end: Monotonic) {
         if exchange.of_user {
             self.ledger.pass(State::Connecting, State::Late, end);
         } else {
@@ -319,7 +319,7 @@ impl Recorder {
         self.count_failure(exchange, end, FailureKind::Timeout);
     }
 
-    fn count_failure(&mut self, exchange: &Exchange, end: Monotonic, kind: FailureKind) {
+    fn count_failure(&mut self, exchange: &ExchangeTimes, end: Monotonic, kind: FailureKind) {
         if !exchange.measured {
             self.warmup.0 += 1;
             self.warmup.1 += 1;
@@ -348,7 +348,7 @@ impl Recorder {
     }
 
     /// Counts a request that fell due and is not started.
-    pub(crate) fn not_started(&mut self, exchange: &Exchange) {
+    pub(crate) fn not_started(&mut self, exchange: &ExchangeTimes) {
         if exchange.measured {
             self.counters.not_started += 1;
             if let Some(stage) = self.stages.get_mut(usize::from(exchange.stage)) {
@@ -461,7 +461,7 @@ impl Recorder {
         self.served.merge(other.served);
     }
 
-    fn ended(&mut self, exchange: &Exchange, end: Monotonic) {
+    fn ended(&mut self, exchange: &ExchangeTimes, end: Monotonic) {
         self.in_flight_ns += end.since(exchange.started).as_nanos();
         if exchange.of_user {
             self.waited_ns += exchange.started.since(exchange.intended).as_nanos();
@@ -525,7 +525,7 @@ fn clamp(value: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Exchange, Judgement, Received, Recorder, Scope, State};
+    use super::{ExchangeTimes, Judgement, Received, Recorder, Scope, State};
     use clock::Monotonic;
     use record::{CacheVerdict, FailureKind, Late};
     use std::time::Duration;
@@ -540,13 +540,13 @@ mod tests {
         Recorder::new(&Scope { stage_ends: vec![None], urls: 1, samples_max, ..Scope::default() })
     }
 
-    fn exchange() -> Exchange {
-        Exchange {
+    fn exchange() -> ExchangeTimes {
+        ExchangeTimes {
             connected: at(130),
             sent: at(140),
             first_octet: at(190),
             last_octet: at(210),
-            ..Exchange::starting(at(100), true)
+            ..ExchangeTimes::starting(at(100), true)
         }
     }
 
@@ -582,10 +582,10 @@ mod tests {
         let scope =
             Scope { stage_ends: vec![Some(at(250))], urls: 1, tells_latency: true, ..Scope::default() };
         let mut recorder = Recorder::new(&scope);
-        let late = Exchange { of_user: false, ..exchange() }.started_at(at(150));
-        let [first, second] = [at(210), at(250)].map(|last_octet| Exchange { last_octet, ..late });
+        let late = ExchangeTimes { of_user: false, ..exchange() }.started_at(at(150));
+        let [first, second] = [at(210), at(250)].map(|last_octet| ExchangeTimes { last_octet, ..late });
         recorder.answer(&first, at(210), received(GOOD, None));
-        recorder.answer(&Exchange { of_user: true, ..second }, at(250), received(GOOD, None));
+        recorder.answer(&ExchangeTimes { of_user: true, ..second }, at(250), received(GOOD, None));
         let (good, _, _) = recorder.stages[0].times();
         assert_eq!((good.total.min_us(), good.latency().min_us(), good.latency().max_us()), (60, 110, 150));
         assert_eq!(recorder.in_flight_ns, 160_000);
@@ -604,10 +604,10 @@ mod tests {
     #[test]
     fn waits_for_a_connection_count_as_user_time() {
         let mut recorder = recorder(0);
-        let exchange = Exchange::starting(at(100), true).started_at(at(150));
+        let exchange = ExchangeTimes::starting(at(100), true).started_at(at(150));
         recorder.failure(&exchange, at(200), FailureKind::Connect);
         assert_eq!((recorder.in_flight_ns, recorder.waited_ns), (50_000, 50_000));
-        recorder.failure(&Exchange { of_user: false, ..exchange }, at(200), FailureKind::Connect);
+        recorder.failure(&ExchangeTimes { of_user: false, ..exchange }, at(200), FailureKind::Connect);
         assert_eq!(recorder.waited_ns, 50_000, "no user waits in an open loop");
     }
 
@@ -615,18 +615,18 @@ mod tests {
     fn request_that_was_never_sent_is_not_in_flight() {
         let mut recorder = recorder(0);
         recorder.counters.started = 1;
-        let exchange = Exchange { of_user: false, ..Exchange::starting(at(100), true) };
+        let exchange = ExchangeTimes { of_user: false, ..ExchangeTimes::starting(at(100), true) };
         recorder.ledger.enter(State::Connecting, at(100));
         recorder.never_sent(&exchange, at(200));
         recorder.end_second(0, |second, _| assert_eq!((second.failures.total(), second.in_flight), (1, 1)));
         // The request that had started comes back from its connection, which does not process it.
-        let returned = Exchange { is_returned: true, measured: true, ..exchange };
+        let returned = ExchangeTimes { is_returned: true, measured: true, ..exchange };
         recorder.ledger.enter(State::Connecting, at(200));
         recorder.never_sent(&returned, at(200));
         recorder.end_second(0, |second, _| assert_eq!((second.started, second.in_flight), (0, 0)));
         assert_eq!((recorder.in_flight_ns, recorder.waited_ns, recorder.last_end), (0, 0, at(200)));
         recorder.ledger.enter(State::Connecting, at(100));
-        recorder.never_sent(&Exchange { of_user: true, ..exchange }, at(200));
+        recorder.never_sent(&ExchangeTimes { of_user: true, ..exchange }, at(200));
         assert_eq!((recorder.in_flight_ns, recorder.waited_ns), (0, 100_000));
         recorder.ledger.close(at(250));
         let account = recorder.ledger.account();
@@ -637,7 +637,7 @@ mod tests {
     #[test]
     fn early_bytes_are_held_back_until_read() {
         let mut recorder = recorder(0);
-        let mut exchange = Exchange::starting(at(100), true);
+        let mut exchange = ExchangeTimes::starting(at(100), true);
         exchange.receive(at(200), at(250));
         assert_eq!(exchange.held_back.total(), Duration::ZERO, "these bytes may be the last ones");
         // The second piece arrives after the first was read; the third arrives while the second is
@@ -656,7 +656,7 @@ mod tests {
     #[test]
     fn wrong_responses_have_separate_times() {
         let mut recorder = recorder(0);
-        let [good, bad] = [at(1_100), at(200)].map(|last_octet| Exchange { last_octet, ..exchange() });
+        let [good, bad] = [at(1_100), at(200)].map(|last_octet| ExchangeTimes { last_octet, ..exchange() });
         recorder.answer(&good, at(1_100), received(GOOD, None));
         let wrong = Judgement { wrong: Some(FailureKind::Status), ..GOOD };
         recorder.answer(&bad, at(200), received(wrong, None));
@@ -684,7 +684,7 @@ mod tests {
     #[test]
     fn warm_up_requests_are_only_counted() {
         let mut recorder = recorder(9);
-        let exchange = Exchange { measured: false, ..exchange() };
+        let exchange = ExchangeTimes { measured: false, ..exchange() };
         recorder.answer(&exchange, at(210), received(GOOD, None));
         recorder.failure(&exchange, at(210), FailureKind::Timeout);
         assert_eq!((recorder.requests(), recorder.counters.complete, recorder.samples.len()), (0, 0, 0));

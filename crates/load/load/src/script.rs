@@ -4,7 +4,7 @@
 //! starts, and the transport how it travels.
 
 use crate::content::Inspection;
-use crate::reader::Answer;
+use crate::reader::ResponseSummary;
 use crate::recorder::Judgement;
 use crate::shared::Shared;
 use stats::Random;
@@ -25,7 +25,7 @@ pub(crate) trait Script {
     fn inspect(&mut self, request: u32) -> Inspection;
 
     /// What a complete response means.
-    fn judge(&self, request: u32, answer: &Answer, inspection: Inspection) -> Judgement;
+    fn judge(&self, request: u32, answer: &ResponseSummary, inspection: Inspection) -> Judgement;
 
     /// Learns that a request got no complete response.
     fn give_up(&self, request: u32, inspection: &Inspection);
@@ -75,7 +75,7 @@ impl Script for UrlList<'_> {
     }
 
     #[inline]
-    fn judge(&self, request: u32, answer: &Answer, inspection: Inspection) -> Judgement {
+    fn judge(&self, request: u32, answer: &ResponseSummary, inspection: Inspection) -> Judgement {
         self.shared.contents.judge(self.shared.expect(request), request, answer, inspection)
     }
 

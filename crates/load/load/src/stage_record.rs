@@ -3,7 +3,7 @@
 //! Invariant: a response is in the histograms of exactly one stage, the one in which it was meant
 //! to start. Recording allocates only when something occurs for the first time.
 
-use crate::exchange::Exchange;
+use crate::exchange::ExchangeTimes;
 use crate::recorder::micros;
 use clock::Monotonic;
 use record::{CacheVerdict, FailureKind, Failures, Late, Times, VerdictTimes};
@@ -39,7 +39,7 @@ impl StageRecord {
     /// Records a complete response. Returns whether it came after the end of the stage.
     pub(crate) fn answer(
         &mut self,
-        exchange: &Exchange,
+        exchange: &ExchangeTimes,
         verdict: Option<CacheVerdict>,
         wrong: Option<FailureKind>,
     ) -> bool {

@@ -31,13 +31,13 @@ mod users;
 mod waking;
 
 use crate::LoadError;
-use crate::reader::{HeadMemo, Persistence};
+use crate::reader::{HeadMemo, KeepAliveRule};
 use crate::recorder::{Recorder, Scope};
 use crate::script::Script;
 use crate::shared::Shared;
 use crate::slots::{Bounds, Slots};
 use crate::tls::Tls;
-use crate::transport::http2::Requests;
+use crate::transport::http2::Http2Requests;
 use crate::transport::{Tools, Transport};
 use crate::trend::{FAILING_EVERY, Trend};
 use agenda::Agenda;
@@ -97,9 +97,9 @@ impl<'a, T: Transport, S: Script> Worker<'a, T, S> {
     pub(crate) fn new(shared: &'a Shared<'a>, place: (usize, usize), script: S) -> Result<Self, LoadError> {
         let plan = shared.plan;
         let persistence = match (plan.keep_alive, plan.http) {
-            (false, _) => Persistence::Never,
-            (true, Protocol::Http10) => Persistence::IfSaid,
-            (true, Protocol::Http11 | Protocol::H2) => Persistence::UnlessDenied,
+            (false, _) => KeepAliveRule::Never,
+            (true, Protocol::Http10) => KeepAliveRule::IfSaid,
+            (true, Protocol::Http11 | Protocol::H2) => KeepAliveRule::UnlessDenied,
         };
         let bounds = pool::bounds(plan.connections_per_host_max, plan.connections_per_address_max, place);
         let tools = Tools {
@@ -112,7 +112,7 @@ impl<'a, T: Transport, S: Script> Worker<'a, T, S> {
             goes_on: !plan.stop.at_first_receive_error,
             recorder: Recorder::new(&scope(shared, bounds)),
             memo: HeadMemo::new(plan.method == Method::Head, persistence),
-            http2: Requests::of(plan, shared.routes)?,
+            http2: Http2Requests::of(plan, shared.routes)?,
             buffer: vec![0; BUFFER_BYTES],
         };
         let poller = Poller::new(place.0 < shared.busy_waits)

@@ -3,7 +3,7 @@
 //! Invariant: over TLS the server must have chosen `h2` (RFC 9113 section 3.2) if HTTP/2 is to be
 //! spoken; servers without TLS are assumed to speak it (section 3.3).
 
-use super::socket::{Counted, Socket, Wire};
+use super::socket::{CountedSocket, Socket, Wire};
 use crate::shared::connect_failure_kind;
 use net::{TlsError, agreed_terms};
 use record::FailureKind;
@@ -54,7 +54,7 @@ pub(super) async fn establish(
     socket: Socket,
     securing: Option<Securing>,
     is_http2: bool,
-) -> Result<(Counted, Option<Secured>), ConnectError> {
+) -> Result<(CountedSocket, Option<Secured>), ConnectError> {
     let octets = Arc::clone(&socket.octets);
     poll_fn(|_| socket.poll_established()).await.map_err(ConnectError::Tcp)?;
     octets.establish();
@@ -62,7 +62,7 @@ pub(super) async fn establish(
         None => (Wire::Plain(socket), None),
         Some((connector, name)) => secure(socket, connector, name, is_http2).await?,
     };
-    Ok((Counted { wire, octets }, secured))
+    Ok((CountedSocket { wire, octets }, secured))
 }
 
 async fn secure(

@@ -7,7 +7,7 @@
 use super::{STARTS_MAX, Worker};
 use crate::account::State;
 use crate::arrival::{Demand, Part};
-use crate::exchange::Exchange;
+use crate::exchange::ExchangeTimes;
 use crate::recorder::micros;
 use crate::schedule::{Due, Schedule};
 use crate::script::Script;
@@ -189,19 +189,19 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         }
     }
 
-    fn due_exchange(&self, due: Due) -> Exchange {
+    fn due_exchange(&self, due: Due) -> ExchangeTimes {
         let stage = self.agenda.stage();
-        Exchange {
+        ExchangeTimes {
             of_user: false,
             stage: stage.unwrap_or_default(),
             url: self.script.numbered(due.number),
-            ..Exchange::starting(due.at, stage.is_some())
+            ..ExchangeTimes::starting(due.at, stage.is_some())
         }
     }
 
     /// The next request of a user that was in state `from`. If there is none, the user leaves and
     /// the result is `None`.
-    pub(super) fn next(&mut self, from: State, now: Monotonic) -> Option<Exchange> {
+    pub(super) fn next(&mut self, from: State, now: Monotonic) -> Option<ExchangeTimes> {
         if self.agenda.is_between_parts(now) {
             self.advance(now);
         }
@@ -220,7 +220,11 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         }
         let url = self.script.next();
         self.tools.recorder.ledger.pass(from, State::Connecting, now);
-        Some(Exchange { stage: stage.unwrap_or_default(), url, ..Exchange::starting(now, stage.is_some()) })
+        Some(ExchangeTimes {
+            stage: stage.unwrap_or_default(),
+            url,
+            ..ExchangeTimes::starting(now, stage.is_some())
+        })
     }
 
     /// When the next start is due: of a user, a part of the course, or a request of the schedule.

@@ -15,12 +15,12 @@ use crate::LoadError;
 use crate::account::State;
 use crate::content::Inspection;
 use crate::dial::{dial, is_redialled};
-use crate::exchange::Exchange;
-use crate::reader::Answer;
+use crate::exchange::ExchangeTimes;
+use crate::reader::ResponseSummary;
 use crate::recorder::Received;
 use crate::script::Script;
 use crate::slots::{Role, Route, SlotId};
-use crate::transport::{Asked, ConnectError, Event, Readiness, Standing, Transport};
+use crate::transport::{ConnectError, ConnectionState, PendingRequest, Readiness, Transport, TransportEvent};
 use clock::Monotonic;
 use mio::{Events, Interest, Token};
 use record::{AbEnd, Close, Ended, FailureKind};
@@ -41,7 +41,7 @@ const FIRST_CONNECT_MAX: Duration = Duration::from_secs(4);
 
 impl<T: Transport, S: Script> Worker<'_, T, S> {
     /// Sends a request on an available connection, or queues it.
-    pub(super) fn send(&mut self, exchange: Exchange) {
+    pub(super) fn send(&mut self, exchange: ExchangeTimes) {
         if self.pool.waiting.is_empty() && self.can_send(self.shared.routes.route(exchange.url)) {
             self.meter.start(&exchange, &mut self.tools.recorder);
             self.dispatch(exchange);
@@ -97,7 +97,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
 
     /// Sends a request, which already counts as in flight, on a connection with room or on a new
     /// one.
-    fn dispatch(&mut self, exchange: Exchange) {
+    fn dispatch(&mut self, exchange: ExchangeTimes) {
         let route = self.shared.routes.route(exchange.url);
         match self.pool.slots.take_idle(route.host) {
             Some(slot) => self.ask(slot, exchange),
@@ -106,7 +106,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     }
 
     /// Opens a connection for a request.
-    fn open(&mut self, route: Route, exchange: Exchange) {
+    fn open(&mut self, route: Route, exchange: ExchangeTimes) {
         match self.connect(route, &exchange) {
             Ok(slot) => {
                 self.tools.recorder.connections += u64::from(exchange.measured);
@@ -119,7 +119,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         }
     }
 
-    fn connect(&mut self, route: Route, exchange: &Exchange) -> io::Result<usize> {
+    fn connect(&mut self, route: Route, exchange: &ExchangeTimes) -> io::Result<usize> {
         let address = self.shared.routes.address(route.address);
         if let Some((slot, mut connection)) = self.pool.slots.revive(route.address) {
             let renewed = connection.renew(address, exchange, &self.tools);
@@ -139,11 +139,11 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
 
     /// Gives a request to a connection. If it fails at once, the connection has a turn later.
     #[inline]
-    fn ask(&mut self, slot: usize, exchange: Exchange) {
+    fn ask(&mut self, slot: usize, exchange: ExchangeTimes) {
         let inspection = self.script.inspect(exchange.url);
         let Some(place) = self.pool.slots.get_mut(slot) else { return };
         let was_proven = place.connection.is_proven();
-        place.connection.ask(Asked { exchange, inspection }, &mut self.tools);
+        place.connection.ask(PendingRequest { exchange, inspection }, &mut self.tools);
         if !was_proven && place.connection.is_proven() {
             self.shared.alive(exchange.started);
         }
@@ -210,18 +210,18 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         while let Some(event) = self.pool.slots.get_mut(slot).and_then(|place| place.connection.next_event())
         {
             match event {
-                Event::Answered(asked, answer, end) => self.answered(slot, asked, answer, end),
-                Event::Failed(asked, kind, is_broken) => self.failed(slot, &asked, kind, is_broken),
-                Event::Returned(asked) => self.returned(slot, &asked),
-                Event::Unconnected(error) => self.unconnected(slot, &error),
+                TransportEvent::Answered(asked, answer, end) => self.answered(slot, asked, answer, end),
+                TransportEvent::Failed(asked, kind, is_broken) => self.failed(slot, &asked, kind, is_broken),
+                TransportEvent::Returned(asked) => self.returned(slot, &asked),
+                TransportEvent::Unconnected(error) => self.unconnected(slot, &error),
             }
         }
         self.release(slot);
     }
 
     /// Records a complete response and lets its user continue.
-    fn answered(&mut self, slot: usize, asked: Asked, answer: Answer, end: Monotonic) {
-        let Asked { exchange, inspection } = asked;
+    fn answered(&mut self, slot: usize, asked: PendingRequest, answer: ResponseSummary, end: Monotonic) {
+        let PendingRequest { exchange, inspection } = asked;
         if self.shared.course.is_over(end) {
             // The response was read after the end of the run, so it stays unfinished.
             self.meter.too_late.push(exchange);
@@ -250,7 +250,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
 
     /// Sends a user's next request on the connection it had, or on another.
     #[inline]
-    fn go_on_with(&mut self, slot: usize, next: Exchange) {
+    fn go_on_with(&mut self, slot: usize, next: ExchangeTimes) {
         if self.pool.waiting.is_empty() && self.pool.has_room(slot, self.shared.routes.route(next.url).host) {
             self.meter.start(&next, &mut self.tools.recorder);
             self.ask(slot, next);
@@ -283,7 +283,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     /// request waits and it is unused, it is dropped.
     fn user_left(&mut self, slot: usize) {
         let Some(place) = self.pool.slots.get_mut(slot) else { return };
-        let is_unused = place.load() == 0 && place.connection.standing() == Standing::Open;
+        let is_unused = place.load() == 0 && place.connection.standing() == ConnectionState::Open;
         if is_unused && self.pool.waiting.is_empty() {
             self.remove(slot);
         } else {
@@ -298,16 +298,16 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         let standing = place.connection.standing();
         let is_retired = matches!(place.role, Role::Lingering | Role::Parting);
         match standing {
-            Standing::Open if is_retired => {}
-            Standing::Open if place.load() < self.pool.capacity => {
+            ConnectionState::Open if is_retired => {}
+            ConnectionState::Open if place.load() < self.pool.capacity => {
                 self.pool.is_freed |= !self.pool.waiting.is_empty();
                 self.pool.slots.set_role(slot, Role::Idle);
             }
-            _ if place.connection.load() > 0 || standing == Standing::Open => {
+            _ if place.connection.load() > 0 || standing == ConnectionState::Open => {
                 self.pool.slots.set_role(slot, Role::Busy);
             }
-            Standing::Broken => drop(self.remove(slot)),
-            Standing::Closed => self.leave(slot),
+            ConnectionState::Broken => drop(self.remove(slot)),
+            ConnectionState::Closed => self.leave(slot),
             _ if is_retired => {}
             _ => self.part(slot, standing),
         }
@@ -315,12 +315,12 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
 
     /// Retires a connection after its last response. A server that closes is given time to do so
     /// first, because the side that closes first has to keep the port in TIME_WAIT.
-    fn part(&mut self, slot: usize, standing: Standing) {
+    fn part(&mut self, slot: usize, standing: ConnectionState) {
         let now = self.tools.clock.monotonic();
         let linger = self.shared.plan.linger;
         if !linger.is_zero() {
             self.pool.retire_until(slot, Role::Lingering, now.plus(linger));
-        } else if standing == Standing::Done {
+        } else if standing == ConnectionState::Done {
             self.remove(slot);
         } else if self.pool.parting < PARTING_MAX {
             self.pool.parting += 1;
@@ -369,8 +369,8 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
 
     /// Records a request that failed without a complete response; its user continues with a new
     /// one.
-    fn failed(&mut self, slot: usize, asked: &Asked, kind: FailureKind, is_broken: bool) {
-        let Asked { exchange, inspection } = asked;
+    fn failed(&mut self, slot: usize, asked: &PendingRequest, kind: FailureKind, is_broken: bool) {
+        let PendingRequest { exchange, inspection } = asked;
         self.script.give_up(exchange.url, inspection);
         self.note_end(exchange);
         if exchange.measured {
@@ -392,7 +392,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     }
 
     /// Sends a request that its connection did not process on another connection.
-    fn returned(&mut self, slot: usize, asked: &Asked) {
+    fn returned(&mut self, slot: usize, asked: &PendingRequest) {
         let exchange = asked.exchange;
         self.script.give_up(exchange.url, &asked.inspection);
         if exchange.measured {
@@ -404,7 +404,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
             return self.dispatch(exchange);
         }
         self.note_end(&exchange);
-        self.pool.waiting.push_front(Exchange { is_returned: true, ..exchange });
+        self.pool.waiting.push_front(ExchangeTimes { is_returned: true, ..exchange });
         self.pool.is_freed = true;
     }
 
@@ -414,7 +414,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         let requests = place.connection.give_up();
         self.remove(slot);
         let now = self.tools.clock.monotonic();
-        for Asked { exchange, inspection } in &requests {
+        for PendingRequest { exchange, inspection } in &requests {
             self.script.give_up(exchange.url, inspection);
             self.meter.end(exchange, now, &mut self.tools.recorder);
         }
@@ -422,7 +422,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     }
 
     /// Handles a failed connection; the users of its requests try again after [`RETRY_AFTER`].
-    fn connect_failed(&mut self, requests: impl IntoIterator<Item = Exchange>, error: &ConnectError) {
+    fn connect_failed(&mut self, requests: impl IntoIterator<Item = ExchangeTimes>, error: &ConnectError) {
         let Some(kind) = error.kind() else {
             return self.shared.fail(LoadError::limit("socket", &io::Error::other(error.to_string())));
         };
@@ -436,7 +436,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     }
 
     /// Records a request whose connection could not be made.
-    fn not_connected(&mut self, exchange: &Exchange, now: Monotonic, kind: FailureKind) {
+    fn not_connected(&mut self, exchange: &ExchangeTimes, now: Monotonic, kind: FailureKind) {
         self.tools.recorder.failure(exchange, now, kind);
         if exchange.measured {
             self.shared.with_ab(|account| account.refused += 1);
@@ -491,7 +491,13 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     }
 
     /// Judges and records a complete response.
-    fn note_answer(&mut self, exchange: &Exchange, answer: Answer, end: Monotonic, inspection: Inspection) {
+    fn note_answer(
+        &mut self,
+        exchange: &ExchangeTimes,
+        answer: ResponseSummary,
+        end: Monotonic,
+        inspection: Inspection,
+    ) {
         let judgement = self.script.judge(exchange.url, &answer, inspection);
         if self.tools.recorder.second_is_over(end) {
             self.end_seconds(end);
@@ -510,7 +516,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     }
 
     /// Records that a request is no longer in flight.
-    fn note_end(&mut self, exchange: &Exchange) {
+    fn note_end(&mut self, exchange: &ExchangeTimes) {
         self.meter.end(exchange, self.tools.clock.monotonic(), &mut self.tools.recorder);
     }
 }

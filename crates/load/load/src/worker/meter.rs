@@ -3,7 +3,7 @@
 //! Invariant: a request is in flight from its start to its end, once. Counts of the measured part
 //! and of all requests are kept apart, because a warm-up ends without a gap.
 
-use crate::exchange::Exchange;
+use crate::exchange::ExchangeTimes;
 use crate::recorder::Recorder;
 use crate::shared::Shared;
 use clock::Monotonic;
@@ -19,7 +19,7 @@ pub(super) struct Meter {
     /// The moment up to which requests in flight are part of the recorder's sum over time.
     counted_until: Monotonic,
     /// Requests whose response came or was read after the end of the run.
-    pub(super) too_late: Vec<Exchange>,
+    pub(super) too_late: Vec<ExchangeTimes>,
     /// Requests ended and failed when progress was last published: measured requests, then all
     /// requests.
     published: [(u64, u64); 2],
@@ -32,7 +32,7 @@ impl Meter {
 
     /// Records that a request is in flight.
     #[inline]
-    pub(super) fn start(&mut self, exchange: &Exchange, recorder: &mut Recorder) {
+    pub(super) fn start(&mut self, exchange: &ExchangeTimes, recorder: &mut Recorder) {
         self.count_in_flight(exchange.started, recorder);
         self.in_flight += 1;
         if exchange.measured {
@@ -43,7 +43,7 @@ impl Meter {
 
     /// Records that a request is no longer in flight from `now` on.
     #[inline]
-    pub(super) fn end(&mut self, exchange: &Exchange, now: Monotonic, recorder: &mut Recorder) {
+    pub(super) fn end(&mut self, exchange: &ExchangeTimes, now: Monotonic, recorder: &mut Recorder) {
         self.count_in_flight(now, recorder);
         self.in_flight -= 1;
         self.in_flight_measured -= usize::from(exchange.measured);

@@ -2,9 +2,9 @@
 //!
 //! Invariant: a connection is listed at most once as marked, and at most once as unread.
 
-use crate::exchange::Exchange;
+use crate::exchange::ExchangeTimes;
 use crate::slots::{Bounds, Role, SlotId, Slots};
-use crate::transport::{Standing, Transport};
+use crate::transport::{ConnectionState, Transport};
 use clock::Monotonic;
 use record::SourceNet;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ pub(super) struct Pool<T> {
     /// The most requests on a connection at a time.
     pub(super) capacity: usize,
     /// Requests that wait for a connection, in order.
-    pub(super) waiting: VecDeque<Exchange>,
+    pub(super) waiting: VecDeque<ExchangeTimes>,
     /// Whether a waiting request may get a connection that it could not get before.
     pub(super) is_freed: bool,
     /// Connections whose last turn did not read all bytes.
@@ -56,7 +56,7 @@ impl<T: Transport> Pool<T> {
         self.slots.get_mut(slot).is_some_and(|place| {
             place.route.host == host
                 && place.load() < self.capacity
-                && place.connection.standing() == Standing::Open
+                && place.connection.standing() == ConnectionState::Open
                 && matches!(place.role, Role::Busy | Role::Idle)
         })
     }
@@ -65,7 +65,7 @@ impl<T: Transport> Pool<T> {
     pub(super) fn hold(&mut self, slot: usize) -> Option<SlotId> {
         let id = self.slots.id(slot)?;
         let place = self.slots.get_mut(slot)?;
-        if place.connection.standing() != Standing::Open {
+        if place.connection.standing() != ConnectionState::Open {
             return None;
         }
         place.held += 1;

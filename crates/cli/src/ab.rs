@@ -15,7 +15,7 @@ use crate::bench::interrupt::Interrupt;
 use crate::bench::{elsewhere, measure};
 use crate::output::note;
 use anyhow::{Context as _, anyhow};
-use load::{LoadError, Progress};
+use load::{LoadError, RunProgress};
 use options::{AbOptions, CommandLine};
 use record::{Counting, Ended, RequestBody, RunOutcome, SourceNet};
 use report::ab::{self, OptionalParts, html};
@@ -229,7 +229,7 @@ fn first_answer(head: &[u8], verbosity: u32) -> String {
 }
 
 /// Prints the progress lines of `ab` on standard error, one for every `step` requests.
-fn progress_lines(step: Option<u64>) -> impl FnMut(Progress) + Send {
+fn progress_lines(step: Option<u64>) -> impl FnMut(RunProgress) + Send {
     let mut next = step;
     move |progress| {
         while let (Some(reached), Some(step)) = (next.filter(|&next| next <= progress.done), step) {

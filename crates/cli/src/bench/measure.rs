@@ -8,7 +8,7 @@ use super::interrupt::Interrupt;
 use crate::output::note;
 use anyhow::Context as _;
 use clock::Clock;
-use load::{Control, Progress};
+use load::{Control, RunProgress};
 use platform::SystemClock;
 use record::{Ended, Plan, RunOutcome};
 use std::fs::File;
@@ -34,7 +34,7 @@ pub(crate) const EXIT_FAILED: u8 = 1;
 pub(crate) fn measure(
     plan: &Plan,
     interrupt: &Interrupt,
-    mut watch: impl FnMut(Progress) + Send,
+    mut watch: impl FnMut(RunProgress) + Send,
 ) -> anyhow::Result<RunOutcome> {
     measure_watched(plan, interrupt, move |control, clock| watch(control.progress(clock)))
 }

@@ -39,7 +39,7 @@ pub use shared::Watch;
 
 use clock::Clock;
 use crowd::{Crowd, CrowdReport};
-use load::Failing;
+use load::FailureTally;
 use net::{TlsClient, TlsError};
 use record::{FetchFailure, PageCheck, PageEnd, PageFigures, PageOutcome};
 use series::Series;
@@ -108,7 +108,7 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
         clock: Arc::clone(clock),
         watch: Arc::clone(watch),
         pages_left: AtomicU64::new(plan.pages.unwrap_or_default()),
-        failing: Failing::default(),
+        failing: FailureTally::default(),
         is_failing: AtomicBool::new(false),
         series: Series::new(threads, turns),
         turns,

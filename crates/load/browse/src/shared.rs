@@ -9,7 +9,7 @@ use crate::plan::PagePlan;
 use crate::series::Series;
 use crate::turns::Turns;
 use clock::{Clock, Monotonic};
-use load::{Failing, Trend};
+use load::{FailureTally, Trend};
 use net::TlsClient;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     /// Measured pages that may still begin.
     pub(crate) pages_left: AtomicU64,
     /// Resources that have ended and failed, including those of the warm-up.
-    pub(crate) failing: Failing,
+    pub(crate) failing: FailureTally,
     /// Whether the run ends early: a thread has found that most resources fail, or has panicked.
     pub(crate) is_failing: AtomicBool,
     pub(crate) series: Series,

@@ -192,7 +192,7 @@ mod tests {
     use crate::shared::Shared;
     use crate::turns::Turns;
     use clock::{Clock, ManualClock, Monotonic, Timestamp};
-    use load::Failing;
+    use load::FailureTally;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU64};
     use std::time::Duration;
@@ -207,7 +207,7 @@ mod tests {
             clock,
             watch: Arc::default(),
             pages_left: AtomicU64::new(0),
-            failing: Failing::default(),
+            failing: FailureTally::default(),
             is_failing: AtomicBool::new(false),
             series: Series::new(1, turns),
             turns,

@@ -4,7 +4,7 @@
 //! measured here.
 
 use crate::recorder::Recorder;
-use crate::shared::Shared;
+use crate::shared::LoadContext;
 use crate::worker::Report;
 use clock::{Monotonic, Timestamp};
 use record::{
@@ -13,7 +13,7 @@ use record::{
 use std::time::Duration;
 
 /// Facts about a run that are not in its records.
-pub(crate) struct Run {
+pub(crate) struct RunFacts {
     pub(crate) threads: usize,
     pub(crate) is_real_time: bool,
     /// When the measured part began.
@@ -24,7 +24,7 @@ pub(crate) struct Run {
 }
 
 /// Merges the reports of the threads.
-pub(crate) fn conclude(shared: &Shared<'_>, reports: Vec<Report>, run: Run) -> RunOutcome {
+pub(crate) fn conclude(shared: &LoadContext<'_>, reports: Vec<Report>, run: RunFacts) -> RunOutcome {
     let is_exhausted = reports.iter().any(|report| report.is_exhausted);
     let mut first_head = Vec::new();
     let mut reports = reports.into_iter().map(|report| {
@@ -68,7 +68,7 @@ pub(crate) fn conclude(shared: &Shared<'_>, reports: Vec<Report>, run: Run) -> R
 }
 
 /// The counters of the outcome.
-fn counted(shared: &Shared<'_>, recorder: &mut Recorder) -> RunOutcome {
+fn counted(shared: &LoadContext<'_>, recorder: &mut Recorder) -> RunOutcome {
     let mut samples = std::mem::take(&mut recorder.samples);
     samples.sort_unstable_by_key(|sample| sample.start_us);
     samples.truncate(shared.plan.samples_max as usize);
@@ -99,7 +99,7 @@ fn counted(shared: &Shared<'_>, recorder: &mut Recorder) -> RunOutcome {
     }
 }
 
-fn urls(shared: &Shared<'_>, recorder: &Recorder) -> Vec<UrlOutcome> {
+fn urls(shared: &LoadContext<'_>, recorder: &Recorder) -> Vec<UrlOutcome> {
     let urls = shared.routes.urls.iter().zip(&recorder.urls).enumerate();
     let outcome =
         |(place, (target, record)): (usize, (&record::WeightedTarget, &crate::recorder::UrlRecord))| {
@@ -116,13 +116,13 @@ fn urls(shared: &Shared<'_>, recorder: &Recorder) -> Vec<UrlOutcome> {
     urls.map(outcome).collect()
 }
 
-fn drift(shared: &Shared<'_>, recorder: &Recorder) -> Option<Drift> {
+fn drift(shared: &LoadContext<'_>, recorder: &Recorder) -> Option<Drift> {
     let (url, first, other) = shared.contents.differing()?;
     let (compared, differing) = (recorder.contents_compared, recorder.contents_differing);
     Some(Drift { url, compared, differing, first, other })
 }
 
-fn stages(shared: &Shared<'_>, recorder: &Recorder, end: Monotonic) -> Vec<StageOutcome> {
+fn stages(shared: &LoadContext<'_>, recorder: &Recorder, end: Monotonic) -> Vec<StageOutcome> {
     let stages = (0..).zip(&shared.plan.stages).zip(&recorder.stages);
     let outcome = |((place, stage), record): ((u16, &record::Stage), &crate::stage_record::StageRecord)| {
         let (good_times, wrong_times, _) = record.times();
@@ -141,7 +141,7 @@ fn stages(shared: &Shared<'_>, recorder: &Recorder, end: Monotonic) -> Vec<Stage
     stages.map(outcome).collect()
 }
 
-fn check(shared: &Shared<'_>, outcome: &RunOutcome, recorder: &Recorder, end: Monotonic) -> SelfCheck {
+fn check(shared: &LoadContext<'_>, outcome: &RunOutcome, recorder: &Recorder, end: Monotonic) -> SelfCheck {
     let duration = |nanos: u128| Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
     // A user has up to this many requests in flight on its connection.
     let streams = u32::try_from(shared.plan.pipeline).unwrap_or(u32::MAX);

@@ -6,7 +6,7 @@
 //! responses that arrive before there is a first one. Each is kept up to [`CONTENT_BYTES_MAX`].
 
 use crate::reader::ResponseSummary;
-use crate::recorder::Judgement;
+use crate::recorder::ResponseJudgement;
 use bytes::Bytes;
 use record::{Expect, FailureKind, Length};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,13 +25,13 @@ const COMPARED_ONE_IN: u64 = 16;
 /// The reference contents of a run, by URL; shared by its threads.
 #[derive(Debug)]
 pub(crate) struct Contents {
-    documents: Vec<Document>,
+    documents: Vec<UrlReference>,
     differing: OnceLock<(usize, Bytes)>,
 }
 
 /// The reference content of one URL.
 #[derive(Debug)]
-struct Document {
+struct UrlReference {
     /// The length of the first response with a good status, or [`UNKNOWN`].
     length: AtomicU64,
     first: OnceLock<Arc<First>>,
@@ -55,14 +55,14 @@ pub(crate) struct First {
 /// Examines the content of one response while it arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Inspection {
-    look: Look,
+    look: InspectionState,
     is_cut: bool,
     /// Whether this inspection holds the claim (`is_claimed`) to provide the first response.
     claims: bool,
 }
 
 #[derive(Debug, Default)]
-enum Look {
+enum InspectionState {
     /// Content is ignored.
     #[default]
     Away,
@@ -79,9 +79,11 @@ impl Inspection {
     #[inline]
     pub(crate) fn take(&mut self, octets: &[u8]) {
         match &mut self.look {
-            Look::Away => {}
-            Look::Keep(kept) | Look::Differs(kept) => self.is_cut |= !keep(kept, octets),
-            Look::Same(first, at) => {
+            InspectionState::Away => {}
+            InspectionState::Keep(kept) | InspectionState::Differs(kept) => {
+                self.is_cut |= !keep(kept, octets)
+            }
+            InspectionState::Same(first, at) => {
                 let rest = first.kept.get(*at..).unwrap_or_default();
                 let common = rest.len().min(octets.len());
                 let is_same =
@@ -92,17 +94,17 @@ impl Inspection {
                 }
                 let mut kept = first.kept.get(..*at).unwrap_or_default().to_vec();
                 self.is_cut |= !keep(&mut kept, octets);
-                self.look = Look::Differs(kept);
+                self.look = InspectionState::Differs(kept);
             }
         }
     }
 
     /// Takes the end of the content.
     fn end(&mut self) {
-        if let Look::Same(first, at) = &self.look
+        if let InspectionState::Same(first, at) = &self.look
             && *at < first.kept.len()
         {
-            self.look = Look::Differs(first.kept.get(..*at).unwrap_or_default().to_vec());
+            self.look = InspectionState::Differs(first.kept.get(..*at).unwrap_or_default().to_vec());
         }
     }
 }
@@ -117,7 +119,7 @@ fn keep(kept: &mut Vec<u8>, octets: &[u8]) -> bool {
 impl Contents {
     /// Empty references for this number of URLs.
     pub(crate) fn new(urls: usize) -> Self {
-        let document = || Document {
+        let document = || UrlReference {
             length: AtomicU64::new(UNKNOWN),
             first: OnceLock::new(),
             is_claimed: AtomicBool::new(false),
@@ -133,11 +135,11 @@ impl Contents {
             return Inspection::default();
         };
         if let Some(first) = document.first.get() {
-            return Inspection { look: Look::Same(Arc::clone(first), 0), ..Inspection::default() };
+            return Inspection { look: InspectionState::Same(Arc::clone(first), 0), ..Inspection::default() };
         }
         let claims = !document.is_claimed.swap(true, Ordering::Relaxed);
         if claims || expect.looks_at_content() {
-            return Inspection { look: Look::Keep(Vec::new()), is_cut: false, claims };
+            return Inspection { look: InspectionState::Keep(Vec::new()), is_cut: false, claims };
         }
         Inspection::default()
     }
@@ -170,25 +172,25 @@ impl Contents {
         url: u32,
         answer: &ResponseSummary,
         mut inspection: Inspection,
-    ) -> Judgement {
+    ) -> ResponseJudgement {
         let Some(document) =
             self.documents.get(url as usize).filter(|_| expect.status.contains(answer.status))
         else {
             self.give_up(url, &inspection);
-            return Judgement { wrong: Some(FailureKind::Status), ..Judgement::default() };
+            return ResponseJudgement { wrong: Some(FailureKind::Status), ..ResponseJudgement::default() };
         };
         let length_differs = document.length_differs(answer.content_bytes);
         inspection.end();
         let (is_expected, content_differs) = match inspection.look {
-            Look::Away => (true, None),
-            Look::Same(first, _) => (first.is_expected, Some(false)),
-            Look::Differs(kept) => {
+            InspectionState::Away => (true, None),
+            InspectionState::Same(first, _) => (first.is_expected, Some(false)),
+            InspectionState::Differs(kept) => {
                 let is_expected = expect.is_content(&kept);
                 // Only the first difference is kept, so an error here is expected.
                 let _ = self.differing.set((url as usize, Bytes::from(kept)));
                 (is_expected, Some(true))
             }
-            Look::Keep(kept) => {
+            InspectionState::Keep(kept) => {
                 let is_expected = expect.is_content(&kept);
                 let first = First { kept: Bytes::from(kept), is_whole: !inspection.is_cut, is_expected };
                 // Another thread may have been faster. This response was then checked but not
@@ -202,11 +204,11 @@ impl Contents {
         } else {
             (!is_expected).then_some(FailureKind::Body)
         };
-        Judgement { wrong, length_differs, content_differs }
+        ResponseJudgement { wrong, length_differs, content_differs }
     }
 }
 
-impl Document {
+impl UrlReference {
     /// Whether a length differs from that of the first response with a good status. If there is
     /// none yet, this length becomes the reference.
     fn length_differs(&self, bytes: u64) -> bool {
@@ -223,7 +225,7 @@ impl Document {
 mod tests {
     use super::{CONTENT_BYTES_MAX, Contents, Inspection};
     use crate::reader::ResponseSummary;
-    use crate::recorder::Judgement;
+    use crate::recorder::ResponseJudgement;
     use record::{Expect, FailureKind, Length};
 
     fn answer(status: u16, content_bytes: usize) -> ResponseSummary {
@@ -232,7 +234,13 @@ mod tests {
     }
 
     /// Passes `content` in pieces of `size` bytes and judges it.
-    fn judge(contents: &Contents, expect: &Expect, status: u16, content: &[u8], size: usize) -> Judgement {
+    fn judge(
+        contents: &Contents,
+        expect: &Expect,
+        status: u16,
+        content: &[u8],
+        size: usize,
+    ) -> ResponseJudgement {
         let mut inspection = contents.inspect(0, 0, expect);
         content.chunks(size).for_each(|piece| inspection.take(piece));
         contents.judge(expect, 0, &answer(status, content.len()), inspection)

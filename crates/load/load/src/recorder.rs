@@ -4,7 +4,7 @@
 //! Invariant: recording a response does not allocate, except when a stage, a cache verdict or a
 //! wrong response occurs for the first time.
 
-use crate::account::{Ledger, State};
+use crate::account::{UserState, UserTimeLedger};
 use crate::exchange::ExchangeTimes;
 use crate::pauses::Pauses;
 use crate::stage_record::StageRecord;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// The judgement of a complete response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Judgement {
+pub(crate) struct ResponseJudgement {
     /// Why it is wrong; `None` for a good response.
     pub(crate) wrong: Option<FailureKind>,
     /// Whether its length differs from the first good one's.
@@ -28,14 +28,14 @@ pub(crate) struct Judgement {
 
 /// A complete response, as the recorder sees it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Received {
+pub(crate) struct JudgedResponse {
     pub(crate) status: u16,
     pub(crate) verdict: Option<CacheVerdict>,
     /// Whether the connection stays open for the next request.
     pub(crate) kept: bool,
     /// Whether a `Content-Length` field announced its length.
     pub(crate) length_known: bool,
-    pub(crate) judgement: Judgement,
+    pub(crate) judgement: ResponseJudgement,
     /// Content bytes, without transfer coding.
     pub(crate) content_bytes: u64,
     /// When this turn of the worker began. The response may have been readable since then.
@@ -44,7 +44,7 @@ pub(crate) struct Received {
 
 /// Counters that only grow. The difference of two copies belongs to the time between them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct RunCounters {
     pub(crate) started: u64,
     pub(crate) complete: u64,
     pub(crate) good: u64,
@@ -81,7 +81,7 @@ struct Served {
 /// One thread's counters and histograms.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
-    pub(crate) counters: Counters,
+    pub(crate) counters: RunCounters,
     pub(crate) length_differs: u64,
     pub(crate) contents_compared: u64,
     pub(crate) contents_differing: u64,
@@ -105,7 +105,7 @@ pub(crate) struct Recorder {
     /// report it.
     pub(crate) core_wait: Option<Duration>,
     /// The users' time by state.
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: UserTimeLedger,
     /// The sum of [`ExchangeTimes::held_back`] over all measured responses.
     pub(crate) held_back: Duration,
     /// See [`HeldBack::excess`](crate::exchange::HeldBack::excess).
@@ -144,12 +144,12 @@ struct SecondRecord {
     passed: u32,
     end: Monotonic,
     latencies: Histogram,
-    at_begin: Counters,
+    at_begin: RunCounters,
 }
 
 /// The parameters of a recorder.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Scope {
+pub(crate) struct RecorderSettings {
     pub(crate) measuring_since: Monotonic,
     /// When a closed loop cuts off the requests in flight.
     pub(crate) measuring_until: Option<Monotonic>,
@@ -165,11 +165,11 @@ pub(crate) struct Scope {
 
 impl Recorder {
     /// An empty recorder.
-    pub(crate) fn new(scope: &Scope) -> Self {
+    pub(crate) fn new(scope: &RecorderSettings) -> Self {
         let stages = scope.stage_ends.iter();
         let second = SecondRecord { end: scope.measuring_since.plus(SECOND), ..SecondRecord::default() };
         Self {
-            ledger: Ledger::new(scope.measuring_since, scope.measuring_until),
+            ledger: UserTimeLedger::new(scope.measuring_since, scope.measuring_until),
             samples_max: scope.samples_max,
             measuring_since: scope.measuring_since,
             last_end: scope.measuring_since,
@@ -185,7 +185,7 @@ impl Recorder {
     /// Its times end when its last bytes arrived: they are those of the server and the network. Its
     /// user, however, could not continue before `end`, so the request counts as in flight until
     /// then.
-    pub(crate) fn answer(&mut self, exchange: &ExchangeTimes, end: Monotonic, received: Received) {
+    pub(crate) fn answer(&mut self, exchange: &ExchangeTimes, end: Monotonic, received: JudgedResponse) {
         let wrong = received.judgement.wrong;
         self.account_answer(exchange, end, wrong.is_some());
         if !exchange.measured {
@@ -234,17 +234,17 @@ impl Recorder {
             self.ends_with_close += u64::from(exchange.ends_with_close);
         }
         let at_server = match (exchange.measured, is_wrong) {
-            (false, _) => State::Unfinished,
-            (true, true) => State::Failed,
-            (true, false) => State::Server,
+            (false, _) => UserState::Unfinished,
+            (true, true) => UserState::Failed,
+            (true, false) => UserState::Server,
         };
         let ledger = &mut self.ledger;
-        ledger.pass(State::Connecting, at_server, exchange.connected);
-        ledger.pass(at_server, State::Unread, exchange.last_octet.max(exchange.connected));
+        ledger.pass(UserState::Connecting, at_server, exchange.connected);
+        ledger.pass(at_server, UserState::Unread, exchange.last_octet.max(exchange.connected));
         if exchange.of_user {
-            ledger.pass(State::Unread, State::Processing, end);
+            ledger.pass(UserState::Unread, UserState::Processing, end);
         } else {
-            ledger.leave(State::Unread, end);
+            ledger.leave(UserState::Unread, end);
         }
     }
 
@@ -253,19 +253,19 @@ impl Recorder {
     fn account_failure(&mut self, exchange: &ExchangeTimes, end: Monotonic, kind: FailureKind) {
         let was_connecting = matches!(kind, FailureKind::Connect | FailureKind::Tls | FailureKind::Address);
         let failed = match (was_connecting, exchange.measured) {
-            (true, _) => State::Connecting,
-            (false, true) => State::Failed,
-            (false, false) => State::Unfinished,
+            (true, _) => UserState::Connecting,
+            (false, true) => UserState::Failed,
+            (false, false) => UserState::Unfinished,
         };
-        self.ledger.pass(State::Connecting, failed, exchange.connected);
+        self.ledger.pass(UserState::Connecting, failed, exchange.connected);
         match (exchange.of_user, was_connecting) {
             (true, true) => {}
-            (true, false) => self.ledger.pass(failed, State::Late, end),
+            (true, false) => self.ledger.pass(failed, UserState::Late, end),
             (false, _) => self.ledger.leave(failed, end),
         }
     }
 
-    fn count(&mut self, received: &Received) {
+    fn count(&mut self, received: &JudgedResponse) {
         let counters = &mut self.counters;
         counters.complete += 1;
         let class = usize::from(received.status / 100);
@@ -305,9 +305,9 @@ impl Recorder {
     /// not in flight.
     pub(crate) fn never_sent(&mut self, exchange: &ExchangeTimes, end: Monotonic) {
         if exchange.of_user {
-            self.ledger.pass(State::Connecting, State::Late, end);
+            self.ledger.pass(UserState::Connecting, UserState::Late, end);
         } else {
-            self.ledger.leave(State::Connecting, end);
+            self.ledger.leave(UserState::Connecting, end);
         }
         if exchange.measured {
             self.counters.never_sent += u64::from(!exchange.is_returned);
@@ -417,8 +417,9 @@ impl Recorder {
     /// Whether nothing at all has happened in the current second.
     pub(crate) fn second_is_empty(&self) -> bool {
         let (now, then) = (&self.counters, &self.second.at_begin);
-        let sum =
-            |of: &Counters| of.started + of.good + of.failures.total() + of.not_started + of.received_bytes;
+        let sum = |of: &RunCounters| {
+            of.started + of.good + of.failures.total() + of.not_started + of.received_bytes
+        };
         sum(now) == sum(then)
     }
 
@@ -470,7 +471,7 @@ impl Recorder {
     }
 }
 
-impl Counters {
+impl RunCounters {
     fn merge(&mut self, other: &Self) {
         self.started += other.started;
         self.complete += other.complete;
@@ -525,19 +526,25 @@ fn clamp(value: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{ExchangeTimes, Judgement, Received, Recorder, Scope, State};
+    use super::{ExchangeTimes, JudgedResponse, Recorder, RecorderSettings, ResponseJudgement, UserState};
     use clock::Monotonic;
     use record::{CacheVerdict, FailureKind, Late};
     use std::time::Duration;
 
-    const GOOD: Judgement = Judgement { wrong: None, length_differs: false, content_differs: None };
+    const GOOD: ResponseJudgement =
+        ResponseJudgement { wrong: None, length_differs: false, content_differs: None };
 
     fn at(micros: u64) -> Monotonic {
         Monotonic::from_nanos(micros * 1_000)
     }
 
     fn recorder(samples_max: usize) -> Recorder {
-        Recorder::new(&Scope { stage_ends: vec![None], urls: 1, samples_max, ..Scope::default() })
+        Recorder::new(&RecorderSettings {
+            stage_ends: vec![None],
+            urls: 1,
+            samples_max,
+            ..RecorderSettings::default()
+        })
     }
 
     fn exchange() -> ExchangeTimes {
@@ -550,8 +557,8 @@ mod tests {
         }
     }
 
-    fn received(judgement: Judgement, verdict: Option<CacheVerdict>) -> Received {
-        Received {
+    fn received(judgement: ResponseJudgement, verdict: Option<CacheVerdict>) -> JudgedResponse {
+        JudgedResponse {
             status: 200,
             verdict,
             kept: true,
@@ -579,8 +586,12 @@ mod tests {
 
     #[test]
     fn late_start_counts_in_the_latency_only() {
-        let scope =
-            Scope { stage_ends: vec![Some(at(250))], urls: 1, tells_latency: true, ..Scope::default() };
+        let scope = RecorderSettings {
+            stage_ends: vec![Some(at(250))],
+            urls: 1,
+            tells_latency: true,
+            ..RecorderSettings::default()
+        };
         let mut recorder = Recorder::new(&scope);
         let late = ExchangeTimes { of_user: false, ..exchange() }.started_at(at(150));
         let [first, second] = [at(210), at(250)].map(|last_octet| ExchangeTimes { last_octet, ..late });
@@ -616,16 +627,16 @@ mod tests {
         let mut recorder = recorder(0);
         recorder.counters.started = 1;
         let exchange = ExchangeTimes { of_user: false, ..ExchangeTimes::starting(at(100), true) };
-        recorder.ledger.enter(State::Connecting, at(100));
+        recorder.ledger.enter(UserState::Connecting, at(100));
         recorder.never_sent(&exchange, at(200));
         recorder.end_second(0, |second, _| assert_eq!((second.failures.total(), second.in_flight), (1, 1)));
         // The request that had started comes back from its connection, which does not process it.
         let returned = ExchangeTimes { is_returned: true, measured: true, ..exchange };
-        recorder.ledger.enter(State::Connecting, at(200));
+        recorder.ledger.enter(UserState::Connecting, at(200));
         recorder.never_sent(&returned, at(200));
         recorder.end_second(0, |second, _| assert_eq!((second.started, second.in_flight), (0, 0)));
         assert_eq!((recorder.in_flight_ns, recorder.waited_ns, recorder.last_end), (0, 0, at(200)));
-        recorder.ledger.enter(State::Connecting, at(100));
+        recorder.ledger.enter(UserState::Connecting, at(100));
         recorder.never_sent(&ExchangeTimes { of_user: true, ..exchange }, at(200));
         assert_eq!((recorder.in_flight_ns, recorder.waited_ns), (0, 100_000));
         recorder.ledger.close(at(250));
@@ -658,7 +669,7 @@ mod tests {
         let mut recorder = recorder(0);
         let [good, bad] = [at(1_100), at(200)].map(|last_octet| ExchangeTimes { last_octet, ..exchange() });
         recorder.answer(&good, at(1_100), received(GOOD, None));
-        let wrong = Judgement { wrong: Some(FailureKind::Status), ..GOOD };
+        let wrong = ResponseJudgement { wrong: Some(FailureKind::Status), ..GOOD };
         recorder.answer(&bad, at(200), received(wrong, None));
         assert_eq!((recorder.counters.complete, recorder.counters.good, recorder.requests()), (2, 1, 2));
         assert_eq!(recorder.counters.failures.of(FailureKind::Status), 1);

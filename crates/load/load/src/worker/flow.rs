@@ -9,17 +9,17 @@
 //! A result is handled when its connection has worked. If a request on another connection fails at
 //! once, that connection has its turn later, so results are never handled within each other.
 
-use super::Worker;
+use super::LoadWorker;
 use super::poller::TIMER;
 use crate::LoadError;
-use crate::account::State;
+use crate::account::UserState;
 use crate::content::Inspection;
 use crate::dial::{dial, is_redialled};
 use crate::exchange::ExchangeTimes;
 use crate::reader::ResponseSummary;
-use crate::recorder::Received;
+use crate::recorder::JudgedResponse;
 use crate::script::Script;
-use crate::slots::{Role, Route, SlotId};
+use crate::slots::{Route, SlotId, SlotRole};
 use crate::transport::{ConnectError, ConnectionState, PendingRequest, Readiness, Transport, TransportEvent};
 use clock::Monotonic;
 use mio::{Events, Interest, Token};
@@ -39,7 +39,7 @@ pub(crate) const PARTING_MAX: usize = 1024;
 /// How long the first connection of a run may take before the target counts as unreachable.
 const FIRST_CONNECT_MAX: Duration = Duration::from_secs(4);
 
-impl<T: Transport, S: Script> Worker<'_, T, S> {
+impl<T: Transport, S: Script> LoadWorker<'_, T, S> {
     /// Sends a request on an available connection, or queues it.
     pub(super) fn send(&mut self, exchange: ExchangeTimes) {
         if self.pool.waiting.is_empty() && self.can_send(self.shared.routes.route(exchange.url)) {
@@ -148,7 +148,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
             self.shared.alive(exchange.started);
         }
         let has_work = place.connection.has_work();
-        let role = if place.load() < self.pool.capacity { Role::Idle } else { Role::Busy };
+        let role = if place.load() < self.pool.capacity { SlotRole::Idle } else { SlotRole::Busy };
         self.pool.slots.set_role(slot, role);
         if has_work {
             self.pool.mark(slot);
@@ -242,7 +242,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         }
         // Judging took time that belongs to the generator and not to the next request.
         let now = self.tools.clock.monotonic();
-        match self.next(State::Processing, now) {
+        match self.next(UserState::Processing, now) {
             Some(next) => self.go_on_with(slot, next),
             None => self.user_left(slot),
         }
@@ -263,15 +263,15 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     /// Lets a user think. If its connection stays open, the user keeps its place on it.
     fn thinks(&mut self, slot: usize, now: Monotonic, time: Duration) {
         let kept = self.pool.hold(slot);
-        self.tools.recorder.ledger.pass(State::Processing, State::Thinking, now);
-        self.users.pause(now.plus(time), State::Thinking, kept);
+        self.tools.recorder.ledger.pass(UserState::Processing, UserState::Thinking, now);
+        self.users.pause(now.plus(time), UserState::Thinking, kept);
     }
 
     /// Lets a user with a place on a connection continue after thinking.
     pub(super) fn go_on(&mut self, id: SlotId) {
         let now = self.tools.clock.monotonic();
         let is_there = self.pool.unhold(id);
-        match self.next(State::Late, now) {
+        match self.next(UserState::Late, now) {
             Some(next) if is_there => self.go_on_with(id.slot, next),
             Some(next) => self.send(next),
             None if is_there => self.user_left(id.slot),
@@ -296,15 +296,15 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     fn release(&mut self, slot: usize) {
         let Some(place) = self.pool.slots.get_mut(slot) else { return };
         let standing = place.connection.standing();
-        let is_retired = matches!(place.role, Role::Lingering | Role::Parting);
+        let is_retired = matches!(place.role, SlotRole::Lingering | SlotRole::Parting);
         match standing {
             ConnectionState::Open if is_retired => {}
             ConnectionState::Open if place.load() < self.pool.capacity => {
                 self.pool.is_freed |= !self.pool.waiting.is_empty();
-                self.pool.slots.set_role(slot, Role::Idle);
+                self.pool.slots.set_role(slot, SlotRole::Idle);
             }
             _ if place.connection.load() > 0 || standing == ConnectionState::Open => {
-                self.pool.slots.set_role(slot, Role::Busy);
+                self.pool.slots.set_role(slot, SlotRole::Busy);
             }
             ConnectionState::Broken => drop(self.remove(slot)),
             ConnectionState::Closed => self.leave(slot),
@@ -319,12 +319,12 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         let now = self.tools.clock.monotonic();
         let linger = self.shared.plan.linger;
         if !linger.is_zero() {
-            self.pool.retire_until(slot, Role::Lingering, now.plus(linger));
+            self.pool.retire_until(slot, SlotRole::Lingering, now.plus(linger));
         } else if standing == ConnectionState::Done {
             self.remove(slot);
         } else if self.pool.parting < PARTING_MAX {
             self.pool.parting += 1;
-            self.pool.retire_until(slot, Role::Parting, now.plus(PART_MAX));
+            self.pool.retire_until(slot, SlotRole::Parting, now.plus(PART_MAX));
         } else {
             self.close(slot);
         }
@@ -361,8 +361,8 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         Some(removed.served > 0)
     }
 
-    fn note_removed(&mut self, served: u64, role: Role) {
-        self.pool.parting -= usize::from(role == Role::Parting);
+    fn note_removed(&mut self, served: u64, role: SlotRole) {
+        self.pool.parting -= usize::from(role == SlotRole::Parting);
         self.pool.is_freed |= !self.pool.waiting.is_empty();
         self.tools.recorder.connection_over(served);
     }
@@ -446,7 +446,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
             if exchange.measured {
                 self.tools.recorder.pauses.add(now, until);
             }
-            self.users.pause(until, State::Connecting, None);
+            self.users.pause(until, UserState::Connecting, None);
         }
     }
 
@@ -456,10 +456,10 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
             let Some(place) = self.pool.slots.get_mut(slot) else { continue };
             let is_due = place.until <= now;
             match place.role {
-                Role::Parting if is_due => self.close(slot),
-                Role::Lingering if is_due => drop(self.remove(slot)),
-                Role::Busy | Role::Idle => self.expire(slot, now),
-                Role::Parting | Role::Lingering => {}
+                SlotRole::Parting if is_due => self.close(slot),
+                SlotRole::Lingering if is_due => drop(self.remove(slot)),
+                SlotRole::Busy | SlotRole::Idle => self.expire(slot, now),
+                SlotRole::Parting | SlotRole::Lingering => {}
             }
         }
         let timeout = self.shared.plan.timeout;
@@ -502,7 +502,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         if self.tools.recorder.second_is_over(end) {
             self.end_seconds(end);
         }
-        let received = Received {
+        let received = JudgedResponse {
             status: answer.status,
             verdict: answer.verdict,
             kept: answer.persistent,

@@ -5,11 +5,11 @@
 
 use crate::exchange::ExchangeTimes;
 use crate::recorder::Recorder;
-use crate::shared::Shared;
+use crate::shared::LoadContext;
 use clock::Monotonic;
 
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(super) struct InFlightMeter {
     /// Requests in flight, including those of the warm-up; then only measured ones.
     pub(super) in_flight: usize,
     in_flight_measured: usize,
@@ -25,7 +25,7 @@ pub(super) struct Meter {
     published: [(u64, u64); 2],
 }
 
-impl Meter {
+impl InFlightMeter {
     pub(super) fn new(counts_in_flight: bool) -> Self {
         Self { counts_in_flight, ..Self::default() }
     }
@@ -62,7 +62,7 @@ impl Meter {
     }
 
     /// Publishes how many requests this thread has finished.
-    pub(super) fn publish(&mut self, now: Monotonic, recorder: &Recorder, shared: &Shared<'_>) {
+    pub(super) fn publish(&mut self, now: Monotonic, recorder: &Recorder, shared: &LoadContext<'_>) {
         let measured = (recorder.requests(), recorder.counters.failures.total());
         let all = (measured.0 + recorder.warmup.0, measured.1 + recorder.warmup.1);
         let [measured_before, all_before] = std::mem::replace(&mut self.published, [measured, all]);

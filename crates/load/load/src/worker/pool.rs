@@ -3,7 +3,7 @@
 //! Invariant: a connection is listed at most once as marked, and at most once as unread.
 
 use crate::exchange::ExchangeTimes;
-use crate::slots::{Bounds, Role, SlotId, Slots};
+use crate::slots::{ConnectionBounds, SlotId, SlotRole, Slots};
 use crate::transport::{ConnectionState, Transport};
 use clock::Monotonic;
 use record::SourceNet;
@@ -57,7 +57,7 @@ impl<T: Transport> Pool<T> {
             place.route.host == host
                 && place.load() < self.capacity
                 && place.connection.standing() == ConnectionState::Open
-                && matches!(place.role, Role::Busy | Role::Idle)
+                && matches!(place.role, SlotRole::Busy | SlotRole::Idle)
         })
     }
 
@@ -106,7 +106,7 @@ impl<T: Transport> Pool<T> {
     }
 
     /// Keeps a connection open until a moment, without using it.
-    pub(super) fn retire_until(&mut self, slot: usize, role: Role, until: Monotonic) {
+    pub(super) fn retire_until(&mut self, slot: usize, role: SlotRole, until: Monotonic) {
         if let Some(place) = self.slots.get_mut(slot) {
             place.until = until;
         }
@@ -125,7 +125,7 @@ impl<T: Transport> Pool<T> {
 }
 
 /// The bounds for the thread at `place`.
-pub(super) fn bounds(host: Option<usize>, address: Option<usize>, place: (usize, usize)) -> Bounds {
+pub(super) fn bounds(host: Option<usize>, address: Option<usize>, place: (usize, usize)) -> ConnectionBounds {
     let bound = |whole: Option<usize>| whole.map_or(usize::MAX, |whole| super::share(whole, place).max(1));
-    Bounds { host: bound(host), address: bound(address) }
+    ConnectionBounds { host: bound(host), address: bound(address) }
 }

@@ -3,9 +3,9 @@
 //! Invariant: no connection is made to a host that may not be requested, wherever a redirect leads.
 //! Every exchange is recorded once. The content is not interpreted here.
 
-use crate::connection::{Answer, Content};
+use crate::connection::{ContentBuffer, ResourceResponse};
 use crate::visitor::{Connections, Visitor};
-use crate::worker::Worker;
+use crate::worker::BrowseWorker;
 use bytes::Bytes;
 use clock::Monotonic;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version, names};
@@ -34,7 +34,7 @@ const MEDIA_RANGE: &str = "bytes=0-65535";
 
 /// Fetches the resources of one page load.
 pub(crate) struct Fetching<'a> {
-    pub(crate) worker: &'a Worker,
+    pub(crate) worker: &'a BrowseWorker,
     pub(crate) visitor: &'a RefCell<Visitor>,
     pub(crate) connections: Connections,
     pub(crate) page: Url,
@@ -114,7 +114,7 @@ impl Fetching<'_> {
         }
         let began = Cell::new(self.worker.shared.clock.monotonic().as_nanos());
         let (bytes_max, limit) = bytes_max(class, &self.worker.shared.plan.limits);
-        let content = Content::new(is_read(class), bytes_max);
+        let content = ContentBuffer::new(is_read(class), bytes_max);
         let answered = self.connections.exchange(self.worker, url, &request, &content, &began).await;
         let answer = match answered {
             Ok(answer) => answer,
@@ -236,7 +236,7 @@ fn redirected(url: &Url, head: &ResponseHead) -> Option<Url> {
 fn record(
     figures: &mut PageFigures,
     class: ResourceClass,
-    answer: &Answer,
+    answer: &ResourceResponse,
     verdict: Option<CacheVerdict>,
     total_us: u64,
 ) {

@@ -42,15 +42,15 @@ use crowd::{Crowd, CrowdReport};
 use load::FailureTally;
 use net::{TlsClient, TlsError};
 use record::{FetchFailure, PageCheck, PageEnd, PageFigures, PageOutcome};
-use series::Series;
-use shared::Shared;
+use series::PageSeries;
+use shared::BrowseContext;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
-use turns::Turns;
+use turns::RampUp;
 
 /// Why a run has no outcome.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -101,8 +101,8 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
     let descriptors = load::allow_all_descriptors()
         .map_err(|error| PageError::System { call: "setrlimit", reason: error.to_string() })?;
     let users = if plan.rate.is_none() { plan.users } else { 0 };
-    let turns = Turns { began, ramp: plan.ramp, users };
-    let shared = Arc::new(Shared {
+    let turns = RampUp { began, ramp: plan.ramp, users };
+    let shared = Arc::new(BrowseContext {
         plan: plan.clone(),
         tls,
         clock: Arc::clone(clock),
@@ -110,7 +110,7 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
         pages_left: AtomicU64::new(plan.pages.unwrap_or_default()),
         failing: FailureTally::default(),
         is_failing: AtomicBool::new(false),
-        series: Series::new(threads, turns),
+        series: PageSeries::new(threads, turns),
         turns,
         lingering_max: lingering_max(descriptors),
         began,
@@ -202,7 +202,7 @@ fn refuse_if_unreachable(
 }
 
 /// Ends the run in all threads if its own thread panics: there will be no outcome.
-struct EndOnPanic<'a>(&'a Shared);
+struct EndOnPanic<'a>(&'a BrowseContext);
 
 impl Drop for EndOnPanic<'_> {
     fn drop(&mut self) {
@@ -213,7 +213,7 @@ impl Drop for EndOnPanic<'_> {
 }
 
 /// Runs every crowd in its own thread.
-fn work(shared: &Arc<Shared>, threads: usize) -> Result<Vec<CrowdReport>, PageError> {
+fn work(shared: &Arc<BrowseContext>, threads: usize) -> Result<Vec<CrowdReport>, PageError> {
     let system = |call, error: &io::Error| PageError::System { call, reason: error.to_string() };
     // All of them are created before the load begins, because they may fail for want of
     // descriptors.

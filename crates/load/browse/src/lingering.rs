@@ -5,8 +5,8 @@
 //! has at most [`LINGERING_MAX`] of them. Beyond that, or when descriptors run out, the oldest one
 //! is closed early and counted.
 
-use crate::connection::Connection;
-use crate::http2::Http2;
+use crate::connection::Http1Connection;
+use crate::http2::Http2Connection;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -19,8 +19,8 @@ pub const LINGERING_MAX: usize = 20_000;
 
 /// An idle connection.
 pub(crate) enum Idle {
-    Http1(Connection),
-    Http2(Http2),
+    Http1(Http1Connection),
+    Http2(Http2Connection),
 }
 
 /// The idle connections of one thread.
@@ -100,8 +100,8 @@ impl Lingering {
 
 #[cfg(test)]
 mod tests {
-    use super::{Http2, Idle, Lingering};
-    use crate::connection::Connection;
+    use super::{Http2Connection, Idle, Lingering};
+    use crate::connection::Http1Connection;
     use std::time::Duration;
     use tokio::io::{AsyncReadExt as _, DuplexStream, duplex};
     use tokio::task::LocalSet;
@@ -109,7 +109,7 @@ mod tests {
     /// A connection, and the server's end of it.
     fn connection() -> (Idle, DuplexStream) {
         let (ours, theirs) = duplex(64);
-        (Idle::Http1(Connection::new(Box::new(ours))), theirs)
+        (Idle::Http1(Http1Connection::new(Box::new(ours))), theirs)
     }
 
     fn run(test: impl Future<Output = ()>) {
@@ -195,7 +195,8 @@ mod tests {
     /// An HTTP/2 connection, and the server's end of it.
     async fn http2() -> (Idle, h2::server::Connection<DuplexStream, bytes::Bytes>) {
         let (ours, theirs) = duplex(4096);
-        let (ours, theirs) = tokio::join!(Http2::open(Box::new(ours)), h2::server::handshake(theirs));
+        let (ours, theirs) =
+            tokio::join!(Http2Connection::open(Box::new(ours)), h2::server::handshake(theirs));
         (Idle::Http2(ours.unwrap()), theirs.unwrap())
     }
 

@@ -5,7 +5,7 @@
 //! seconds, of which at most [`SECONDS_MAX`] are kept. Seconds are in order and without gaps, and
 //! belong to the measured part.
 
-use crate::turns::Turns;
+use crate::turns::RampUp;
 use clock::Monotonic;
 use record::{PageSecond, SECONDS_MAX, SecondTimes};
 use stats::Histogram;
@@ -35,9 +35,9 @@ pub(crate) struct Current {
 
 /// The seconds of a run, shared by its threads.
 #[derive(Debug)]
-pub(crate) struct Series {
+pub(crate) struct PageSeries {
     threads: usize,
-    turns: Turns,
+    turns: RampUp,
     seconds: Mutex<Seconds>,
 }
 
@@ -65,7 +65,7 @@ impl Current {
     }
 
     /// Hands in the seconds that are over at `now`.
-    pub(crate) fn advance(&mut self, now: Monotonic, series: &Series) {
+    pub(crate) fn advance(&mut self, now: Monotonic, series: &PageSeries) {
         while now >= self.begin.plus(SECOND) {
             let end = self.begin.plus(SECOND);
             self.hand_in(end, series);
@@ -74,7 +74,7 @@ impl Current {
     }
 
     /// The tally of the second that contains `now`; `None` before the measured part.
-    pub(crate) fn at(&mut self, now: Monotonic, series: &Series) -> Option<&mut Tally> {
+    pub(crate) fn at(&mut self, now: Monotonic, series: &PageSeries) -> Option<&mut Tally> {
         if now < self.begin {
             return None;
         }
@@ -83,7 +83,7 @@ impl Current {
     }
 
     /// Hands in the current second, at the end of the run.
-    pub(crate) fn end(&mut self, now: Monotonic, series: &Series) {
+    pub(crate) fn end(&mut self, now: Monotonic, series: &PageSeries) {
         self.advance(now, series);
         if now > self.begin {
             self.hand_in(now, series);
@@ -91,7 +91,7 @@ impl Current {
     }
 
     /// Hands in the tally of a second that ended at `end`.
-    fn hand_in(&mut self, end: Monotonic, series: &Series) {
+    fn hand_in(&mut self, end: Monotonic, series: &PageSeries) {
         series.hand_in(self.number, end, &self.tally);
         self.number += 1;
         self.tally.clear();
@@ -142,9 +142,9 @@ impl Tally {
     }
 }
 
-impl Series {
+impl PageSeries {
     /// The series of a run with this number of threads.
-    pub(crate) fn new(threads: usize, turns: Turns) -> Self {
+    pub(crate) fn new(threads: usize, turns: RampUp) -> Self {
         Self { threads, turns, seconds: Mutex::default() }
     }
 
@@ -186,7 +186,7 @@ impl Series {
 impl Seconds {
     /// Computes the figures of the first open second. The visitors are counted here, because a
     /// thread that has run out of pages hands in no further seconds.
-    fn conclude(&mut self, turns: &Turns) {
+    fn conclude(&mut self, turns: &RampUp) {
         let Some(mut open) = self.open.pop_front() else { return };
         open.sum.counts.users = turns.begun(open.end);
         let second = u32::try_from(self.done.len()).unwrap_or(u32::MAX);
@@ -196,7 +196,7 @@ impl Seconds {
 
 #[cfg(test)]
 mod tests {
-    use super::{Current, Series, Turns};
+    use super::{Current, PageSeries, RampUp};
     use clock::Monotonic;
     use record::{CacheVerdict, FetchFailure};
     use std::time::Duration;
@@ -206,8 +206,8 @@ mod tests {
     }
 
     /// The series of two threads, with six visitors who begin within two seconds.
-    fn series(millis: u64) -> Series {
-        Series::new(2, Turns { began: at(millis), ramp: Duration::from_secs(2), users: 6 })
+    fn series(millis: u64) -> PageSeries {
+        PageSeries::new(2, RampUp { began: at(millis), ramp: Duration::from_secs(2), users: 6 })
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! because they guard no other data.
 
 use crate::plan::PagePlan;
-use crate::series::Series;
-use crate::turns::Turns;
+use crate::series::PageSeries;
+use crate::turns::RampUp;
 use clock::{Clock, Monotonic};
 use load::{FailureTally, Trend};
 use net::TlsClient;
@@ -45,7 +45,7 @@ impl Watch {
 }
 
 /// State that the threads of a run share.
-pub(crate) struct Shared {
+pub(crate) struct BrowseContext {
     pub(crate) plan: PagePlan,
     pub(crate) tls: Option<TlsClient>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -56,9 +56,9 @@ pub(crate) struct Shared {
     pub(crate) failing: FailureTally,
     /// Whether the run ends early: a thread has found that most resources fail, or has panicked.
     pub(crate) is_failing: AtomicBool,
-    pub(crate) series: Series,
+    pub(crate) series: PageSeries,
     /// When the visitors of a closed loop begin.
-    pub(crate) turns: Turns,
+    pub(crate) turns: RampUp,
     /// The most connections of the run that may linger.
     pub(crate) lingering_max: usize,
     pub(crate) began: Monotonic,
@@ -66,7 +66,7 @@ pub(crate) struct Shared {
     pub(crate) deadline: Option<Monotonic>,
 }
 
-impl Shared {
+impl BrowseContext {
     /// Whether a page load that begins at `begin` belongs to the measured part.
     pub(crate) fn is_measured(&self, begin: Monotonic) -> bool {
         begin >= self.measuring_since

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// The ramp-up of a run's visitors.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turns {
+pub(crate) struct RampUp {
     /// When the run began.
     pub(crate) began: Monotonic,
     /// The ramp-up time.
@@ -17,7 +17,7 @@ pub(crate) struct Turns {
     pub(crate) users: usize,
 }
 
-impl Turns {
+impl RampUp {
     /// When the visitor at `place` begins.
     pub(crate) fn begin(&self, place: usize) -> Monotonic {
         self.began.plus(self.ramp.mul_f64(place as f64 / self.users.max(1) as f64))
@@ -34,12 +34,12 @@ impl Turns {
 
 #[cfg(test)]
 mod tests {
-    use super::Turns;
+    use super::RampUp;
     use clock::Monotonic;
     use std::time::Duration;
 
-    fn turns(users: usize) -> Turns {
-        Turns { began: Monotonic::from_nanos(0), ramp: Duration::from_secs(2), users }
+    fn turns(users: usize) -> RampUp {
+        RampUp { began: Monotonic::from_nanos(0), ramp: Duration::from_secs(2), users }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use crate::fetch::{Fetched, Fetching};
 use crate::visitor::{Connections, Visitor};
-use crate::worker::Worker;
+use crate::worker::BrowseWorker;
 use clock::Monotonic;
 use page::{Loading, Subresource};
 use record::{FetchFailure, TRACE_MAX, Traced, kept_url};
@@ -19,7 +19,7 @@ use std::task::Poll;
 type UnderWay<'a> = Pin<Box<dyn Future<Output = (Subresource, Result<Fetched, FetchFailure>)> + 'a>>;
 
 /// State of a page load in progress.
-struct Page<'a> {
+struct PageLoad<'a> {
     fetching: &'a Fetching<'a>,
     loading: Loading,
     trace: Option<Vec<Traced>>,
@@ -32,13 +32,18 @@ struct Page<'a> {
 }
 
 /// Loads the page for a visitor. `due` is when it was meant to begin.
-pub(crate) async fn visit(worker: &Worker, visitor: &RefCell<Visitor>, is_returning: bool, due: Monotonic) {
+pub(crate) async fn visit(
+    worker: &BrowseWorker,
+    visitor: &RefCell<Visitor>,
+    is_returning: bool,
+    due: Monotonic,
+) {
     let plan = &worker.shared.plan;
     let is_measured = worker.shared.is_measured(due);
     let connections = Connections::new(plan, is_measured);
     let fetching = Fetching { worker, visitor, connections, page: plan.url.clone() };
     let is_traced = !is_returning && is_measured && fetching.figures().trace.is_empty();
-    let mut page = Page {
+    let mut page = PageLoad {
         fetching: &fetching,
         loading: Loading::new(plan.limits),
         trace: is_traced.then(Vec::new),
@@ -102,7 +107,7 @@ fn holds_up(class: ResourceClass) -> bool {
     !matches!(class, ResourceClass::Icon | ResourceClass::Media | ResourceClass::Other)
 }
 
-impl Page<'_> {
+impl PageLoad<'_> {
     /// Whether to request an asset. Assets on foreign hosts are only counted.
     fn is_to_be_asked(&mut self, asset: &Subresource) -> bool {
         if !self.fetching.worker.shared.plan.may_ask(&asset.url) {

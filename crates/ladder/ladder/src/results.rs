@@ -1,7 +1,7 @@
 //! Converts readings to the records of `results.json`. Pure functions.
 
-use crate::ladder::{Ladder, Role, Step};
-use crate::plan::{Cell, Plan};
+use crate::ladder::{Ladder, LadderStep, Role};
+use crate::plan::{Cell, LadderPlan};
 use crate::reference::References;
 use crate::traffic::{ANONYMOUS, Audience};
 use crate::visit::Readings;
@@ -151,7 +151,7 @@ pub(crate) fn meters(ladder: &Ladder, readings: &Readings) -> Vec<MeterRecord> {
 }
 
 /// Record of the plan.
-pub(crate) fn plan(plan: &Plan) -> PlanRecord {
+pub(crate) fn plan(plan: &LadderPlan) -> PlanRecord {
     let id = |cell: &usize| plan.cells.get(*cell).map(|cell| cell.id.clone());
     PlanRecord {
         hash: plan.hash.clone(),
@@ -178,7 +178,7 @@ pub(crate) fn steps(ladder: &Ladder, references: &References) -> Vec<StepRecord>
 }
 
 /// Records of the planned loads other than the anonymous one, with their cells.
-pub(crate) fn loads(ladder: &Ladder, plan: &Plan, runs: &[CellRun]) -> Vec<LoadRecord> {
+pub(crate) fn loads(ladder: &Ladder, plan: &LadderPlan, runs: &[CellRun]) -> Vec<LoadRecord> {
     let record = (0..).zip(&ladder.loads).map(|(position, traffic)| LoadRecord {
         id: traffic.id.clone(),
         title: traffic.title.clone(),
@@ -191,7 +191,7 @@ pub(crate) fn loads(ladder: &Ladder, plan: &Plan, runs: &[CellRun]) -> Vec<LoadR
 /// Records of a load's cells with their runs; `None` is the anonymous load.
 pub(crate) fn cells(
     ladder: &Ladder,
-    plan: &Plan,
+    plan: &LadderPlan,
     traffic: Option<usize>,
     runs: &[CellRun],
 ) -> Vec<CellRecord> {
@@ -214,7 +214,7 @@ pub(crate) fn cells(
 /// The ApacheBench command that repeats the load of a cell. `-t` takes whole seconds and sets a
 /// limit of 50,000 requests, which a later `-n` replaces. `-l` lets responses differ in length, as
 /// the ladder does. The URL is the shell variable `URL` because ports change from walk to walk.
-fn ab(cell: &Cell, step: &Step) -> String {
+fn ab(cell: &Cell, step: &LadderStep) -> String {
     const REQUESTS_MANY: u64 = 10_000_000;
     let load = &cell.load;
     let keepalive = if load.keepalive { "-k " } else { "" };
@@ -244,7 +244,7 @@ pub(crate) fn what_changed(outcome: &RunOutcome) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::{ab, cells, observed_load, plan};
-    use crate::{Choice, Plan, read_ladder};
+    use crate::{Choice, LadderPlan, read_ladder};
     use probe::{GroupFigures, HostFigures, WatchFigures};
     use report::results::{CellRun, VisitOutcome};
 
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn ab_commands_repeat_the_load() {
         let ladder = read_ladder("t", TEXT, None).unwrap();
-        let plan = Plan::new(&ladder, Choice::default(), "1");
+        let plan = LadderPlan::new(&ladder, Choice::default(), "1");
         let command = |cell: usize| ab(&plan.cells[cell], &ladder.steps[0]);
         assert_eq!(
             command(0),
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn runs_are_sorted_by_cell_and_round() {
         let ladder = read_ladder("t", TEXT, None).unwrap();
-        let plan_made = Plan::new(&ladder, Choice::default(), "1");
+        let plan_made = LadderPlan::new(&ladder, Choice::default(), "1");
         let run = |cell: &str, round| CellRun {
             cell: cell.to_owned(),
             round,

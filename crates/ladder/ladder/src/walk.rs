@@ -8,13 +8,13 @@
 //! * After a [`Walk`] is dropped, no service runs.
 
 use crate::command::Commands;
-use crate::fingerprint::Page;
-use crate::interrupt::Stop;
-use crate::journal::{Header, Journal, Past};
-use crate::ladder::{Ladder, Step};
-use crate::observer::{Observer, Status};
-use crate::output::{Output, REFERENCE_FILE, REPORT_FILE, RESULTS_FILE, new_reference_file};
-use crate::plan::{Cell, Choice, Plan};
+use crate::fingerprint::NormalisedPage;
+use crate::interrupt::StopFlag;
+use crate::journal::{Header, Past, WalkJournal};
+use crate::ladder::{Ladder, LadderStep};
+use crate::observer::{Observer, WalkStatus};
+use crate::output::{OutputDirectory, REFERENCE_FILE, REPORT_FILE, RESULTS_FILE, new_reference_file};
+use crate::plan::{Cell, Choice, LadderPlan};
 use crate::ports;
 use crate::read_step::OWN_VERSION;
 use crate::reference::{Reference, References};
@@ -66,7 +66,7 @@ pub struct World<'a> {
     /// Access to the files of the output directory.
     pub disk: &'a dyn Disk,
     /// Flag that interrupts the walk.
-    pub stop: &'a Stop,
+    pub stop: &'a StopFlag,
 }
 
 /// Reason why a ladder cannot be walked. A fault of a single step is no such error: it makes the
@@ -136,7 +136,7 @@ pub struct Walk<'a> {
     ladder: Ladder,
     variables: Variables,
     world: World<'a>,
-    output: Output,
+    output: OutputDirectory,
 }
 
 /// Walks a ladder and writes its results and report.
@@ -149,9 +149,9 @@ pub fn walk<'a>(
     world: World<'a>,
     observer: &mut dyn Observer,
 ) -> Result<Walk<'a>, LadderError> {
-    let plan = Plan::new(ladder, options.choice.clone(), &options.version);
+    let plan = LadderPlan::new(ladder, options.choice.clone(), &options.version);
     let words = words(ladder, &plan);
-    let output = Output::open(&options.out, world.disk)?;
+    let output = OutputDirectory::open(&options.out, world.disk)?;
     let past = output.past(&plan.hash, &words, options.fresh, world.disk)?;
     let header = header(ladder, &plan, words, past.as_ref(), world.clock)?;
     let variables = variables(ladder, options, &output.directory, &header.ports);
@@ -229,7 +229,7 @@ impl Walk<'_> {
     /// Returns [`LadderError::Service`] if a service ends.
     pub fn hold(
         &mut self,
-        stop: &Stop,
+        stop: &StopFlag,
         asked: &Receiver<String>,
         told: &mut dyn FnMut(Result<String, String>),
     ) -> Result<(), LadderError> {
@@ -252,7 +252,7 @@ impl Walk<'_> {
         Ok(format!("http://{}{}", step.address.expand(&self.variables), step.page))
     }
 
-    fn step(&self, number: &str) -> Result<&Step, String> {
+    fn step(&self, number: &str) -> Result<&LadderStep, String> {
         let step = self.ladder.steps.iter().find(|step| step.number == number || step.id == number);
         step.ok_or_else(|| format!("there is no step `{number}`"))
     }
@@ -269,8 +269,8 @@ impl Walk<'_> {
 /// The part of a walk that goes from visit to visit.
 struct Walker<'a, 'b> {
     bench: Bench<'b>,
-    plan: &'b Plan,
-    journal: Journal<'b>,
+    plan: &'b LadderPlan,
+    journal: WalkJournal<'b>,
     services: Services<'a>,
     world: World<'b>,
     runs: Vec<CellRun>,
@@ -307,16 +307,16 @@ impl Walker<'_, '_> {
     /// `path` and recorded in the journal.
     fn reference(
         &mut self,
-        step: &Step,
+        step: &LadderStep,
         noted: Option<PageRecord>,
         path: &Path,
         is_first: bool,
-    ) -> Result<Result<Page, String>, LadderError> {
+    ) -> Result<Result<NormalisedPage, String>, LadderError> {
         let fault = |source| LadderError::Disk { what: format!("reference page {}", path.display()), source };
         if let Some(record) = noted
             && let Ok(content) = self.world.disk.read(path)
         {
-            return Ok(Ok(Page { record, content }));
+            return Ok(Ok(NormalisedPage { record, content }));
         }
         let page = match self.bench.page_of(step) {
             Ok(page) => page,
@@ -345,7 +345,7 @@ impl Walker<'_, '_> {
         let is_missing = |(round, cell): &(u64, &Cell)| !done.contains(&(*round, cell.id.clone()));
         let all = self.plan.visits().filter_map(|(round, cell)| Some((round, self.plan.cells.get(cell)?)));
         let missing: Vec<(u64, &Cell)> = all.filter(is_missing).collect();
-        let mut pace = Pace::default();
+        let mut pace = VisitPace::default();
         for (position, (round, cell)) in missing.iter().enumerate() {
             let rest = missing.iter().skip(position).map(|(_, cell)| *cell);
             let status = self.status(cell, *round, pace.scale(self.plan.expected(rest)));
@@ -391,27 +391,27 @@ impl Walker<'_, '_> {
         }
     }
 
-    fn status(&self, cell: &Cell, round: u64, left: Duration) -> Status {
+    fn status(&self, cell: &Cell, round: u64, left: Duration) -> WalkStatus {
         let step = self.bench.ladder.steps.get(cell.step);
-        Status {
+        WalkStatus {
             step: step.map(|step| format!("{} {}", step.number, step.title)).unwrap_or_default(),
             concurrency: cell.load.concurrency,
             round,
             rounds: self.plan.rounds(),
             left,
-            ..Status::default()
+            ..WalkStatus::default()
         }
     }
 }
 
 /// Ratio of actual to expected visit times so far. It corrects the estimate of the remaining time.
 #[derive(Default)]
-struct Pace {
+struct VisitPace {
     expected: Duration,
     took: Duration,
 }
 
-impl Pace {
+impl VisitPace {
     fn add(&mut self, expected: Duration, took: Duration) {
         self.expected += expected;
         self.took += took;
@@ -426,7 +426,7 @@ impl Pace {
 }
 
 /// Describes a plan in words, for messages.
-fn words(ladder: &Ladder, plan: &Plan) -> String {
+fn words(ladder: &Ladder, plan: &LadderPlan) -> String {
     let (effort, rounds, seed) = (plan.effort.name(), plan.rounds(), plan.seed);
     format!("{}, {effort}, {rounds} rounds of {} cells, seed {seed}", ladder.title, plan.cells.len())
 }
@@ -435,7 +435,7 @@ fn words(ladder: &Ladder, plan: &Plan) -> String {
 /// its ports.
 fn header(
     ladder: &Ladder,
-    plan: &Plan,
+    plan: &LadderPlan,
     words: String,
     past: Option<&Past>,
     clock: &dyn Clock,
@@ -450,15 +450,15 @@ fn header(
 }
 
 fn open_journal<'a>(
-    output: &Output,
+    output: &OutputDirectory,
     header: &Header,
     resume: bool,
     disk: &'a dyn Disk,
-) -> Result<Journal<'a>, LadderError> {
+) -> Result<WalkJournal<'a>, LadderError> {
     let journal = if resume {
-        Journal::resume(disk, &output.directory)
+        WalkJournal::resume(disk, &output.directory)
     } else {
-        Journal::begin(disk, &output.directory, header.clone())
+        WalkJournal::begin(disk, &output.directory, header.clone())
     };
     journal.map_err(|source| LadderError::Disk { what: "cannot write the journal".to_owned(), source })
 }
@@ -473,7 +473,7 @@ fn variables(ladder: &Ladder, options: &Options, out: &Path, ports: &BTreeMap<St
     variables
 }
 
-fn announce(ladder: &Ladder, plan: &Plan, past: Option<&Past>, observer: &mut dyn Observer) {
+fn announce(ladder: &Ladder, plan: &LadderPlan, past: Option<&Past>, observer: &mut dyn Observer) {
     let visits = plan.visits().count();
     let (cells, rounds, seed) = (plan.cells.len(), plan.rounds(), plan.seed);
     let time = report::number::time(plan.expected_all());

@@ -10,7 +10,7 @@
 )]
 
 use petasos_ladder::{
-    Choice, LadderError, Observer, Options, Phase, Status, Stop, Walk, World, read_ladder, walk,
+    Choice, LadderError, Observer, Options, Phase, StopFlag, Walk, WalkStatus, World, read_ladder, walk,
 };
 use platform::{SystemClock, SystemDisk};
 use report::results::{Results, VisitOutcome};
@@ -98,11 +98,11 @@ fn ladder_text(site: &Origin) -> String {
 struct Watcher {
     visits: usize,
     measuring: bool,
-    stop_in: Option<(usize, Stop)>,
+    stop_in: Option<(usize, StopFlag)>,
 }
 
 impl Observer for Watcher {
-    fn status(&mut self, status: &Status) {
+    fn status(&mut self, status: &WalkStatus) {
         self.visits += usize::from(status.phase == Phase::Preparing);
         self.measuring |= status.phase == Phase::Measuring;
         if let Some((visit, stop)) = &self.stop_in
@@ -190,7 +190,7 @@ fn every_cell_is_measured_in_every_round() {
 fn interrupted_walk_resumes_with_the_missing_visits_only() {
     let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
     let text = ladder_text(&site);
-    let mut first = Watcher { stop_in: Some((4, Stop::default())), ..Watcher::default() };
+    let mut first = Watcher { stop_in: Some((4, StopFlag::default())), ..Watcher::default() };
     let partial = walked(&text, out.path(), false, &mut first).unwrap();
     assert!(!partial.complete);
     let runs =
@@ -215,7 +215,7 @@ fn interrupted_walk_resumes_with_the_missing_visits_only() {
 fn unfinished_walk_of_another_plan_needs_a_fresh_start() {
     let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
     let text = ladder_text(&site);
-    let mut first = Watcher { stop_in: Some((1, Stop::default())), ..Watcher::default() };
+    let mut first = Watcher { stop_in: Some((1, StopFlag::default())), ..Watcher::default() };
     walked(&text, out.path(), false, &mut first).unwrap();
     let other = text.replace("rounds = 2", "rounds = 1");
     let error = walked(&other, out.path(), false, &mut Watcher::default()).unwrap_err();
@@ -377,7 +377,7 @@ fn step_may_declare_a_new_reference() {
     };
     assert!(reason.contains("differs from step 1's"), "{reason}");
     let text = text.replace("title = \"cache\"", "title = \"cache\"\n        reference = true");
-    let stop = Stop::default();
+    let stop = StopFlag::default();
     let mut watcher = Watcher { stop_in: Some((2, stop)), ..Watcher::default() };
     let directory = out.path().join("new");
     assert!(!walked(&text, &directory, false, &mut watcher).unwrap().complete);

@@ -161,7 +161,7 @@ impl Fetcher {
         stream.write_all(&octets).await.map_err(broken)?;
         stream.flush().await.map_err(broken)?;
         let exchange = Exchange::new(&request.method, TERMS);
-        let mut reading = Reading { stream, input: BytesMut::new(), exchange };
+        let mut reading = ResponseStream { stream, input: BytesMut::new(), exchange };
         let (head, strict_fault) = reading.head(&request.method).await?;
         let arrived = Moment::read(&*self.clock);
         let (content, is_cut) = reading.content().await?;
@@ -208,13 +208,13 @@ async fn connect(url: &HttpUrl) -> Result<Stream, ProbeError> {
 }
 
 /// A response that is being read.
-struct Reading<S> {
+struct ResponseStream<S> {
     stream: S,
     input: BytesMut,
     exchange: Exchange,
 }
 
-impl<S: AsyncRead + Unpin> Reading<S> {
+impl<S: AsyncRead + Unpin> ResponseStream<S> {
     /// Reads the head of the final response. Also returns the fault that strict parsing reports.
     async fn head(&mut self, method: &Method) -> Result<(ResponseHead, Option<ResponseError>), ProbeError> {
         loop {

@@ -18,7 +18,7 @@ use ladder::{
 use platform::{SystemClock, SystemDisk};
 use report::number;
 use report::results::Results;
-use report::summary::{CellResult, standing};
+use report::summary::{CellResult, cell_result};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -178,7 +178,7 @@ fn why_failed(results: &Results, is_interrupted: bool) -> Vec<String> {
         (false, false) => Some("not every step was measured in every round".to_owned()),
         (false, true) => None,
     };
-    let void = results.all_cells().filter_map(|cell| match standing(cell) {
+    let void = results.all_cells().filter_map(|cell| match cell_result(cell) {
         CellResult::Void(reason) => {
             Some(format!("step `{}` with {} users is void: {reason}", cell.step, cell.concurrency))
         }

@@ -194,8 +194,8 @@ macro_rules! limits {
         }
 
         impl EdgeLimits {
-            fn resolve(lookup: &SettingLevels<'_>) -> Self {
-                Self { $($field: match lookup.required(concat!("limits.", stringify!($field))) {
+            fn resolve(levels: &SettingLevels<'_>) -> Self {
+                Self { $($field: match levels.required(concat!("limits.", stringify!($field))) {
                     SettingValue::$variant(value) => <$type>::try_from(value).unwrap_or(<$type>::MAX),
                     other => unreachable!("the table gives {other:?}, which is no {}", stringify!($variant)),
                 },)* }
@@ -266,10 +266,10 @@ impl Default for EdgeLimits {
 }
 
 impl RefillPlan {
-    fn resolve(lookup: &SettingLevels<'_>) -> Self {
-        let count = |key| lookup.count(key).unwrap_or(1);
+    fn resolve(levels: &SettingLevels<'_>) -> Self {
+        let count = |key| levels.count(key).unwrap_or(1);
         Self {
-            enabled: lookup.value("refill.enabled") == Some(SettingValue::Switch(true)),
+            enabled: levels.value("refill.enabled") == Some(SettingValue::Switch(true)),
             rate: u32::try_from(count("refill.rate")).unwrap_or(u32::MAX),
             pages_max: usize::try_from(count("refill.pages_max")).unwrap_or(usize::MAX),
         }
@@ -277,10 +277,10 @@ impl RefillPlan {
 }
 
 impl StaticTreePlan {
-    fn resolve(lookup: &SettingLevels<'_>) -> Option<Self> {
-        let directory = PathBuf::from(lookup.text("static_tree.directory")?);
-        let pages_max = usize::try_from(lookup.count("static_tree.pages_max").unwrap_or(1));
-        let bytes_max = lookup.size("static_tree.size").unwrap_or(0);
+    fn resolve(levels: &SettingLevels<'_>) -> Option<Self> {
+        let directory = PathBuf::from(levels.text("static_tree.directory")?);
+        let pages_max = usize::try_from(levels.count("static_tree.pages_max").unwrap_or(1));
+        let bytes_max = levels.size("static_tree.size").unwrap_or(0);
         Some(Self { directory, pages_max: pages_max.unwrap_or(usize::MAX), bytes_max })
     }
 }
@@ -289,10 +289,10 @@ impl EdgePlan {
     /// The plan of `petasos serve --origin ORIGIN` without further settings, on a machine with one
     /// core and 1 GiB of memory.
     pub fn for_origin(origin: OriginUrl) -> Self {
-        let lookup = SettingLevels { levels: Vec::new() };
+        let levels = SettingLevels { levels: Vec::new() };
         let machine = Machine::of_size(1, MEMORY_SHARE * (256 << 20));
-        let site = SitePlan::resolve(0, origin, Policy::default_profile(), &lookup);
-        Self::assemble(&lookup, &machine, PeerLists::default(), vec![site])
+        let site = SitePlan::resolve(0, origin, Policy::default_profile(), &levels);
+        Self::assemble(&levels, &machine, PeerLists::default(), vec![site])
     }
 
     fn assemble(top: &SettingLevels<'_>, machine: &Machine, peers: PeerLists, sites: Vec<SitePlan>) -> Self {
@@ -447,30 +447,30 @@ impl SitePlan {
         if self.names.is_empty() { "any name".to_owned() } else { self.names.join(", ") }
     }
 
-    fn resolve(id: u32, origin: OriginUrl, policy: Policy, lookup: &SettingLevels<'_>) -> Self {
-        let profile = lookup.text("profile").unwrap_or(DEFAULT).to_owned();
-        let policy = widened(policy, lookup);
+    fn resolve(id: u32, origin: OriginUrl, policy: Policy, levels: &SettingLevels<'_>) -> Self {
+        let profile = levels.text("profile").unwrap_or(DEFAULT).to_owned();
+        let policy = widened(policy, levels);
         let recognisable = Profile::all().iter().filter(|known| profile == AUTO && known.is_recognisable());
-        let recognisable = recognisable.map(|known| widened(known.policy.clone(), lookup)).collect();
+        let recognisable = recognisable.map(|known| widened(known.policy.clone(), levels)).collect();
         Self {
             id,
-            names: match lookup.value("names") {
+            names: match levels.value("names") {
                 Some(SettingValue::Hosts(names)) => names,
                 _ => Vec::new(),
             },
-            ports: match lookup.value("ports") {
+            ports: match levels.value("ports") {
                 Some(SettingValue::Ports(ports)) => ports,
                 _ => Vec::new(),
             },
             origin,
             // Cache keys and fetches use names without a final dot.
-            public_host: lookup.text("host").map(|host| host.strip_suffix('.').unwrap_or(host).to_owned()),
-            public_https: lookup.text("proto") == Some("https"),
-            via_to_origin: lookup.value("via_to_origin") != Some(SettingValue::Switch(false)),
+            public_host: levels.text("host").map(|host| host.strip_suffix('.').unwrap_or(host).to_owned()),
+            public_https: levels.text("proto") == Some("https"),
+            via_to_origin: levels.value("via_to_origin") != Some(SettingValue::Switch(false)),
             profile,
             policy,
             recognisable,
-            static_tree_layout: lookup
+            static_tree_layout: levels
                 .text("static_tree.layout")
                 .filter(|layout| *layout != "none")
                 .map(str::to_owned),
@@ -481,9 +481,9 @@ impl SitePlan {
 
 /// Reads the file of the setting `error_page`. A file that cannot be read or is too large is an
 /// error.
-fn error_page(lookup: &SettingLevels<'_>, read: &ReadFile<'_>) -> Result<Option<Arc<str>>, Diagnostic> {
-    let Some(path) = lookup.text("error_page") else { return Ok(None) };
-    let problem = |text| Diagnostic::new(text, lookup.place("error_page").unwrap_or(Place::Default));
+fn error_page(levels: &SettingLevels<'_>, read: &ReadFile<'_>) -> Result<Option<Arc<str>>, Diagnostic> {
+    let Some(path) = levels.text("error_page") else { return Ok(None) };
+    let problem = |text| Diagnostic::new(text, levels.place("error_page").unwrap_or(Place::Default));
     let page = read(path).map_err(|error| problem(format!("cannot read the error page {path}: {error}")))?;
     if page.len() > ERROR_PAGE_BYTES_MAX {
         let text = format!("the error page {path} is larger than {ERROR_PAGE_BYTES_MAX} bytes");
@@ -523,24 +523,24 @@ pub(crate) fn resolve(
 ) -> Result<EdgePlan, Vec<Diagnostic>> {
     let (flags, mut problems) = read_flags(overrides);
     let lone = [(Level::new(), Place::Default)];
-    let levels = if document.sites.is_empty() { &lone[..] } else { &document.sites };
+    let tables = if document.sites.is_empty() { &lone[..] } else { &document.sites };
     let (mut sites, mut warnings) = (Vec::new(), Vec::new());
-    for (id, (own, place)) in (0..).zip(levels) {
-        let lookup = SettingLevels { levels: vec![&flags, own, &document.top] };
-        match lookup.value("origin") {
+    for (id, (own, place)) in (0..).zip(tables) {
+        let levels = SettingLevels { levels: vec![&flags, own, &document.top] };
+        match levels.value("origin") {
             Some(SettingValue::Origin(origin)) => {
-                problems.extend(disobedience(&lookup));
-                let profile = lookup.text("profile").unwrap_or(DEFAULT);
+                problems.extend(disobedience(&levels));
+                let profile = levels.text("profile").unwrap_or(DEFAULT);
                 problems.extend(void_settings(
                     profile,
-                    |key| lookup.stated(key).cloned(),
-                    |key| lookup.place(key),
+                    |key| levels.stated(key).cloned(),
+                    |key| levels.place(key),
                 ));
-                problems.extend(nameless_tree(&lookup, place));
-                match (chosen(&lookup, read), error_page(&lookup, read)) {
+                problems.extend(nameless_tree(&levels, place));
+                match (chosen(&levels, read), error_page(&levels, read)) {
                     (Ok(policy), Ok(error_page)) => {
-                        let site = SitePlan { error_page, ..SitePlan::resolve(id, origin, policy, &lookup) };
-                        warnings.extend(leading_address(&site, &lookup, place));
+                        let site = SitePlan { error_page, ..SitePlan::resolve(id, origin, policy, &levels) };
+                        warnings.extend(leading_address(&site, &levels, place));
                         sites.push(site);
                     }
                     (policy, page) => problems.extend(policy.err().into_iter().flatten().chain(page.err())),

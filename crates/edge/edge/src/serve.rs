@@ -24,7 +24,7 @@ use crate::upkeep::verifier;
 use crate::worker;
 use address::Address;
 use clock::Clock;
-use config::{AccessLogTarget as LogTarget, EdgePlan};
+use config::{AccessLogTarget, EdgePlan};
 use net::{BindError, Listener};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -329,9 +329,9 @@ fn in_a_url(address: &Address) -> String {
     }
 }
 
-fn path_of(target: &LogTarget) -> String {
+fn path_of(target: &AccessLogTarget) -> String {
     match target {
-        LogTarget::Stdout => "on standard output".to_owned(),
-        LogTarget::File(path) => path.display().to_string(),
+        AccessLogTarget::Stdout => "on standard output".to_owned(),
+        AccessLogTarget::File(path) => path.display().to_string(),
     }
 }

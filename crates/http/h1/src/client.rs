@@ -70,7 +70,7 @@ pub struct Terms {
 #[derive(Debug)]
 pub struct Exchange {
     terms: Terms,
-    asked: FramingMethod,
+    method: FramingMethod,
     stage: ExchangeStage,
     has_begun: bool,
     /// Informational heads so far.
@@ -138,7 +138,7 @@ impl Exchange {
     pub fn new(method: &Method, terms: Terms) -> Self {
         Self {
             terms,
-            asked: FramingMethod::by(method),
+            method: FramingMethod::by(method),
             stage: ExchangeStage::Head,
             has_begun: false,
             informational: 0,
@@ -202,8 +202,8 @@ impl Exchange {
     /// [`ExchangeError`]. Later calls return it again. The runs before the fault have been passed
     /// on by then.
     pub fn skim(&mut self, input: &[u8], content: impl FnMut(&[u8])) -> Result<Taken, ExchangeError> {
-        let (asked, Terms { limits, strictness, .. }) = (self.asked, self.terms);
-        self.skim_with(input, |octets| response::skim(octets, asked, &limits, strictness), content)
+        let (method, Terms { limits, strictness, .. }) = (self.method, self.terms);
+        self.skim_with(input, |octets| response::skim(octets, method, &limits, strictness), content)
     }
 
     /// Reads as [`Exchange::skim`] does, but has the heads read by `read_head`. Its input starts
@@ -281,7 +281,7 @@ impl Exchange {
     }
 
     fn next_head(&mut self, input: &mut BytesMut) -> Result<Option<ResponseEvent>, ExchangeError> {
-        let response = match response::parse(input, self.asked, &self.terms.limits, self.terms.strictness) {
+        let response = match response::parse(input, self.method, &self.terms.limits, self.terms.strictness) {
             Ok(Some(response)) => response,
             Ok(None) => return Ok(None),
             Err(error) => return self.fail(error.into()),
@@ -358,7 +358,7 @@ impl Exchange {
                 || field(names::CONTENT_LENGTH)
                     .is_some_and(|length| length.iter().any(|digit| *digit != b'0'))
         };
-        self.asked == FramingMethod::Head || (status == Status::NOT_MODIFIED && announces())
+        self.method == FramingMethod::Head || (status == Status::NOT_MODIFIED && announces())
     }
 
     #[cold]

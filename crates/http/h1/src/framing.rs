@@ -123,15 +123,15 @@ impl Facts {
         version: Version,
         strictness: Strictness,
         status: Status,
-        asked: FramingMethod,
+        method: FramingMethod,
     ) -> Result<(BodyFraming, bool), FramingError> {
         self.check(version, strictness)?;
         let persistent = self.persistent(version);
-        let switches = status.code() == 101 || (asked == FramingMethod::Connect && status.is_success());
+        let switches = status.code() == 101 || (method == FramingMethod::Connect && status.is_success());
         if switches {
             return Ok((BodyFraming::Empty, false));
         }
-        if asked == FramingMethod::Head || status.code() == 304 {
+        if method == FramingMethod::Head || status.code() == 304 {
             return Ok((BodyFraming::Empty, persistent));
         }
         if status.has_no_content() {
@@ -339,9 +339,9 @@ mod tests {
 
     #[test]
     fn responses_to_head_and_connect_have_no_body() {
-        let to = |asked, status| {
+        let to = |method, status| {
             let status = Status::from_code(status).unwrap();
-            facts(&[LENGTH]).response(Http11, Strict, status, asked)
+            facts(&[LENGTH]).response(Http11, Strict, status, method)
         };
         assert_eq!(to(FramingMethod::Head, 200), Ok((BodyFraming::Empty, true)));
         assert_eq!(to(FramingMethod::Connect, 200), Ok((BodyFraming::Empty, false)));

@@ -58,12 +58,12 @@ pub fn parse_response(
 /// [`parse_response`] for the methods that differ.
 pub(crate) fn parse(
     buf: &mut BytesMut,
-    asked: FramingMethod,
+    method: FramingMethod,
     limits: &Limits,
     strictness: Strictness,
 ) -> Result<Option<Response>, ResponseError> {
     let mut table = head::table();
-    let Some(found) = tokenize(buf, &mut table, asked, limits, strictness)? else {
+    let Some(found) = tokenize(buf, &mut table, method, limits, strictness)? else {
         return Ok(None);
     };
     let skim = found.skim;
@@ -111,12 +111,12 @@ pub fn skim_response(
 /// [`skim_response`] for the methods that differ, in either mode.
 pub(crate) fn skim(
     input: &[u8],
-    asked: FramingMethod,
+    method: FramingMethod,
     limits: &Limits,
     strictness: Strictness,
 ) -> Result<Option<ResponseSkim>, ResponseError> {
     let mut table = head::table();
-    let found = tokenize(input, &mut table, asked, limits, strictness)?;
+    let found = tokenize(input, &mut table, method, limits, strictness)?;
     Ok(found.map(|found| found.skim))
 }
 
@@ -156,7 +156,7 @@ struct TokenizedHead<'t, 'a> {
 fn tokenize<'t, 'a>(
     input: &'a [u8],
     table: &'t mut head::HeaderSlots<'a>,
-    asked: FramingMethod,
+    method: FramingMethod,
     limits: &Limits,
     strictness: Strictness,
 ) -> Result<Option<TokenizedHead<'t, 'a>>, ResponseError> {
@@ -187,7 +187,7 @@ fn tokenize<'t, 'a>(
     for header in parsed.headers.iter() {
         facts.observe(header.name.as_bytes(), header.value);
     }
-    let (framing, persistent) = facts.response(version, strictness, status, asked)?;
+    let (framing, persistent) = facts.response(version, strictness, status, method)?;
     let skim = ResponseSkim { head_bytes, version, status, framing, persistent };
     Ok(Some(TokenizedHead { skim, headers: parsed.headers }))
 }

@@ -288,14 +288,14 @@ impl Bench<'_> {
     /// Checks that the page is made for a session's visitors. If not, they are forgotten, so that
     /// they log in again for the next visit.
     fn check_visitors(&self, position: usize, step: &LadderStep) -> Result<Option<String>, String> {
-        let (place, visitors) = (self.place(step), self.visitors(position, step)?);
+        let (site_address, visitors) = (self.site_address(step), self.visitors(position, step)?);
         let Some((session, first)) = self.ladder.sessions.get(position).zip(visitors.first()) else {
             return Ok(None);
         };
-        let checked = first.check(session, &place, &step.page, self.client());
+        let checked = first.check(session, &site_address, &step.page, self.client());
         if checked.is_err() {
             let mut kept = self.visitors.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.remove(&(session.name.clone(), place.site().to_owned()));
+            kept.remove(&(session.name.clone(), site_address.site().to_owned()));
         }
         checked.map(Some)
     }
@@ -304,22 +304,23 @@ impl Bench<'_> {
     /// before.
     fn visitors(&self, position: usize, step: &LadderStep) -> Result<Arc<Vec<LoggedInVisitor>>, String> {
         let Some(session) = self.ladder.sessions.get(position) else { return Ok(Arc::default()) };
-        let place = self.place(step);
-        let name = (session.name.clone(), place.site().to_owned());
+        let site_address = self.site_address(step);
+        let name = (session.name.clone(), site_address.site().to_owned());
         // A panic under this lock cannot leave a partial entry, because each change is a single
         // insertion or removal. The poisoning is therefore ignored.
         let mut kept = self.visitors.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(visitors) = kept.get(&name) {
             return Ok(Arc::clone(visitors));
         }
-        let log_in = |number| LoggedInVisitor::log_in(session, number, &place, self.variables, self.client());
+        let log_in =
+            |number| LoggedInVisitor::log_in(session, number, &site_address, self.variables, self.client());
         let visitors: Arc<Vec<LoggedInVisitor>> =
             Arc::new((1..=session.visitors).map(log_in).collect::<Result<_, _>>()?);
         kept.insert(name, Arc::clone(&visitors));
         Ok(visitors)
     }
 
-    fn place(&self, step: &LadderStep) -> SiteAddress {
+    fn site_address(&self, step: &LadderStep) -> SiteAddress {
         SiteAddress { address: step.address.expand(self.variables), host: step.host.clone() }
     }
 
@@ -342,8 +343,9 @@ impl Bench<'_> {
             return Ok(None);
         };
         let visitors = self.visitors(position, step)?;
-        let cookie =
-            visitors.first().and_then(|first| first.cookies(&self.place(step), &step.page, self.clock));
+        let cookie = visitors
+            .first()
+            .and_then(|first| first.cookies(&self.site_address(step), &step.page, self.clock));
         let visitor: Option<(&Session, String)> = self.ladder.sessions.get(position).zip(cookie);
         Ok(visitor.map(|visitor| Bystander { visitor: Some(visitor), ..bystander }))
     }
@@ -381,7 +383,7 @@ impl Bench<'_> {
             .map(|(audience, visitors)| (audience.share, visitors.as_ref().map_or(1, |of| of.len() as u64)));
         let weights = weights(&counts.collect::<Vec<_>>());
         let weights = weights.ok_or_else(|| format!("the shares of load `{}` are too fine", traffic.id))?;
-        let place = self.place(step);
+        let site_address = self.site_address(step);
         let mut targets = Vec::new();
         for ((audience, visitors), weight) in kinds.into_iter().zip(weights) {
             let one = |cookies: Vec<String>, expect: Expect| WeightedTarget {
@@ -398,7 +400,7 @@ impl Bench<'_> {
                 Some((session, visitors)) => {
                     let body = Some(session.shown()?);
                     targets.extend(visitors.iter().map(|visitor| {
-                        let cookies = visitor.cookies(&place, &step.page, self.clock);
+                        let cookies = visitor.cookies(&site_address, &step.page, self.clock);
                         one(cookies.into_iter().collect(), Expect { body: body.clone(), ..Expect::default() })
                     }));
                 }
@@ -417,8 +419,12 @@ impl Bench<'_> {
         for write in traffic.iter().flat_map(|traffic| &traffic.writes) {
             let visitors = self.visitors(write.session, step)?;
             let first = visitors.first().cloned();
-            let writer =
-                |visitor| WriteSender { write, visitor, place: self.place(step), unique: &self.unique };
+            let writer = |visitor| WriteSender {
+                write,
+                visitor,
+                site_address: self.site_address(step),
+                unique: &self.unique,
+            };
             writers.extend(first.map(writer));
         }
         Ok(writers)

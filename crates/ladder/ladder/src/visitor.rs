@@ -52,14 +52,14 @@ impl LoggedInVisitor {
     pub(crate) fn log_in(
         session: &Session,
         number: u64,
-        place: &SiteAddress,
+        site_address: &SiteAddress,
         variables: &Variables,
         client: HttpClient<'_>,
     ) -> Result<Self, String> {
         let variables = variables.with("visitor", number.to_string());
         let mut visitor = Self { jar: Jar::default(), variables };
         for exchange in &session.log_in {
-            visitor.exchange(exchange, place, number, client).map_err(|reason| {
+            visitor.exchange(exchange, site_address, number, client).map_err(|reason| {
                 format!("visitor {number} of session `{}` cannot log in: {reason}", session.name)
             })?;
         }
@@ -67,8 +67,13 @@ impl LoggedInVisitor {
     }
 
     /// Value of the `Cookie` field for a path at a place; `None` if no cookie applies.
-    pub(crate) fn cookies(&self, place: &SiteAddress, path: &str, clock: &dyn Clock) -> Option<String> {
-        let url = place.seen(&format!("http://{}{path}", place.address)).ok()?;
+    pub(crate) fn cookies(
+        &self,
+        site_address: &SiteAddress,
+        path: &str,
+        clock: &dyn Clock,
+    ) -> Option<String> {
+        let url = site_address.seen(&format!("http://{}{path}", site_address.address)).ok()?;
         self.jar.value(&url, clock.now())
     }
 
@@ -77,14 +82,14 @@ impl LoggedInVisitor {
     pub(crate) fn exchange(
         &mut self,
         exchange: &RequestTemplate,
-        place: &SiteAddress,
+        site_address: &SiteAddress,
         unique: u64,
         client: HttpClient<'_>,
     ) -> Result<HttpResponse, String> {
         let variables =
-            self.variables.with("address", place.address.as_str()).with("unique", unique.to_string());
+            self.variables.with("address", site_address.address.as_str()).with("unique", unique.to_string());
         let url = exchange.url.expand(&variables);
-        let seen = place.seen(&url)?;
+        let seen = site_address.seen(&url)?;
         let mut fields: Vec<(String, String)> =
             exchange.headers.iter().map(|(name, value)| (name.clone(), value.expand(&variables))).collect();
         fields.extend(self.jar.value(&seen, client.clock.now()).map(|value| ("Cookie".to_owned(), value)));
@@ -96,7 +101,7 @@ impl LoggedInVisitor {
                 ("POST", octets)
             }
         };
-        let request = HttpRequest { method, url: &url, host: place.host.as_deref(), fields, content };
+        let request = HttpRequest { method, url: &url, host: site_address.host.as_deref(), fields, content };
         let answer = client.ask_for(&request).map_err(|error| format!("{method} {url}: {error}"))?;
         self.jar.take(&seen, &answer.fields, client.clock.now());
         if !(200..400).contains(&answer.status) {
@@ -116,17 +121,17 @@ impl LoggedInVisitor {
     pub(crate) fn check(
         &self,
         session: &Session,
-        place: &SiteAddress,
+        site_address: &SiteAddress,
         path: &str,
         client: HttpClient<'_>,
     ) -> Result<String, String> {
-        let url = format!("http://{}{path}", place.address);
-        let cookies = self.cookies(place, path, client.clock);
+        let url = format!("http://{}{path}", site_address.address);
+        let cookies = self.cookies(site_address, path, client.clock);
         let fields = cookies.into_iter().map(|value| ("Cookie".to_owned(), value)).collect();
         let request = HttpRequest {
             method: "GET",
             url: &url,
-            host: place.host.as_deref(),
+            host: site_address.host.as_deref(),
             fields,
             content: Vec::new(),
         };

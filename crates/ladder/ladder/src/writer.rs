@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(crate) struct WriteSender<'a> {
     pub(crate) write: &'a Write,
     pub(crate) visitor: LoggedInVisitor,
-    pub(crate) place: SiteAddress,
+    pub(crate) site_address: SiteAddress,
     /// Counter for unique values, shared by all requests of a ladder.
     pub(crate) unique: &'a AtomicU64,
 }
@@ -45,7 +45,7 @@ impl WriteSender<'_> {
             }
             // Relaxed is enough: only the number has to be unique, and it orders nothing else.
             let unique = self.unique.fetch_add(1, Ordering::Relaxed);
-            match self.visitor.exchange(&self.write.exchange, &self.place, unique, client) {
+            match self.visitor.exchange(&self.write.exchange, &self.site_address, unique, client) {
                 Ok(answer) => record.took_ms.push(answer.elapsed.as_micros() as f64 / 1000.0),
                 Err(reason) => {
                     record.failed += 1;

@@ -97,7 +97,7 @@ impl Crowd {
     /// Closed loop: each visitor's place loads one page after the other, until no page is left.
     async fn closed(self: Rc<Self>, tasks: &mut JoinSet<()>) {
         for place in self.places() {
-            if !self.wait_for_page(self.shared().turns.begin(place), tasks).await {
+            if !self.wait_for_page(self.shared().ramp_up.begin(place), tasks).await {
                 break;
             }
             let crowd = Rc::clone(&self);

@@ -23,9 +23,9 @@ mod http2;
 mod lingering;
 mod names;
 mod plan;
+mod ramp_up;
 mod series;
 mod shared;
-mod turns;
 mod visit;
 mod visitor;
 mod worker;
@@ -41,6 +41,7 @@ use clock::Clock;
 use crowd::{Crowd, CrowdReport};
 use load::FailureTally;
 use net::{TlsClient, TlsError};
+use ramp_up::RampUp;
 use record::{FetchFailure, PageCheck, PageEnd, PageFigures, PageOutcome};
 use series::PageSeries;
 use shared::BrowseContext;
@@ -50,7 +51,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
-use turns::RampUp;
 
 /// Why a run has no outcome.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -101,17 +101,17 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
     let descriptors = load::allow_all_descriptors()
         .map_err(|error| PageError::System { call: "setrlimit", reason: error.to_string() })?;
     let users = if plan.rate.is_none() { plan.users } else { 0 };
-    let turns = RampUp { began, ramp: plan.ramp, users };
+    let ramp_up = RampUp { began, ramp: plan.ramp, users };
     let shared = Arc::new(BrowseContext {
         plan: plan.clone(),
         tls,
         clock: Arc::clone(clock),
         watch: Arc::clone(watch),
         pages_left: AtomicU64::new(plan.pages.unwrap_or_default()),
-        failing: FailureTally::default(),
+        failure_tally: FailureTally::default(),
         is_failing: AtomicBool::new(false),
-        series: PageSeries::new(threads, turns),
-        turns,
+        series: PageSeries::new(threads, ramp_up),
+        ramp_up,
         lingering_max: lingering_max(descriptors),
         began,
         measuring_since,

@@ -5,7 +5,7 @@
 //! seconds, of which at most [`SECONDS_MAX`] are kept. Seconds are in order and without gaps, and
 //! belong to the measured part.
 
-use crate::turns::RampUp;
+use crate::ramp_up::RampUp;
 use clock::Monotonic;
 use record::{PageSecond, SECONDS_MAX, SecondTimes};
 use stats::Histogram;
@@ -37,7 +37,7 @@ pub(crate) struct Current {
 #[derive(Debug)]
 pub(crate) struct PageSeries {
     threads: usize,
-    turns: RampUp,
+    ramp_up: RampUp,
     seconds: Mutex<Seconds>,
 }
 
@@ -144,8 +144,8 @@ impl Tally {
 
 impl PageSeries {
     /// The series of a run with this number of threads.
-    pub(crate) fn new(threads: usize, turns: RampUp) -> Self {
-        Self { threads, turns, seconds: Mutex::default() }
+    pub(crate) fn new(threads: usize, ramp_up: RampUp) -> Self {
+        Self { threads, ramp_up, seconds: Mutex::default() }
     }
 
     /// Adds one thread's part of second `number`, which ended at `end`.
@@ -163,7 +163,7 @@ impl PageSeries {
             open.sum.add(tally);
         }
         while seconds.open.front().is_some_and(|open| open.parts >= self.threads) {
-            seconds.conclude(&self.turns);
+            seconds.conclude(&self.ramp_up);
         }
     }
 
@@ -172,7 +172,7 @@ impl PageSeries {
     pub(crate) fn finish(&self) -> Vec<PageSecond> {
         let mut seconds = self.lock();
         while !seconds.open.is_empty() {
-            seconds.conclude(&self.turns);
+            seconds.conclude(&self.ramp_up);
         }
         std::mem::take(&mut seconds.done)
     }
@@ -186,9 +186,9 @@ impl PageSeries {
 impl Seconds {
     /// Computes the figures of the first open second. The visitors are counted here, because a
     /// thread that has run out of pages hands in no further seconds.
-    fn conclude(&mut self, turns: &RampUp) {
+    fn conclude(&mut self, ramp_up: &RampUp) {
         let Some(mut open) = self.open.pop_front() else { return };
-        open.sum.counts.users = turns.begun(open.end);
+        open.sum.counts.users = ramp_up.begun(open.end);
         let second = u32::try_from(self.done.len()).unwrap_or(u32::MAX);
         self.done.push(open.sum.figures(second));
     }

@@ -6,8 +6,8 @@
 //! because they guard no other data.
 
 use crate::plan::PagePlan;
+use crate::ramp_up::RampUp;
 use crate::series::PageSeries;
-use crate::turns::RampUp;
 use clock::{Clock, Monotonic};
 use load::{FailureTally, Trend};
 use net::TlsClient;
@@ -53,12 +53,12 @@ pub(crate) struct BrowseContext {
     /// Measured pages that may still begin.
     pub(crate) pages_left: AtomicU64,
     /// Resources that have ended and failed, including those of the warm-up.
-    pub(crate) failing: FailureTally,
+    pub(crate) failure_tally: FailureTally,
     /// Whether the run ends early: a thread has found that most resources fail, or has panicked.
     pub(crate) is_failing: AtomicBool,
     pub(crate) series: PageSeries,
     /// When the visitors of a closed loop begin.
-    pub(crate) turns: RampUp,
+    pub(crate) ramp_up: RampUp,
     /// The most connections of the run that may linger.
     pub(crate) lingering_max: usize,
     pub(crate) began: Monotonic,
@@ -95,7 +95,7 @@ impl BrowseContext {
     /// Ends the run if most resources since `then` failed and the plan says so. Returns the counts
     /// to compare with next time: few resources are judged together with later ones.
     pub(crate) fn end_if_failing(&self, then: Trend) -> Trend {
-        let now = self.failing.now();
+        let now = self.failure_tally.now();
         let Some(fails) = now.fails_since(then) else { return then };
         if fails && self.plan.stops_when_failing {
             self.is_failing.store(true, Ordering::Relaxed);

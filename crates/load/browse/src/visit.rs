@@ -140,7 +140,7 @@ impl PageLoad<'_> {
         // a failing server.
         let is_telling = asset.class != ResourceClass::Icon
             && !matches!(result, Err(failure) if failure == FetchFailure::Foreign || failure.local_limit().is_some());
-        worker.shared.failing.count(1, u64::from(is_telling && result.is_err()));
+        worker.shared.failure_tally.count(1, u64::from(is_telling && result.is_err()));
         let fetched = match result {
             Ok(fetched) => fetched,
             Err(failure) => {

@@ -192,9 +192,9 @@ fn gravity(failure: FetchFailure, address: SocketAddr) -> u8 {
 mod tests {
     use super::BrowseWorker;
     use crate::plan::PagePlan;
+    use crate::ramp_up::RampUp;
     use crate::series::PageSeries;
     use crate::shared::BrowseContext;
-    use crate::turns::RampUp;
     use clock::{Clock, ManualClock, Monotonic, Timestamp};
     use load::FailureTally;
     use std::sync::Arc;
@@ -204,17 +204,17 @@ mod tests {
     /// A worker whose warm-up takes a second, at the beginning of the run.
     fn worker(clock: Arc<dyn Clock>) -> BrowseWorker {
         let began = Monotonic::default();
-        let turns = RampUp { began, ramp: Duration::ZERO, users: 1 };
+        let ramp_up = RampUp { began, ramp: Duration::ZERO, users: 1 };
         let shared = BrowseContext {
             plan: PagePlan::new("http://h/").unwrap(),
             tls: None,
             clock,
             watch: Arc::default(),
             pages_left: AtomicU64::new(0),
-            failing: FailureTally::default(),
+            failure_tally: FailureTally::default(),
             is_failing: AtomicBool::new(false),
-            series: PageSeries::new(1, turns),
-            turns,
+            series: PageSeries::new(1, ramp_up),
+            ramp_up,
             lingering_max: 1,
             began,
             measuring_since: began.plus(Duration::from_secs(1)),

@@ -24,7 +24,7 @@ pub(crate) struct RunFacts {
 }
 
 /// Merges the reports of the threads.
-pub(crate) fn conclude(shared: &LoadContext<'_>, reports: Vec<Report>, run: RunFacts) -> RunOutcome {
+pub(crate) fn conclude(shared: &LoadContext<'_>, reports: Vec<Report>, facts: RunFacts) -> RunOutcome {
     let is_exhausted = reports.iter().any(|report| report.is_exhausted);
     let mut first_head = Vec::new();
     let mut reports = reports.into_iter().map(|report| {
@@ -38,15 +38,15 @@ pub(crate) fn conclude(shared: &LoadContext<'_>, reports: Vec<Report>, run: RunF
     let ended = shared.ended().unwrap_or(if is_exhausted { Ended::Requests } else { Ended::Time });
     let end = match ended {
         Ended::Requests => recorder.last_end,
-        Ended::Time => shared.course.end().unwrap_or(run.now),
-        Ended::Stopped | Ended::TargetGone | Ended::ReceiveError | Ended::Failing => run.now,
+        Ended::Time => shared.course.end().unwrap_or(facts.now),
+        Ended::Stopped | Ended::TargetGone | Ended::ReceiveError | Ended::Failing => facts.now,
     };
     let mut outcome = counted(shared, &mut recorder);
     outcome.tls = shared.tls.as_ref().and_then(|tls| tls.agreement()).cloned();
-    outcome.dns = run.dns;
-    outcome.threads = run.threads;
-    outcome.is_real_time = run.is_real_time;
-    outcome.started = run.started;
+    outcome.dns = facts.dns;
+    outcome.threads = facts.threads;
+    outcome.is_real_time = facts.is_real_time;
+    outcome.started = facts.started;
     outcome.ended = ended;
     outcome.elapsed = shared.course.elapsed(end);
     outcome.first_head = first_head;

@@ -55,7 +55,7 @@ pub(crate) struct First {
 /// Examines the content of one response while it arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Inspection {
-    look: InspectionState,
+    state: InspectionState,
     is_cut: bool,
     /// Whether this inspection holds the claim (`is_claimed`) to provide the first response.
     claims: bool,
@@ -78,7 +78,7 @@ impl Inspection {
     /// Takes the next bytes of the content.
     #[inline]
     pub(crate) fn take(&mut self, octets: &[u8]) {
-        match &mut self.look {
+        match &mut self.state {
             InspectionState::Away => {}
             InspectionState::Keep(kept) | InspectionState::Differs(kept) => {
                 self.is_cut |= !keep(kept, octets)
@@ -94,17 +94,17 @@ impl Inspection {
                 }
                 let mut kept = first.kept.get(..*at).unwrap_or_default().to_vec();
                 self.is_cut |= !keep(&mut kept, octets);
-                self.look = InspectionState::Differs(kept);
+                self.state = InspectionState::Differs(kept);
             }
         }
     }
 
     /// Takes the end of the content.
     fn end(&mut self) {
-        if let InspectionState::Same(first, at) = &self.look
+        if let InspectionState::Same(first, at) = &self.state
             && *at < first.kept.len()
         {
-            self.look = InspectionState::Differs(first.kept.get(..*at).unwrap_or_default().to_vec());
+            self.state = InspectionState::Differs(first.kept.get(..*at).unwrap_or_default().to_vec());
         }
     }
 }
@@ -135,11 +135,14 @@ impl Contents {
             return Inspection::default();
         };
         if let Some(first) = document.first.get() {
-            return Inspection { look: InspectionState::Same(Arc::clone(first), 0), ..Inspection::default() };
+            return Inspection {
+                state: InspectionState::Same(Arc::clone(first), 0),
+                ..Inspection::default()
+            };
         }
         let claims = !document.is_claimed.swap(true, Ordering::Relaxed);
         if claims || expect.looks_at_content() {
-            return Inspection { look: InspectionState::Keep(Vec::new()), is_cut: false, claims };
+            return Inspection { state: InspectionState::Keep(Vec::new()), is_cut: false, claims };
         }
         Inspection::default()
     }
@@ -181,7 +184,7 @@ impl Contents {
         };
         let length_differs = document.length_differs(answer.content_bytes);
         inspection.end();
-        let (is_expected, content_differs) = match inspection.look {
+        let (is_expected, content_differs) = match inspection.state {
             InspectionState::Away => (true, None),
             InspectionState::Same(first, _) => (first.is_expected, Some(false)),
             InspectionState::Differs(kept) => {

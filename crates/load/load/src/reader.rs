@@ -52,7 +52,7 @@ pub(crate) enum KeepAliveRule {
 #[derive(Debug, Default)]
 pub(crate) struct HeadMemo {
     answers_head: bool,
-    persistence: KeepAliveRule,
+    keep_alive_rule: KeepAliveRule,
     octets: Vec<u8>,
     head: Option<Head>,
     /// The first head of a final (not 1xx) response.
@@ -194,8 +194,8 @@ impl AnswerReader {
 
 impl HeadMemo {
     /// A memo for responses to one kind of request; `answers_head` says that the method is HEAD.
-    pub(crate) fn new(answers_head: bool, persistence: KeepAliveRule) -> Self {
-        Self { answers_head, persistence, ..Self::default() }
+    pub(crate) fn new(answers_head: bool, keep_alive_rule: KeepAliveRule) -> Self {
+        Self { answers_head, keep_alive_rule, ..Self::default() }
     }
 
     /// The meaning of the head at the start of `input`; `None` if the head is not complete.
@@ -205,7 +205,7 @@ impl HeadMemo {
         }
         let Some(skim) = skim_response(input, self.answers_head, &TERMS.limits)? else { return Ok(None) };
         let persistent = skim.persistent
-            && match self.persistence {
+            && match self.keep_alive_rule {
                 KeepAliveRule::Never => false,
                 KeepAliveRule::IfSaid => says_keep_alive(&skim, input),
                 KeepAliveRule::UnlessDenied => true,
@@ -330,9 +330,9 @@ mod tests {
 
     #[test]
     fn connections_persist_only_if_both_sides_agree() {
-        let persists = |persistence, head: &str| {
+        let persists = |keep_alive_rule, head: &str| {
             let octets = format!("HTTP/1.1 200 OK\r\n{head}Content-Length: 0\r\n\r\n");
-            let mut memo = HeadMemo::new(false, persistence);
+            let mut memo = HeadMemo::new(false, keep_alive_rule);
             AnswerReader::default().feed(octets.as_bytes(), &mut memo, |_| {}).unwrap().unwrap().persistent
         };
         let fields = ["", "Connection: Keep-Alive\r\n", "Connection: close\r\n"];

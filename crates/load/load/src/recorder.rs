@@ -165,16 +165,18 @@ pub(crate) struct RecorderSettings {
 
 impl Recorder {
     /// An empty recorder.
-    pub(crate) fn new(scope: &RecorderSettings) -> Self {
-        let stages = scope.stage_ends.iter();
-        let second = SecondRecord { end: scope.measuring_since.plus(SECOND), ..SecondRecord::default() };
+    pub(crate) fn new(settings: &RecorderSettings) -> Self {
+        let stages = settings.stage_ends.iter();
+        let second = SecondRecord { end: settings.measuring_since.plus(SECOND), ..SecondRecord::default() };
         Self {
-            ledger: UserTimeLedger::new(scope.measuring_since, scope.measuring_until),
-            samples_max: scope.samples_max,
-            measuring_since: scope.measuring_since,
-            last_end: scope.measuring_since,
-            stages: stages.map(|&end| StageRecord::new(end, scope.tells_latency, scope.has_tls)).collect(),
-            urls: vec![UrlRecord::default(); scope.urls],
+            ledger: UserTimeLedger::new(settings.measuring_since, settings.measuring_until),
+            samples_max: settings.samples_max,
+            measuring_since: settings.measuring_since,
+            last_end: settings.measuring_since,
+            stages: stages
+                .map(|&end| StageRecord::new(end, settings.tells_latency, settings.has_tls))
+                .collect(),
+            urls: vec![UrlRecord::default(); settings.urls],
             second,
             ..Self::default()
         }
@@ -586,13 +588,13 @@ mod tests {
 
     #[test]
     fn late_start_counts_in_the_latency_only() {
-        let scope = RecorderSettings {
+        let settings = RecorderSettings {
             stage_ends: vec![Some(at(250))],
             urls: 1,
             tells_latency: true,
             ..RecorderSettings::default()
         };
-        let mut recorder = Recorder::new(&scope);
+        let mut recorder = Recorder::new(&settings);
         let late = ExchangeTimes { of_user: false, ..exchange() }.started_at(at(150));
         let [first, second] = [at(210), at(250)].map(|last_octet| ExchangeTimes { last_octet, ..late });
         recorder.answer(&first, at(210), received(GOOD, None));

@@ -44,7 +44,7 @@ pub(crate) struct LoadContext<'a> {
     alive_at: AtomicU64,
     first_connect_failures: AtomicU64,
     /// Requests that ended and requests that failed, including those of the warm-up.
-    pub(crate) failing: FailureTally,
+    pub(crate) failure_tally: FailureTally,
     ended: OnceLock<Ended>,
     fatal: OnceLock<LoadError>,
 }
@@ -71,7 +71,7 @@ impl<'a> LoadContext<'a> {
             ab: (plan.counting != Counting::Ours).then(Mutex::default),
             alive_at: AtomicU64::new(0),
             first_connect_failures: AtomicU64::new(0),
-            failing: FailureTally::default(),
+            failure_tally: FailureTally::default(),
             ended: OnceLock::new(),
             fatal: OnceLock::new(),
         }
@@ -179,7 +179,7 @@ impl<'a> LoadContext<'a> {
     /// Ends the run if most requests since `then` failed and the plan says so. Returns the counts
     /// to compare with next time.
     pub(crate) fn end_if_failing(&self, then: Trend) -> Trend {
-        let now = self.failing.now();
+        let now = self.failure_tally.now();
         if self.plan.stop.when_failing && now.fails_since(then) == Some(true) {
             self.end(Ended::Failing);
         }

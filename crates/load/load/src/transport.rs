@@ -56,7 +56,7 @@ pub(crate) trait Transport: Sized {
     fn renew(&mut self, address: SocketAddr, first: &ExchangeTimes, tools: &Tools<'_>) -> io::Result<()>;
 
     /// Takes a request. Sends it at once, or waits for the next turn: see [`Transport::has_work`].
-    fn ask(&mut self, asked: PendingRequest, tools: &mut Tools<'_>);
+    fn ask(&mut self, pending: PendingRequest, tools: &mut Tools<'_>);
 
     /// Works on the connection. Returns whether bytes may be left unread, of which no event will
     /// tell.
@@ -75,7 +75,7 @@ pub(crate) trait Transport: Sized {
     fn is_proven(&self) -> bool;
 
     /// What may become of the connection.
-    fn standing(&self) -> ConnectionState;
+    fn state(&self) -> ConnectionState;
 
     /// Number of requests that it has taken and not yet returned.
     fn load(&self) -> usize;

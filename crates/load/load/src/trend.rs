@@ -55,13 +55,13 @@ mod tests {
 
     #[test]
     fn few_requests_tell_nothing() {
-        let failing = FailureTally::default();
-        failing.count(19, 19);
-        assert_eq!(failing.now().fails_since(Trend::default()), None);
-        failing.count(1, 0);
-        let then = failing.now();
+        let tally = FailureTally::default();
+        tally.count(19, 19);
+        assert_eq!(tally.now().fails_since(Trend::default()), None);
+        tally.count(1, 0);
+        let then = tally.now();
         assert_eq!(then.fails_since(Trend::default()), Some(true));
-        failing.count(40, 20);
-        assert_eq!(failing.now().fails_since(then), Some(false), "half is not most");
+        tally.count(40, 20);
+        assert_eq!(tally.now().fails_since(then), Some(false), "half is not most");
     }
 }

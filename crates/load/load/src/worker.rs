@@ -100,7 +100,7 @@ impl<'a, T: Transport, S: Script> LoadWorker<'a, T, S> {
         script: S,
     ) -> Result<Self, LoadError> {
         let plan = shared.plan;
-        let persistence = match (plan.keep_alive, plan.http) {
+        let keep_alive_rule = match (plan.keep_alive, plan.http) {
             (false, _) => KeepAliveRule::Never,
             (true, Protocol::Http10) => KeepAliveRule::IfSaid,
             (true, Protocol::Http11 | Protocol::H2) => KeepAliveRule::UnlessDenied,
@@ -114,8 +114,8 @@ impl<'a, T: Transport, S: Script> LoadWorker<'a, T, S> {
             resendable: plan.method.is_idempotent() && plan.counting != Counting::AsAb,
             takes_ends: plan.counting == Counting::AsAb,
             goes_on: !plan.stop.at_first_receive_error,
-            recorder: Recorder::new(&scope(shared, bounds)),
-            memo: HeadMemo::new(plan.method == Method::Head, persistence),
+            recorder: Recorder::new(&recorder_settings(shared, bounds)),
+            memo: HeadMemo::new(plan.method == Method::Head, keep_alive_rule),
             http2: Http2Requests::of(plan, shared.routes)?,
             buffer: vec![0; BUFFER_BYTES],
         };
@@ -259,7 +259,7 @@ impl<'a, T: Transport, S: Script> LoadWorker<'a, T, S> {
 }
 
 /// The parameters of a worker's recorder.
-fn scope(shared: &LoadContext<'_>, bounds: ConnectionBounds) -> RecorderSettings {
+fn recorder_settings(shared: &LoadContext<'_>, bounds: ConnectionBounds) -> RecorderSettings {
     let (plan, course) = (shared.plan, &shared.course);
     let is_open = plan.arrival != Arrival::Closed || course.user_time(Monotonic::default()).is_none();
     RecorderSettings {

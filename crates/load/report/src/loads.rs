@@ -80,7 +80,7 @@ pub(crate) fn writes(runs: &[&Measured]) -> Vec<WriteFigures> {
 
 /// The measured rows with their figures.
 fn measured<'a>(rows: &'a [ClassicRow<'a>]) -> impl Iterator<Item = (&'a ClassicRow<'a>, &'a CellSummary)> {
-    rows.iter().filter_map(|row| Some((row, row.standing.summary()?)))
+    rows.iter().filter_map(|row| Some((row, row.result.summary()?)))
 }
 
 /// Whether any response had a verdict.
@@ -113,7 +113,7 @@ fn section(results: &Results, load: &LoadRecord, width: usize, out: &mut String)
     wrapped(&format!("Load: {}{about}", load.title), width, "", out);
     let mut grid = Grid::new(first_columns());
     for row in &rows {
-        match &row.standing {
+        match &row.result {
             CellResult::Measured(summary) => grid.row(first_cells(row, summary)),
             other => grid.row_with_rest(names(row), &no_figures(other)),
         }

@@ -50,13 +50,13 @@ fn named(runs: &[&Measured], figures: impl Fn(&Measured) -> Vec<(String, f64)>) 
 
 /// Writes the table. Without measured rows there is none.
 pub(crate) fn table(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
-    let Some(first) = rows.iter().find_map(|row| row.standing.summary()) else { return };
+    let Some(first) = rows.iter().find_map(|row| row.result.summary()) else { return };
     let columns = first.cores.iter().chain(&first.meters).map(|figure| heading(&figure.name));
     let mut grid =
         Grid::new(std::iter::once(GridColumn::new(&["step"], Align::Left)).chain(columns).collect());
     for row in rows {
         let mut cells = vec![row.step.number.clone()];
-        if let CellResult::Measured(summary) = &row.standing {
+        if let CellResult::Measured(summary) = &row.result {
             cells.extend(figures(summary));
         }
         grid.row(cells);

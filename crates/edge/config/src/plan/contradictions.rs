@@ -11,13 +11,13 @@ use std::collections::HashMap;
 /// Warns that shared fetches carry the address of a client (`client_address = "leader"`).
 pub(super) fn leading_address(
     site: &SitePlan,
-    lookup: &SettingLevels<'_>,
+    levels: &SettingLevels<'_>,
     header: &Place,
 ) -> Option<Diagnostic> {
     if site.policy.client_address != ClientAddress::Leader {
         return None;
     }
-    let place = lookup.place("client_address").or_else(|| lookup.place("profile"));
+    let place = levels.place("client_address").or_else(|| levels.place("profile"));
     let message = format!(
         "site {}: shared fetches carry the address of the client that leads them (client_address = \"leader\", \
          profile {}); a page that the origin shows to some addresses only is then shown to every client \
@@ -33,12 +33,12 @@ pub(super) fn leading_address(
 
 /// Refuses `stale_on_error = "override"` with the profile `rfc`, because the override breaks the
 /// RFCs.
-pub(super) fn disobedience(lookup: &SettingLevels<'_>) -> Option<Diagnostic> {
-    let overrides = lookup.text("stale_on_error") == Some("override");
-    if !overrides || lookup.text("profile") != Some(LETTER) {
+pub(super) fn disobedience(levels: &SettingLevels<'_>) -> Option<Diagnostic> {
+    let overrides = levels.text("stale_on_error") == Some("override");
+    if !overrides || levels.text("profile") != Some(LETTER) {
         return None;
     }
-    let place = lookup.place("stale_on_error")?;
+    let place = levels.place("stale_on_error")?;
     let problem = Diagnostic::new("`stale_on_error = \"override\"` contradicts the profile `rfc`", place);
     Some(problem.with_help("leave `stale_on_error` out, or choose another profile"))
 }
@@ -55,10 +55,10 @@ pub(super) fn nameless_token(top: &SettingLevels<'_>) -> Option<Diagnostic> {
 
 /// Refuses a site without names in the static tree, because visitors could create pages under any
 /// host name.
-pub(super) fn nameless_tree(lookup: &SettingLevels<'_>, site: &Place) -> Option<Diagnostic> {
-    let is_in_tree = lookup.stated("static_tree.directory").is_some()
-        && lookup.text("static_tree.layout").is_some_and(|layout| layout != "none");
-    if !is_in_tree || lookup.stated("names").is_some() {
+pub(super) fn nameless_tree(levels: &SettingLevels<'_>, site: &Place) -> Option<Diagnostic> {
+    let is_in_tree = levels.stated("static_tree.directory").is_some()
+        && levels.text("static_tree.layout").is_some_and(|layout| layout != "none");
+    if !is_in_tree || levels.stated("names").is_some() {
         return None;
     }
     let problem = Diagnostic::new("the static tree needs the `names` of the site", site.clone());

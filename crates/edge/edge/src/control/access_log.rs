@@ -12,7 +12,7 @@ use crate::upkeep::leaving::join_in_time;
 use crate::upkeep::supervisor::{self, ThreadEnd};
 use bytes::Bytes;
 use clock::Timestamp;
-use config::AccessLogTarget as Target;
+use config::AccessLogTarget;
 use message::{RequestHead, Status, Version, names};
 use net::Peer;
 use semantics::Reason;
@@ -62,7 +62,7 @@ impl AccessLog {
     ///
     /// # Errors
     /// If the file cannot be opened or the system cannot create a thread.
-    pub(crate) fn start(target: &Target, lines_max: usize) -> io::Result<(Self, LogWriter)> {
+    pub(crate) fn start(target: &AccessLogTarget, lines_max: usize) -> io::Result<(Self, LogWriter)> {
         let state = Arc::<LogState>::default();
         Self::start_with(LogOutput::open(target, Arc::clone(&state))?, state, lines_max)
     }

@@ -68,13 +68,13 @@ impl MetricCollector {
     }
 }
 
-fn encode_row(encoder: &mut DescriptorEncoder<'_>, row: &MetricRow, readings: &[MetricValue]) -> fmt::Result {
+fn encode_row(encoder: &mut DescriptorEncoder<'_>, row: &MetricRow, values: &[MetricValue]) -> fmt::Result {
     let metric_type = match row.kind {
         MetricKind::Counter => MetricType::Counter,
         MetricKind::Gauge => MetricType::Gauge,
     };
     let mut family = encoder.encode_descriptor(row.name, row.help, None, metric_type)?;
-    for reading in readings {
+    for reading in values {
         match &reading.site {
             Some(site) => {
                 encode_value(family.encode_family(&[("site", site.as_str())])?, row.kind, reading.value)?;

@@ -90,8 +90,8 @@ mod tests {
 
     #[test]
     fn rate_admits_a_minutes_share_at_once_and_then_one_by_one() {
-        let rate = TokenBucket::default();
-        let admitted = |secs, count: usize| (0..count).filter(|_| rate.admits(6, stamp(at(secs)))).count();
+        let bucket = TokenBucket::default();
+        let admitted = |secs, count: usize| (0..count).filter(|_| bucket.admits(6, stamp(at(secs)))).count();
         assert_eq!(admitted(0, 100), 6);
         assert_eq!((admitted(9, 5), admitted(10, 5), admitted(40, 5)), (0, 1, 3));
         assert!(!TokenBucket::default().admits(0, stamp(at(0))), "none at all");

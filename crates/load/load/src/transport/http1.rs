@@ -71,7 +71,7 @@ pub(crate) struct Http1 {
     answers: u64,
     /// The server has closed its side.
     closed: bool,
-    standing: ConnectionState,
+    state: ConnectionState,
 }
 
 impl Transport for Http1 {
@@ -92,7 +92,7 @@ impl Transport for Http1 {
             connected: false,
             answers: 0,
             closed: false,
-            standing: ConnectionState::Open,
+            state: ConnectionState::Open,
         };
         connection.set_nodelay(first, tools);
         connection
@@ -106,14 +106,14 @@ impl Transport for Http1 {
         self.connected = false;
         self.answers = 0;
         self.closed = false;
-        self.standing = ConnectionState::Open;
+        self.state = ConnectionState::Open;
         self.set_nodelay(first, tools);
         Ok(())
     }
 
     #[inline]
-    fn ask(&mut self, asked: PendingRequest, tools: &mut Tools<'_>) {
-        PendingRequest { exchange: self.exchange, inspection: self.inspection } = asked;
+    fn ask(&mut self, pending: PendingRequest, tools: &mut Tools<'_>) {
+        PendingRequest { exchange: self.exchange, inspection: self.inspection } = pending;
         self.in_flight = true;
         self.sent_bytes = 0;
         self.received_bytes = 0;
@@ -167,9 +167,9 @@ impl Transport for Http1 {
     }
 
     #[inline]
-    fn standing(&self) -> ConnectionState {
-        let is_closed = self.closed && self.standing != ConnectionState::Broken;
-        if is_closed { ConnectionState::Closed } else { self.standing }
+    fn state(&self) -> ConnectionState {
+        let is_closed = self.closed && self.state != ConnectionState::Broken;
+        if is_closed { ConnectionState::Closed } else { self.state }
     }
 
     #[inline]
@@ -188,8 +188,8 @@ impl Transport for Http1 {
     }
 
     fn give_up(&mut self) -> VecDeque<PendingRequest> {
-        let asked = self.in_flight.then(|| self.lose());
-        asked.into_iter().collect()
+        let pending = self.in_flight.then(|| self.lose());
+        pending.into_iter().collect()
     }
 
     fn last_look(
@@ -239,7 +239,7 @@ impl Http1 {
 
     /// Ends the request in flight, and with it the use of the connection.
     fn lose(&mut self) -> PendingRequest {
-        self.standing = ConnectionState::Broken;
+        self.state = ConnectionState::Broken;
         self.take()
     }
 
@@ -475,7 +475,7 @@ impl Http1 {
     fn answered(&mut self, answer: ResponseSummary, end: Monotonic, tools: &Tools<'_>) -> Turn {
         self.answers += 1;
         let persistent = answer.persistent && !self.wants_write(tools) && !self.closed;
-        self.standing = if persistent { ConnectionState::Open } else { ConnectionState::Ending };
+        self.state = if persistent { ConnectionState::Open } else { ConnectionState::Ending };
         Turn::Answered { answer: ResponseSummary { persistent, ..answer }, end }
     }
 

@@ -114,7 +114,7 @@ impl Layer for Streams {
         loop {
             self.begin_streams(queue);
             if self.poll(&mut Context::from_waker(&queue.waker)) {
-                queue.standing = ConnectionState::Broken;
+                queue.state = ConnectionState::Broken;
                 if let Some(reason) = not_spoken(queue.octets.greeting()) {
                     queue.waiting.extend(self.take_where(|_| true));
                     return Err(ConnectError::Protocol(reason.to_owned()));
@@ -143,12 +143,12 @@ impl Layer for Streams {
     }
 
     fn under_way(&self) -> impl Iterator<Item = &ExchangeTimes> {
-        self.streams.iter().flatten().map(|stream| &stream.asked.exchange)
+        self.streams.iter().flatten().map(|stream| &stream.pending.exchange)
     }
 
     fn expire(&mut self, queue: &mut ConnectionQueue, now: Monotonic, limit: Duration, _: &Tools<'_>) {
         let late = self.take_where(|exchange| now.since(exchange.started) >= limit).into_iter();
-        queue.events.extend(late.map(|asked| TransportEvent::Failed(asked, FailureKind::Timeout, false)));
+        queue.events.extend(late.map(|pending| TransportEvent::Failed(pending, FailureKind::Timeout, false)));
     }
 }
 
@@ -158,8 +158,8 @@ impl Streams {
     fn take_where(&mut self, is_taken: impl Fn(&ExchangeTimes) -> bool) -> Vec<PendingRequest> {
         let mut taken = Vec::new();
         for (place, stream) in self.streams.iter_mut().enumerate() {
-            if let Some(stream) = stream.take_if(|stream| is_taken(&stream.asked.exchange)) {
-                taken.push(stream.asked);
+            if let Some(stream) = stream.take_if(|stream| is_taken(&stream.pending.exchange)) {
+                taken.push(stream.pending);
                 self.free.push(place);
             }
         }
@@ -179,10 +179,10 @@ impl Streams {
     /// Opens a stream for each waiting request.
     fn begin_streams(&mut self, queue: &mut ConnectionQueue) {
         let ConnectionQueue { waiting, wakes, .. } = queue;
-        for asked in waiting.drain(..) {
+        for pending in waiting.drain(..) {
             let place = self.free.pop().unwrap_or(self.streams.len());
             let waker = self.waker(place, wakes);
-            let stream = Some(RequestStream::new(asked, waker));
+            let stream = Some(RequestStream::new(pending, waker));
             match self.streams.get_mut(place) {
                 Some(free) => *free = stream,
                 None => self.streams.push(stream),
@@ -207,38 +207,37 @@ impl Streams {
         };
         if matches!(after, StreamOutcome::Refused) && stream.refusals < REFUSALS_MAX {
             stream.begin_again();
-            tools.recorder.resent += u64::from(stream.asked.exchange.measured);
+            tools.recorder.resent += u64::from(stream.pending.exchange.measured);
             return queue.wakes.wake(place);
         }
-        let Some(RequestStream { mut asked, .. }) = self.streams.get_mut(place).and_then(Option::take) else {
+        let Some(RequestStream { mut pending, .. }) = self.streams.get_mut(place).and_then(Option::take)
+        else {
             return;
         };
         self.free.push(place);
         match after {
-            StreamOutcome::Broken(_) | StreamOutcome::Unseen => queue.standing = ConnectionState::Broken,
+            StreamOutcome::Broken(_) | StreamOutcome::Unseen => queue.state = ConnectionState::Broken,
             // The server would keep the connection open.
-            StreamOutcome::Answered(_)
-                if !tools.http2.keep_alive && queue.standing == ConnectionState::Open =>
-            {
-                queue.standing = ConnectionState::Done;
+            StreamOutcome::Answered(_) if !tools.http2.keep_alive && queue.state == ConnectionState::Open => {
+                queue.state = ConnectionState::Done;
             }
             _ => {}
         }
         match after {
             StreamOutcome::Answered(answer) => {
                 let now = tools.clock.monotonic();
-                let came = tools.came(queue.octets.stamp(), &asked.exchange, now);
-                asked.exchange.receive(came, now);
-                queue.answered(asked, answer, now);
+                let came = tools.came(queue.octets.stamp(), &pending.exchange, now);
+                pending.exchange.receive(came, now);
+                queue.answered(pending, answer, now);
             }
             StreamOutcome::Unseen if queue.answers > 0 => {
-                queue.events.push_back(TransportEvent::Returned(asked))
+                queue.events.push_back(TransportEvent::Returned(pending))
             }
             StreamOutcome::Failed(kind) | StreamOutcome::Broken(kind) => {
-                queue.events.push_back(TransportEvent::Failed(asked, kind, false));
+                queue.events.push_back(TransportEvent::Failed(pending, kind, false));
             }
             StreamOutcome::Unseen | StreamOutcome::Refused => {
-                queue.events.push_back(TransportEvent::Failed(asked, FailureKind::Receive, false));
+                queue.events.push_back(TransportEvent::Failed(pending, FailureKind::Receive, false));
             }
         }
     }

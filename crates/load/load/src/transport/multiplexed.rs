@@ -79,14 +79,14 @@ pub(crate) struct ConnectionQueue {
     pub(super) woken: Vec<usize>,
     /// Complete responses so far.
     pub(super) answers: u64,
-    pub(super) standing: ConnectionState,
+    pub(super) state: ConnectionState,
 }
 
 impl ConnectionQueue {
     /// Keeps a complete response that was read at `end`.
-    pub(super) fn answered(&mut self, asked: PendingRequest, answer: ResponseSummary, end: Monotonic) {
+    pub(super) fn answered(&mut self, pending: PendingRequest, answer: ResponseSummary, end: Monotonic) {
         self.answers += 1;
-        self.events.push_back(TransportEvent::Answered(asked, answer, end));
+        self.events.push_back(TransportEvent::Answered(pending, answer, end));
     }
 }
 
@@ -114,7 +114,7 @@ impl<L: Layer> Multiplexed<L> {
             }
         }
         if !was_established && octets.is_established() {
-            waiting.iter_mut().for_each(|asked| asked.exchange.established = now);
+            waiting.iter_mut().for_each(|pending| pending.exchange.established = now);
         }
         let Poll::Ready(made) = made else { return Ok(()) };
         let (layer, secured) = made?;
@@ -122,7 +122,7 @@ impl<L: Layer> Multiplexed<L> {
             tools.recorder.resumed += u64::from(self.is_measured && secured.is_resumed);
             tls.note_agreement(|| secured.agreement);
         }
-        waiting.iter_mut().for_each(|asked| asked.exchange.connected = now);
+        waiting.iter_mut().for_each(|pending| pending.exchange.connected = now);
         self.stage = ConnectionStage::Established(layer);
         Ok(())
     }
@@ -165,7 +165,7 @@ impl<L: Layer> Transport for Multiplexed<L> {
                 wakes,
                 woken: Vec::new(),
                 answers: 0,
-                standing: ConnectionState::Open,
+                state: ConnectionState::Open,
             },
             is_measured: first.measured,
         }
@@ -176,8 +176,8 @@ impl<L: Layer> Transport for Multiplexed<L> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn ask(&mut self, asked: PendingRequest, _: &mut Tools<'_>) {
-        self.queue.waiting.push_back(asked);
+    fn ask(&mut self, pending: PendingRequest, _: &mut Tools<'_>) {
+        self.queue.waiting.push_back(pending);
     }
 
     fn turn(&mut self, _: Readiness, tools: &mut Tools<'_>) -> bool {
@@ -209,8 +209,8 @@ impl<L: Layer> Transport for Multiplexed<L> {
         self.layer().is_some_and(|layer| layer.is_proven(&self.queue.octets))
     }
 
-    fn standing(&self) -> ConnectionState {
-        self.queue.standing
+    fn state(&self) -> ConnectionState {
+        self.queue.state
     }
 
     fn load(&self) -> usize {
@@ -220,12 +220,12 @@ impl<L: Layer> Transport for Multiplexed<L> {
 
     fn under_way(&self) -> impl Iterator<Item = &ExchangeTimes> {
         let ended = self.queue.events.iter().filter_map(|event| match event {
-            TransportEvent::Answered(asked, ..)
-            | TransportEvent::Failed(asked, ..)
-            | TransportEvent::Returned(asked) => Some(&asked.exchange),
+            TransportEvent::Answered(pending, ..)
+            | TransportEvent::Failed(pending, ..)
+            | TransportEvent::Returned(pending) => Some(&pending.exchange),
             TransportEvent::Unconnected(_) => None,
         });
-        let waiting = self.queue.waiting.iter().map(|asked| &asked.exchange);
+        let waiting = self.queue.waiting.iter().map(|pending| &pending.exchange);
         waiting.chain(ended).chain(self.layer().into_iter().flat_map(Layer::under_way))
     }
 
@@ -236,7 +236,7 @@ impl<L: Layer> Transport for Multiplexed<L> {
     }
 
     fn give_up(&mut self) -> VecDeque<PendingRequest> {
-        self.queue.standing = ConnectionState::Broken;
+        self.queue.state = ConnectionState::Broken;
         std::mem::take(&mut self.queue.waiting)
     }
 
@@ -250,14 +250,16 @@ impl<L: Layer> Transport for Multiplexed<L> {
         self.turn(Readiness::default(), tools);
         for event in &self.queue.events {
             match event {
-                TransportEvent::Answered(asked, ..) => tell(&asked.exchange, Some(asked.exchange.last_octet)),
-                TransportEvent::Failed(asked, ..) | TransportEvent::Returned(asked) => {
-                    tell(&asked.exchange, None)
+                TransportEvent::Answered(pending, ..) => {
+                    tell(&pending.exchange, Some(pending.exchange.last_octet))
+                }
+                TransportEvent::Failed(pending, ..) | TransportEvent::Returned(pending) => {
+                    tell(&pending.exchange, None)
                 }
                 TransportEvent::Unconnected(_) => {}
             }
         }
-        let waiting = self.queue.waiting.iter().map(|asked| &asked.exchange);
+        let waiting = self.queue.waiting.iter().map(|pending| &pending.exchange);
         let sent = self.layer().into_iter().flat_map(Layer::under_way);
         waiting.chain(sent).for_each(|exchange| tell(exchange, None));
     }

@@ -83,7 +83,7 @@ impl Layer for Line {
     }
 
     fn under_way(&self) -> impl Iterator<Item = &ExchangeTimes> {
-        self.pending.iter().map(|asked| &asked.exchange)
+        self.pending.iter().map(|pending| &pending.exchange)
     }
 
     fn expire(&mut self, queue: &mut ConnectionQueue, now: Monotonic, limit: Duration, tools: &Tools<'_>) {
@@ -97,10 +97,10 @@ impl Line {
     /// Appends requests to those in flight. They count as sent now.
     fn take(&mut self, waiting: &mut VecDeque<PendingRequest>, tools: &Tools<'_>) {
         let now = tools.clock.monotonic();
-        for mut asked in waiting.drain(..) {
-            asked.exchange.sent = now;
-            self.outgoing.extend_from_slice(tools.image(&asked.exchange));
-            self.pending.push_back(asked);
+        for mut pending in waiting.drain(..) {
+            pending.exchange.sent = now;
+            self.outgoing.extend_from_slice(tools.image(&pending.exchange));
+            self.pending.push_back(pending);
         }
     }
 
@@ -195,8 +195,8 @@ impl Line {
 
     /// Records a complete response.
     fn answered(&mut self, answer: ResponseSummary, now: Monotonic, queue: &mut ConnectionQueue) {
-        if let Some(asked) = self.pending.pop_front() {
-            queue.answered(asked, answer, now);
+        if let Some(pending) = self.pending.pop_front() {
+            queue.answered(pending, answer, now);
         }
     }
 
@@ -205,8 +205,8 @@ impl Line {
         match self.reader.end() {
             Ok(answer) => {
                 let now = tools.clock.monotonic();
-                if let Some(asked) = self.pending.front_mut() {
-                    asked.exchange.end_with_close(now);
+                if let Some(pending) = self.pending.front_mut() {
+                    pending.exchange.end_with_close(now);
                 }
                 self.answered(ResponseSummary { persistent: false, ..answer }, now, queue);
                 ConnectionEnd::Over
@@ -219,17 +219,17 @@ impl Line {
     /// Returns the requests without a response. Only the first of them can have broken the
     /// connection.
     fn end(&mut self, end: ConnectionEnd, queue: &mut ConnectionQueue, resendable: bool) {
-        queue.standing = ConnectionState::Broken;
+        queue.state = ConnectionState::Broken;
         let mut broken = match end {
             ConnectionEnd::Broken(kind) => Some(kind),
             ConnectionEnd::Over => None,
         };
         let is_resent = queue.answers > 0 && resendable;
         let ConnectionQueue { waiting, events, .. } = queue;
-        for asked in self.pending.drain(..).chain(waiting.drain(..)) {
+        for pending in self.pending.drain(..).chain(waiting.drain(..)) {
             events.push_back(match broken.take() {
-                None if is_resent => TransportEvent::Returned(asked),
-                kind => TransportEvent::Failed(asked, kind.unwrap_or(FailureKind::Receive), false),
+                None if is_resent => TransportEvent::Returned(pending),
+                kind => TransportEvent::Failed(pending, kind.unwrap_or(FailureKind::Receive), false),
             });
         }
     }

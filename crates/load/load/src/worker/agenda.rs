@@ -74,7 +74,7 @@ impl<T: Transport, S: Script> LoadWorker<'_, T, S> {
     fn enter(&mut self, part: LoadPart) {
         self.agenda.next_part += 1;
         self.agenda.part = Some(part);
-        match part.demand {
+        match part.load {
             PartLoad::Users(users) => {
                 let (thread, threads) = self.place;
                 let begins_at_once =
@@ -95,7 +95,7 @@ impl<T: Transport, S: Script> LoadWorker<'_, T, S> {
     /// When the next user begins in the current part.
     fn next_user(&self) -> Option<Monotonic> {
         let part = self.agenda.part.filter(|_| !self.agenda.is_exhausted)?;
-        let PartLoad::Users(users) = part.demand else { return None };
+        let PartLoad::Users(users) = part.load else { return None };
         let index = self.users.next;
         let begin = (index < users).then(|| self.shared.course.user_begin(part, index, users))?;
         part.end.is_none_or(|end| begin < end).then_some(begin)
@@ -112,7 +112,7 @@ impl<T: Transport, S: Script> LoadWorker<'_, T, S> {
     /// How many users had begun by `moment` and are still here.
     pub(super) fn users_at(&self, moment: Monotonic) -> usize {
         let present = self.users.present.div_ceil(self.pool.capacity);
-        let Some(part @ LoadPart { demand: PartLoad::Users(users), .. }) = self.agenda.part else {
+        let Some(part @ LoadPart { load: PartLoad::Users(users), .. }) = self.agenda.part else {
             return present;
         };
         let (thread, threads) = self.place;

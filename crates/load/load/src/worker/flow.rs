@@ -210,9 +210,11 @@ impl<T: Transport, S: Script> LoadWorker<'_, T, S> {
         while let Some(event) = self.pool.slots.get_mut(slot).and_then(|place| place.connection.next_event())
         {
             match event {
-                TransportEvent::Answered(asked, answer, end) => self.answered(slot, asked, answer, end),
-                TransportEvent::Failed(asked, kind, is_broken) => self.failed(slot, &asked, kind, is_broken),
-                TransportEvent::Returned(asked) => self.returned(slot, &asked),
+                TransportEvent::Answered(pending, answer, end) => self.answered(slot, pending, answer, end),
+                TransportEvent::Failed(pending, kind, is_broken) => {
+                    self.failed(slot, &pending, kind, is_broken)
+                }
+                TransportEvent::Returned(pending) => self.returned(slot, &pending),
                 TransportEvent::Unconnected(error) => self.unconnected(slot, &error),
             }
         }
@@ -220,8 +222,8 @@ impl<T: Transport, S: Script> LoadWorker<'_, T, S> {
     }
 
     /// Records a complete response and lets its user continue.
-    fn answered(&mut self, slot: usize, asked: PendingRequest, answer: ResponseSummary, end: Monotonic) {
-        let PendingRequest { exchange, inspection } = asked;
+    fn answered(&mut self, slot: usize, pending: PendingRequest, answer: ResponseSummary, end: Monotonic) {
+        let PendingRequest { exchange, inspection } = pending;
         if self.shared.course.is_over(end) {
             // The response was read after the end of the run, so it stays unfinished.
             self.meter.too_late.push(exchange);
@@ -283,7 +285,7 @@ impl<T: Transport, S: Script> LoadWorker<'_, T, S> {
     /// request waits and it is unused, it is dropped.
     fn user_left(&mut self, slot: usize) {
         let Some(place) = self.pool.slots.get_mut(slot) else { return };
-        let is_unused = place.load() == 0 && place.connection.standing() == ConnectionState::Open;
+        let is_unused = place.load() == 0 && place.connection.state() == ConnectionState::Open;
         if is_unused && self.pool.waiting.is_empty() {
             self.remove(slot);
         } else {
@@ -295,32 +297,32 @@ impl<T: Transport, S: Script> LoadWorker<'_, T, S> {
     /// is retired when its last one has ended.
     fn release(&mut self, slot: usize) {
         let Some(place) = self.pool.slots.get_mut(slot) else { return };
-        let standing = place.connection.standing();
+        let state = place.connection.state();
         let is_retired = matches!(place.role, SlotRole::Lingering | SlotRole::Parting);
-        match standing {
+        match state {
             ConnectionState::Open if is_retired => {}
             ConnectionState::Open if place.load() < self.pool.capacity => {
                 self.pool.is_freed |= !self.pool.waiting.is_empty();
                 self.pool.slots.set_role(slot, SlotRole::Idle);
             }
-            _ if place.connection.load() > 0 || standing == ConnectionState::Open => {
+            _ if place.connection.load() > 0 || state == ConnectionState::Open => {
                 self.pool.slots.set_role(slot, SlotRole::Busy);
             }
             ConnectionState::Broken => drop(self.remove(slot)),
             ConnectionState::Closed => self.leave(slot),
             _ if is_retired => {}
-            _ => self.part(slot, standing),
+            _ => self.part(slot, state),
         }
     }
 
     /// Retires a connection after its last response. A server that closes is given time to do so
     /// first, because the side that closes first has to keep the port in TIME_WAIT.
-    fn part(&mut self, slot: usize, standing: ConnectionState) {
+    fn part(&mut self, slot: usize, state: ConnectionState) {
         let now = self.tools.clock.monotonic();
         let linger = self.shared.plan.linger;
         if !linger.is_zero() {
             self.pool.retire_until(slot, SlotRole::Lingering, now.plus(linger));
-        } else if standing == ConnectionState::Done {
+        } else if state == ConnectionState::Done {
             self.remove(slot);
         } else if self.pool.parting < PARTING_MAX {
             self.pool.parting += 1;
@@ -369,8 +371,8 @@ impl<T: Transport, S: Script> LoadWorker<'_, T, S> {
 
     /// Records a request that failed without a complete response; its user continues with a new
     /// one.
-    fn failed(&mut self, slot: usize, asked: &PendingRequest, kind: FailureKind, is_broken: bool) {
-        let PendingRequest { exchange, inspection } = asked;
+    fn failed(&mut self, slot: usize, pending: &PendingRequest, kind: FailureKind, is_broken: bool) {
+        let PendingRequest { exchange, inspection } = pending;
         self.script.give_up(exchange.url, inspection);
         self.note_end(exchange);
         if exchange.measured {
@@ -392,9 +394,9 @@ impl<T: Transport, S: Script> LoadWorker<'_, T, S> {
     }
 
     /// Sends a request that its connection did not process on another connection.
-    fn returned(&mut self, slot: usize, asked: &PendingRequest) {
-        let exchange = asked.exchange;
-        self.script.give_up(exchange.url, &asked.inspection);
+    fn returned(&mut self, slot: usize, pending: &PendingRequest) {
+        let exchange = pending.exchange;
+        self.script.give_up(exchange.url, &pending.inspection);
         if exchange.measured {
             self.tools.recorder.resent += 1;
             self.shared.ab_end(|| Some(AbEnd::default()));
@@ -418,7 +420,7 @@ impl<T: Transport, S: Script> LoadWorker<'_, T, S> {
             self.script.give_up(exchange.url, inspection);
             self.meter.end(exchange, now, &mut self.tools.recorder);
         }
-        self.connect_failed(requests.into_iter().map(|asked| asked.exchange), error);
+        self.connect_failed(requests.into_iter().map(|pending| pending.exchange), error);
     }
 
     /// Handles a failed connection; the users of its requests try again after [`RETRY_AFTER`].

@@ -56,7 +56,7 @@ impl<T: Transport> Pool<T> {
         self.slots.get_mut(slot).is_some_and(|place| {
             place.route.host == host
                 && place.load() < self.capacity
-                && place.connection.standing() == ConnectionState::Open
+                && place.connection.state() == ConnectionState::Open
                 && matches!(place.role, SlotRole::Busy | SlotRole::Idle)
         })
     }
@@ -65,7 +65,7 @@ impl<T: Transport> Pool<T> {
     pub(super) fn hold(&mut self, slot: usize) -> Option<SlotId> {
         let id = self.slots.id(slot)?;
         let place = self.slots.get_mut(slot)?;
-        if place.connection.standing() != ConnectionState::Open {
+        if place.connection.state() != ConnectionState::Open {
             return None;
         }
         place.held += 1;

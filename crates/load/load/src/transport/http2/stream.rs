@@ -32,7 +32,7 @@ pub(super) enum StreamOutcome {
 
 /// A request in progress, and what has arrived of its response.
 pub(super) struct RequestStream {
-    pub(super) asked: PendingRequest,
+    pub(super) pending: PendingRequest,
     /// How often the server has refused the stream.
     pub(super) refusals: u32,
     pub(super) waker: Waker,
@@ -53,8 +53,8 @@ enum StreamStep {
 }
 
 impl RequestStream {
-    pub(super) fn new(asked: PendingRequest, waker: Waker) -> Self {
-        Self { asked, refusals: 0, waker, step: StreamStep::Begin }
+    pub(super) fn new(pending: PendingRequest, waker: Waker) -> Self {
+        Self { pending, refusals: 0, waker, step: StreamStep::Begin }
     }
 
     /// Starts again on the same connection.
@@ -108,7 +108,7 @@ impl RequestStream {
         // A new sender is ready at once: requests beyond the server's stream limit wait inside the
         // library.
         let Poll::Ready(Ok(())) = sender.poll_ready(context) else { return Err(StreamOutcome::Unseen) };
-        let request = tools.http2.requests.get(self.asked.exchange.url as usize);
+        let request = tools.http2.requests.get(self.pending.exchange.url as usize);
         let request = request.ok_or(StreamOutcome::Failed(FailureKind::Send))?;
         let content = tools.http2.content.clone();
         let sent = sender.send_request(request.clone(), content.is_empty());
@@ -117,7 +117,7 @@ impl RequestStream {
     }
 
     fn is_sent(&mut self, tools: &Tools<'_>) -> Result<StreamStep, StreamOutcome> {
-        self.asked.exchange.sent = tools.clock.monotonic();
+        self.pending.exchange.sent = tools.clock.monotonic();
         match std::mem::replace(&mut self.step, StreamStep::Begin) {
             StreamStep::Sending(response, ..) => Ok(StreamStep::Sent(response)),
             _ => Err(StreamOutcome::Failed(FailureKind::Send)),
@@ -125,7 +125,7 @@ impl RequestStream {
     }
 
     fn head(&mut self, response: Response<RecvStream>, octets: &Octets, tools: &mut Tools<'_>) -> StreamStep {
-        let (exchange, now) = (&mut self.asked.exchange, tools.clock.monotonic());
+        let (exchange, now) = (&mut self.pending.exchange, tools.clock.monotonic());
         exchange.first_octet = tools.came(octets.stamp(), exchange, now);
         exchange.receive(exchange.first_octet, now);
         take_head(&mut tools.http2.first_head, &response);
@@ -152,12 +152,12 @@ impl RequestStream {
             let piece = piece?;
             let bytes = piece.len();
             let now = tools.clock.monotonic();
-            let came = tools.came(octets.stamp(), &self.asked.exchange, now);
-            self.asked.exchange.receive(came, now);
-            self.asked.inspection.take(&piece);
+            let came = tools.came(octets.stamp(), &self.pending.exchange, now);
+            self.pending.exchange.receive(came, now);
+            self.pending.inspection.take(&piece);
             body.flow_control().release_capacity(bytes)?;
             answer.content_bytes += bytes as u64;
-            if self.asked.exchange.measured {
+            if self.pending.exchange.measured {
                 tools.recorder.content_bytes += bytes as u64;
             }
         }

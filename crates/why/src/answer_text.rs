@@ -7,7 +7,7 @@ use crate::lines::{TextLines, bytes_text, seconds_text};
 use address::HttpUrl;
 use api::why::{Asks, Cause, KeyAnswer, SiteAnswer, StoredAnswer, WhyReply};
 use difference::is_hidden;
-use profiles::{AUTO, Policy, Use, known_cookie};
+use profiles::{AUTO, CookiePurpose, Policy, known_cookie};
 use semantics::is_static_path;
 
 /// Column where the text beside the labels begins.
@@ -71,7 +71,7 @@ fn culprit(lines: &mut TextLines, answer: &WhyReply, cause: &Cause) {
             fact(lines, "to do", row.remedy);
             // A token in the page works only with its cookie. So the cookie must not be stripped
             // from a page that is shared with the token.
-            if row.purpose != Use::FormToken
+            if row.purpose != CookiePurpose::FormToken
                 && let Some(setting) = setting(answer, cause)
             {
                 fact(lines, "or", &setting);

@@ -43,13 +43,13 @@ mod tags;
 mod weight;
 
 pub use body::{Body, CHUNK_BYTES, OnDisk};
-pub use examination::{Examination, Examined};
+pub use examination::{Examination, ExaminationStep};
 pub use filling::{Abandoned, Aborted, Filling, FillingReader, FillingWriter};
 pub use invalidation_record::Bans;
 pub use key::{Key, SiteId};
 pub use object::{ContentPart, Object};
 pub use record::SiteNames;
-pub use selector::{Invalidated, Invalidation, Selector};
-pub use shelf::{Shelved, Spill};
-pub use store::{Lookup, Publication, Published, Returning, Store, StoreLimits, StoreStats};
+pub use selector::{Invalidation, InvalidationResult, Selector};
+pub use shelf::{ShelvedObject, Spill};
+pub use store::{AdoptedEquivalent, Lookup, Publication, PublishResult, Store, StoreLimits, StoreStats};
 pub use sweep::Swept;

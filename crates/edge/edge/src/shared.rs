@@ -40,7 +40,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use store::{Invalidated, Invalidation, Key, Selector, Store, StoreLimits};
+use store::{Invalidation, InvalidationResult, Key, Selector, Store, StoreLimits};
 use tokio::sync::{Notify, Semaphore};
 
 /// One in this many bytes of `plan.memory_bytes` is reserved for bodies outside the store. These
@@ -224,7 +224,7 @@ impl Shared {
 
     /// Invalidates the page of `key` under both schemes and all equivalent targets, both in the
     /// store and in fetches under way. Later requests receive neither, except as a stale response.
-    pub(crate) fn invalidate(&self, key: &Key, mode: Mode) -> Invalidated {
+    pub(crate) fn invalidate(&self, key: &Key, mode: Mode) -> InvalidationResult {
         let mut done = self.invalidate_target(key, mode);
         for https in [false, true] {
             let target = Bytes::copy_from_slice(key.target());
@@ -240,7 +240,7 @@ impl Shared {
         done
     }
 
-    fn invalidate_target(&self, key: &Key, mode: Mode) -> Invalidated {
+    fn invalidate_target(&self, key: &Key, mode: Mode) -> InvalidationResult {
         let (site, host) = (key.site(), Bytes::copy_from_slice(key.host()));
         let target = Bytes::copy_from_slice(key.target());
         for https in [false, true] {
@@ -253,7 +253,7 @@ impl Shared {
 
     /// Applies an invalidation to the store and queues it for the static tree, which removes its
     /// files later.
-    pub(crate) fn tell(&self, invalidation: Invalidation) -> Invalidated {
+    pub(crate) fn tell(&self, invalidation: Invalidation) -> InvalidationResult {
         let done = self.store.invalidate(&invalidation);
         self.static_tree.hear(done.sequence, &invalidation.selector);
         done

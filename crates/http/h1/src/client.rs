@@ -39,7 +39,7 @@
 //! # Ok::<(), petasos_h1::ExchangeError>(())
 //! ```
 
-use crate::decoder::{BodyDecoder, Decoded, Skimmed};
+use crate::decoder::{BodyDecoder, BodySkim, Decoded};
 use crate::error::{BodyError, ExchangeError, ResponseError};
 use crate::framing::{BodyFraming, FramingMethod};
 use crate::limits::{Limits, Strictness};
@@ -108,7 +108,7 @@ pub struct ResponseEnd {
 
 /// The result of reading in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct ExchangeSkim {
     /// Bytes of the input that belong to this exchange: all of them unless `is_complete`.
     pub consumed: usize,
     /// Whether the response is complete.
@@ -201,7 +201,7 @@ impl Exchange {
     ///
     /// [`ExchangeError`]. Later calls return it again. The runs before the fault have been passed
     /// on by then.
-    pub fn skim(&mut self, input: &[u8], content: impl FnMut(&[u8])) -> Result<Taken, ExchangeError> {
+    pub fn skim(&mut self, input: &[u8], content: impl FnMut(&[u8])) -> Result<ExchangeSkim, ExchangeError> {
         let (method, Terms { limits, strictness, .. }) = (self.method, self.terms);
         self.skim_with(input, |octets| response::skim(octets, method, &limits, strictness), content)
     }
@@ -218,9 +218,9 @@ impl Exchange {
         input: &[u8],
         mut read_head: impl FnMut(&[u8]) -> Result<Option<ResponseSkim>, ResponseError>,
         content: impl FnMut(&[u8]),
-    ) -> Result<Taken, ExchangeError> {
+    ) -> Result<ExchangeSkim, ExchangeError> {
         self.has_begun |= !input.is_empty();
-        let more = Taken { consumed: input.len(), is_complete: false, is_reusable: false };
+        let more = ExchangeSkim { consumed: input.len(), is_complete: false, is_reusable: false };
         let mut rest = input;
         let body = loop {
             match &mut self.stage {
@@ -229,7 +229,7 @@ impl Exchange {
                     None => return Ok(more),
                 },
                 ExchangeStage::Body(decoder) => break decoder.skim_with(rest, content),
-                ExchangeStage::Over => break Ok(Skimmed { consumed: 0, content_bytes: 0, done: true }),
+                ExchangeStage::Over => break Ok(BodySkim { consumed: 0, content_bytes: 0, done: true }),
                 ExchangeStage::Failed(error) => return Err(*error),
             }
         };
@@ -239,7 +239,7 @@ impl Exchange {
                 self.stage = ExchangeStage::Over;
                 rest = rest.get(body.consumed..).unwrap_or_default();
                 let is_reusable = self.is_persistent && rest.is_empty();
-                Ok(Taken { consumed: input.len() - rest.len(), is_complete: true, is_reusable })
+                Ok(ExchangeSkim { consumed: input.len() - rest.len(), is_complete: true, is_reusable })
             }
             Err(error) => self.fail(error.into()),
         }
@@ -370,7 +370,7 @@ impl Exchange {
 
 #[cfg(test)]
 mod tests {
-    use super::{Exchange, ResponseEvent, Taken, Terms};
+    use super::{Exchange, ExchangeSkim, ResponseEvent, Terms};
     use crate::error::{BodyError, ExchangeError, HeadError};
     use crate::limits::{Limits, Strictness};
     use bytes::BytesMut;
@@ -522,7 +522,7 @@ mod tests {
             let mut exchange = Exchange::new(&method, STRICT);
             let taken = exchange.skim(wire.as_bytes(), |_| {}).unwrap();
             let consumed = wire.len() - "early".len();
-            assert_eq!(taken, Taken { consumed, is_complete: true, is_reusable: false });
+            assert_eq!(taken, ExchangeSkim { consumed, is_complete: true, is_reusable: false });
         }
     }
 

@@ -41,7 +41,7 @@ pub enum Decoded {
 
 /// The result of [`BodyDecoder::skim`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Skimmed {
+pub struct BodySkim {
     /// Bytes of the input that belong to this body: all of them unless `done`.
     pub consumed: usize,
     /// Bytes of these that are content.
@@ -95,7 +95,7 @@ impl BodyDecoder {
     /// # Errors
     ///
     /// [`BodyError`], as for [`BodyDecoder::decode`].
-    pub fn skim(&mut self, input: &[u8]) -> Result<Skimmed, BodyError> {
+    pub fn skim(&mut self, input: &[u8]) -> Result<BodySkim, BodyError> {
         self.skim_with(input, |_| {})
     }
 
@@ -105,7 +105,7 @@ impl BodyDecoder {
     ///
     /// [`BodyError`], as for [`BodyDecoder::decode`]. The runs before the fault have been passed on
     /// by then.
-    pub fn skim_with(&mut self, input: &[u8], mut content: impl FnMut(&[u8])) -> Result<Skimmed, BodyError> {
+    pub fn skim_with(&mut self, input: &[u8], mut content: impl FnMut(&[u8])) -> Result<BodySkim, BodyError> {
         let mut rest = input;
         let mut content_bytes = 0;
         loop {
@@ -120,7 +120,7 @@ impl BodyDecoder {
                 }
                 DecoderEvent::NeedMore | DecoderEvent::End => {
                     let done = event == DecoderEvent::End;
-                    return Ok(Skimmed { consumed: input.len() - rest.len(), content_bytes, done });
+                    return Ok(BodySkim { consumed: input.len() - rest.len(), content_bytes, done });
                 }
             }
         }
@@ -381,7 +381,7 @@ fn hex_value(digit: u8) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::{BodyDecoder, Decoded, Skimmed};
+    use super::{BodyDecoder, BodySkim, Decoded};
     use crate::error::{BodyError, HeadError};
     use crate::framing::BodyFraming;
     use crate::limits::{Limits, Strictness};
@@ -393,7 +393,7 @@ mod tests {
         BodyDecoder::with_limits(BodyFraming::Chunked, &limits, Strictness::Strict)
     }
 
-    fn skim(decoder: &mut BodyDecoder, wire: &str) -> Result<Skimmed, BodyError> {
+    fn skim(decoder: &mut BodyDecoder, wire: &str) -> Result<BodySkim, BodyError> {
         decoder.skim(wire.as_bytes())
     }
 
@@ -424,7 +424,7 @@ mod tests {
 
         let mut decoder = BodyDecoder::new(BodyFraming::UntilClose);
         assert_eq!(decoder.eof(), Ok(()));
-        assert_eq!(skim(&mut decoder, "abc"), Ok(Skimmed { consumed: 3, content_bytes: 3, done: false }));
+        assert_eq!(skim(&mut decoder, "abc"), Ok(BodySkim { consumed: 3, content_bytes: 3, done: false }));
         assert_eq!(decoder.eof(), Ok(()));
 
         let whole = "3\r\nabc\r\n0\r\nX: y\r\n\r\n";
@@ -441,7 +441,7 @@ mod tests {
         let mut decoder = BodyDecoder::new(BodyFraming::Chunked);
         let wire = b"3\r\nabc\r\nA;x\r\n0123456789\r\n0\r\n\r\nHTTP/1.1";
         let skimmed = decoder.skim_with(wire, |run| content.push(run.to_vec()));
-        assert_eq!(skimmed, Ok(Skimmed { consumed: wire.len() - 8, content_bytes: 13, done: true }));
+        assert_eq!(skimmed, Ok(BodySkim { consumed: wire.len() - 8, content_bytes: 13, done: true }));
         assert_eq!(content, [&b"abc"[..], b"0123456789"]);
     }
 
@@ -498,7 +498,7 @@ mod tests {
             || BodyDecoder::with_limits(BodyFraming::Chunked, &Limits::DEFAULT, Strictness::Tolerant);
         assert_eq!(
             skim(&mut decoder(), wire),
-            Ok(Skimmed { consumed: wire.len(), content_bytes: 3, done: true })
+            Ok(BodySkim { consumed: wire.len(), content_bytes: 3, done: true })
         );
         for (wire, fault) in [
             ("3 x\r\nabc\r\n", BodyError::ChunkSize),

@@ -8,9 +8,9 @@
 
 use crate::css::{Rule, Sheet};
 use crate::css_value::Face;
-use crate::extract::{NamedResource, Parsed, SheetOf, extract};
+use crate::extract::{NamedResource, ParsedDocument, SheetOf, extract};
 use crate::media::Viewport;
-use crate::style::{Styled, style};
+use crate::style::{StyleResources, style};
 use bytes::Bytes;
 use message::Fields;
 use resource::{LimitCounts, PageLimit, PageLimits, ResourceClass};
@@ -44,12 +44,12 @@ pub struct Subresource {
 /// When an origin sends the same bytes to every visitor, they are parsed only once.
 #[derive(Debug, Default)]
 pub struct Memo {
-    documents: HashMap<DocumentKey, Rc<Parsed>>,
+    documents: HashMap<DocumentKey, Rc<ParsedDocument>>,
     sheets: HashMap<(Url, ViewportKey, Bytes), Rc<Sheet>>,
     /// Styles by the memory addresses of the parsed document and of its stylesheets.
-    styled: HashMap<(usize, Vec<usize>), Rc<Styled>>,
+    styled: HashMap<(usize, Vec<usize>), Rc<StyleResources>>,
     /// Keeps the keys of `styled` valid: an address cannot be reused while its object is held here.
-    kept: Vec<(Rc<Parsed>, Vec<Rc<Sheet>>)>,
+    kept: Vec<(Rc<ParsedDocument>, Vec<Rc<Sheet>>)>,
     /// Bytes of all keys, and [`ENTRY_BYTES`] for each; see [`MEMO_BYTES_MAX`].
     bytes: usize,
 }
@@ -86,7 +86,7 @@ enum SheetState {
 
 #[derive(Debug)]
 struct FrameState {
-    parsed: Rc<Parsed>,
+    parsed: Rc<ParsedDocument>,
     viewport: Viewport,
     is_styled: bool,
 }
@@ -343,7 +343,7 @@ impl Memo {
         viewport: &Viewport,
         content: &Bytes,
         limits: &PageLimits,
-    ) -> Rc<Parsed> {
+    ) -> Rc<ParsedDocument> {
         let key = (url.clone(), links, is_top, key_of(viewport), content.clone());
         if let Some(parsed) = self.documents.get(&key) {
             return Rc::clone(parsed);
@@ -366,7 +366,12 @@ impl Memo {
         sheet
     }
 
-    fn styled(&mut self, parsed: &Rc<Parsed>, sheets: Vec<Rc<Sheet>>, limits: &PageLimits) -> Rc<Styled> {
+    fn styled(
+        &mut self,
+        parsed: &Rc<ParsedDocument>,
+        sheets: Vec<Rc<Sheet>>,
+        limits: &PageLimits,
+    ) -> Rc<StyleResources> {
         let key =
             (Rc::as_ptr(parsed) as usize, sheets.iter().map(|sheet| Rc::as_ptr(sheet) as usize).collect());
         if let Some(styled) = self.styled.get(&key) {

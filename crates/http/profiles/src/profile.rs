@@ -72,7 +72,7 @@ fn extended(base: &str, others: &[Profile]) -> Result<Policy, String> {
 
 /// Adds the contents of a file to the policy that it extends. Reports values without meaning.
 fn fill(policy: &mut Policy, file: &File, reader: &Reader) {
-    let mut each = Each { policy, reader };
+    let mut each = PolicyBuilder { policy, reader };
     each.table(&file.lifetime, |policy, lifetime| {
         require_source("lifetime", &lifetime.source)?;
         policy.default_ttl = Some(Duration::from_secs(lifetime.default_ttl_secs));
@@ -128,12 +128,12 @@ fn fill(policy: &mut Policy, file: &File, reader: &Reader) {
 }
 
 /// Adds the tables of a file to a policy one by one, and reports the faults of all of them.
-struct Each<'a> {
+struct PolicyBuilder<'a> {
     policy: &'a mut Policy,
     reader: &'a Reader,
 }
 
-impl Each<'_> {
+impl PolicyBuilder<'_> {
     fn row<T>(&mut self, rows: &[Row<T>], fill: impl Fn(&mut Policy, &T) -> Result<(), Fault>) {
         for Row { row, places } in rows {
             if let Err(Fault { key, item, message }) = fill(self.policy, row) {

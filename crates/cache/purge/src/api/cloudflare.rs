@@ -4,7 +4,7 @@ use super::SELECTORS_MAX;
 use super::json::{JsonObject, text, unexpected};
 use super::page::{self, UrlPages};
 use crate::malformed::{Malformed, MalformedFault, MalformedPlace};
-use crate::order::{OrderItem, PurgeOrder, Reach, Style, Want};
+use crate::order::{OrderItem, PurgeOrder, PurgeScope, Reach, Style};
 use crate::tags::checked;
 use bytes::Bytes;
 use invalidation::Mode;
@@ -17,30 +17,30 @@ pub(super) fn read(zone: &Bytes, content: &[u8]) -> Result<PurgeOrder, Malformed
     if object.has("files") {
         for (path, value) in object.elements("files", SELECTORS_MAX)? {
             let UrlPages { host, targets, .. } = file(&path, value)?;
-            wants.extend(targets.into_iter().map(|target| Want::Target { host: host.clone(), target }));
+            wants.extend(targets.into_iter().map(|target| PurgeScope::Target { host: host.clone(), target }));
         }
     }
     if object.has("tags") {
         let texts = object.texts("tags", SELECTORS_MAX)?;
         let tags = texts.iter().map(|(_, tag)| Bytes::copy_from_slice(tag.as_bytes())).collect();
         let any_of = checked(tags).map_err(|fault| Malformed::json("tags", fault))?;
-        wants.push(Want::Tags { reach: reach.clone(), any_of, all_of: Vec::new() });
+        wants.push(PurgeScope::Tags { reach: reach.clone(), any_of, all_of: Vec::new() });
     }
     if object.has("hosts") {
         for (path, text) in object.texts("hosts", SELECTORS_MAX)? {
             let host = page::host(text).map_err(|fault| Malformed::json(path, fault))?;
-            wants.push(Want::Host { host });
+            wants.push(PurgeScope::Host { host });
         }
     }
     if object.has("prefixes") {
         for (path, text) in object.texts("prefixes", SELECTORS_MAX)? {
             let pages = UrlPages::of(&format!("http://{text}"));
             let UrlPages { host, targets, .. } = pages.map_err(|fault| Malformed::json(path, fault))?;
-            wants.extend(targets.into_iter().map(|prefix| Want::Prefix { host: host.clone(), prefix }));
+            wants.extend(targets.into_iter().map(|prefix| PurgeScope::Prefix { host: host.clone(), prefix }));
         }
     }
     if object.flag("purge_everything")? == Some(true) {
-        wants.push(Want::Everything { reach });
+        wants.push(PurgeScope::Everything { reach });
     }
     if wants.is_empty() {
         let fault = MalformedFault::Missing("files, tags, hosts, prefixes or \"purge_everything\": true");

@@ -8,23 +8,23 @@ use super::{Admission, Shard};
 use crate::ledger::{InvalidationSubject, TagIds};
 use crate::record::IndexRecord;
 use crate::s3fifo::Hits;
-use crate::selector::{ResponseAttributes, Unknown};
+use crate::selector::{IndexedResponse, ResponseAttributes};
 use crate::slot::{SLOT_BYTES, Slot};
-use crate::{Lookup, Object, OnDisk, Shelved};
-use disk::{Location, Recovered, Tier};
+use crate::{Lookup, Object, OnDisk, ShelvedObject};
+use disk::{Location, RecoveredObject, Tier};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 /// The disk tier below the shard, if there is one.
 #[derive(Default)]
-pub(super) struct Below {
+pub(super) struct TierBelow {
     tier: Option<Tier>,
     /// The number of the last write.
     writes: u32,
 }
 
-impl Below {
+impl TierBelow {
     /// Removes an object from the disk that no slot refers to any more.
     pub(super) fn remove(&self, location: Location) {
         if let Some(tier) = &self.tier {
@@ -42,7 +42,7 @@ impl Below {
     }
 }
 
-impl fmt::Debug for Below {
+impl fmt::Debug for TierBelow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Below").field("writes", &self.writes).finish_non_exhaustive()
     }
@@ -51,7 +51,7 @@ impl fmt::Debug for Below {
 impl Shard {
     /// Attaches the disk tier. Objects may be on the disk from now on.
     pub(crate) fn set_tier(&mut self, tier: Tier) {
-        self.below = Below { tier: Some(tier), writes: 0 };
+        self.below = TierBelow { tier: Some(tier), writes: 0 };
     }
 
     /// Records that the object of `admission` has been written to `location`, or with `None` that
@@ -174,7 +174,7 @@ impl Shard {
     /// Finds the first object on the disk among `count` slots from `from` on, and the slot at which
     /// to continue. The inner place is `None` if these slots have none. The outer `None` means that
     /// there are no more slots.
-    pub(crate) fn next_place(&self, from: usize, count: usize) -> Option<(Option<Shelved>, usize)> {
+    pub(crate) fn next_place(&self, from: usize, count: usize) -> Option<(Option<ShelvedObject>, usize)> {
         if from >= self.slots.len() {
             return None;
         }
@@ -182,7 +182,7 @@ impl Shard {
         for at in from..end {
             let id = at as u32;
             if let (Some(slot), Some(location)) = (self.slot(id), self.places.get(id)) {
-                return Some((Some(Shelved { hash: slot.hash, location }), at + 1));
+                return Some((Some(ShelvedObject { hash: slot.hash, location }), at + 1));
             }
         }
         Some((None, end))
@@ -254,7 +254,7 @@ impl Shard {
         &mut self,
         hash: u64,
         entry: &IndexRecord,
-        recovered: &Recovered,
+        recovered: &RecoveredObject,
         read: Option<&Object>,
     ) -> Adoption {
         let IndexRecord { key, rule, variant, .. } = entry;
@@ -266,7 +266,7 @@ impl Shard {
         {
             return Adoption::Useless;
         }
-        let unknown = Unknown::new(entry.has_equivalents());
+        let unknown = IndexedResponse::new(entry.has_equivalents());
         let response: &dyn ResponseAttributes = match read {
             Some(object) => object,
             None => &unknown,

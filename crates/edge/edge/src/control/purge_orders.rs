@@ -18,11 +18,11 @@ use invalidation::Mode;
 use message::{Method, RequestHead, ResponseHead, Status};
 use net::Peer;
 use purge::{
-    ConditionBan, HostPages, Malformed, OrderItem, PurgeOrder, PurgeOutcome, PurgeReply, Reach, Style, Want,
-    api, signals,
+    ConditionBan, HostPages, Malformed, OrderItem, PurgeOrder, PurgeOutcome, PurgeReply, PurgeScope, Reach,
+    Style, api, signals,
 };
 use std::sync::Arc;
-use store::{Invalidated, Key, Selector, SiteId};
+use store::{InvalidationResult, Key, Selector, SiteId};
 
 /// Why an order is not carried out.
 pub(crate) enum Unserved {
@@ -66,11 +66,13 @@ fn note_purge(shared: &Shared, order: &PurgeOrder) {
     let now = shared.clock.monotonic();
     for OrderItem { want, .. } in &order.invalidations {
         let sites = match want {
-            Want::Target { host, .. } | Want::Prefix { host, .. } | Want::Pattern { host, .. } => {
+            PurgeScope::Target { host, .. }
+            | PurgeScope::Prefix { host, .. }
+            | PurgeScope::Pattern { host, .. } => {
                 reach::scopes(&shared.sites, host).iter().map(|scope| scope.site.id).collect()
             }
-            Want::Tags { reach, .. } | Want::Ban { reach, .. } => reached(shared, reach),
-            Want::Host { .. } | Want::Everything { .. } => Vec::new(),
+            PurgeScope::Tags { reach, .. } | PurgeScope::Ban { reach, .. } => reached(shared, reach),
+            PurgeScope::Host { .. } | PurgeScope::Everything { .. } => Vec::new(),
         };
         let sites = shared.sites.iter().filter(|site| sites.contains(&site.id));
         sites.for_each(|site| site.writes.note_purge(now));
@@ -81,7 +83,7 @@ fn note_purge(shared: &Shared, order: &PurgeOrder) {
 /// fetched.
 fn refresh(shared: &Shared, order: &PurgeOrder) {
     for OrderItem { want, .. } in &order.invalidations {
-        let Want::Target { host, target } = want else { continue };
+        let PurgeScope::Target { host, target } = want else { continue };
         for scope in reach::scopes(&shared.sites, host) {
             scope.keys(shared, &scope.keyed(target)).iter().for_each(|key| shared.refiller.order(key));
         }
@@ -139,7 +141,7 @@ pub(crate) async fn make_unusable(
     let own = Some(key.detached());
     let remove = |page: Key| {
         let (host, target) = (Bytes::copy_from_slice(page.host()), Bytes::copy_from_slice(page.target()));
-        OrderItem { want: Want::Target { host, target }, mode: Mode::Hard }
+        OrderItem { want: PurgeScope::Target { host, target }, mode: Mode::Hard }
     };
     let invalidations: Vec<_> = pages.into_iter().map(remove).chain(invalidations).collect();
     let shared = Arc::clone(shared);
@@ -200,9 +202,9 @@ impl Task {
         outcome
     }
 
-    fn invalidate(&self, shared: &Shared, want: &Want, mode: Mode, outcome: &mut PurgeOutcome) {
+    fn invalidate(&self, shared: &Shared, want: &PurgeScope, mode: Mode, outcome: &mut PurgeOutcome) {
         let tell = |selector| shared.tell(store::Invalidation { selector, mode });
-        if let Want::Target { host, target } = want {
+        if let PurgeScope::Target { host, target } = want {
             for scope in self.scopes(shared, host) {
                 let target = scope.keyed(target);
                 match scope.target(shared, &target) {
@@ -219,7 +221,7 @@ impl Task {
     }
 
     /// The store's selectors, for each affected site.
-    fn selectors(&self, shared: &Shared, want: &Want) -> Vec<Selector> {
+    fn selectors(&self, shared: &Shared, want: &PurgeScope) -> Vec<Selector> {
         let sites = |reach| match &self.own {
             Some(key) => vec![key.site()],
             None => reached(shared, reach),
@@ -228,26 +230,26 @@ impl Task {
             self.scopes(shared, host).into_iter().flat_map(told).collect()
         };
         match want {
-            Want::Target { host, target } => {
+            PurgeScope::Target { host, target } => {
                 on(host, &|scope| vec![scope.ban(HostPages::Target(scope.keyed(target)))])
             }
-            Want::Prefix { host, prefix } => on(host, &|scope| scope.prefix(shared, prefix)),
-            Want::Pattern { host, pattern } => {
+            PurgeScope::Prefix { host, prefix } => on(host, &|scope| scope.prefix(shared, prefix)),
+            PurgeScope::Pattern { host, pattern } => {
                 on(host, &|scope| vec![scope.ban(HostPages::Pattern(pattern.clone()))])
             }
-            Want::Host { host } => on(host, &|scope| scope.everything(shared)),
-            Want::Tags { reach, any_of, all_of } => {
+            PurgeScope::Host { host } => on(host, &|scope| scope.everything(shared)),
+            PurgeScope::Tags { reach, any_of, all_of } => {
                 let tags = |site| Selector::Tags { site, any_of: any_of.clone(), all_of: all_of.clone() };
                 sites(reach).into_iter().map(tags).collect()
             }
-            Want::Ban { reach, ban } => {
+            PurgeScope::Ban { reach, ban } => {
                 let ban = |site| Selector::Ban { site, ban: Arc::<ConditionBan>::clone(ban) };
                 sites(reach).into_iter().map(ban).collect()
             }
-            Want::Everything { reach: Reach::Everywhere } if self.own.is_none() => {
+            PurgeScope::Everything { reach: Reach::Everywhere } if self.own.is_none() => {
                 vec![Selector::Everything { site: None }]
             }
-            Want::Everything { reach } => {
+            PurgeScope::Everything { reach } => {
                 sites(reach).into_iter().map(|site| Selector::Everything { site: Some(site) }).collect()
             }
         }
@@ -276,7 +278,7 @@ fn beginning(begun: &[u8]) -> Option<RequestHead> {
 }
 
 /// Adds the result of one invalidation.
-fn add(outcome: &mut PurgeOutcome, mode: Mode, done: Invalidated) {
+fn add(outcome: &mut PurgeOutcome, mode: Mode, done: InvalidationResult) {
     outcome.sequence = outcome.sequence.max(done.sequence);
     outcome.uncounted += u64::from(done.objects.is_none());
     let objects = done.objects.unwrap_or(0);
@@ -297,7 +299,7 @@ mod tests {
     use invalidation::Mode;
     use message::{Method, ResponseHead, Status};
     use platform::{HangingDisk, SystemClock, SystemDisk};
-    use purge::{OrderItem, Reach, Want};
+    use purge::{OrderItem, PurgeScope, Reach};
     use std::sync::Arc;
     use std::time::Duration;
     use store::{Key, SiteId};
@@ -323,7 +325,7 @@ mod tests {
         disk.freeze();
         let purge = |_| {
             let shared = Arc::clone(&shared);
-            let want = Want::Everything { reach: Reach::Everywhere };
+            let want = PurgeScope::Everything { reach: Reach::Everywhere };
             let invalidations = vec![OrderItem { want, mode: Mode::Hard }];
             tokio::spawn(async move { perform(&shared, Task { invalidations, own: None }).await })
         };

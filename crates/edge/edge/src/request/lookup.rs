@@ -18,7 +18,7 @@ use semantics::{
 };
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Key, Lookup, Object, Shelved};
+use store::{Key, Lookup, Object, ShelvedObject};
 use tokio::time::Instant;
 
 /// A request whose response may be shared, as it is looked up.
@@ -56,7 +56,7 @@ pub(crate) enum LookupResult {
     /// A stale response that may be delivered while a newer one is fetched in the background.
     Refresh(Delivery, Base),
     /// An object on disk, which must be read before it can be judged.
-    OnDisk(Shelved),
+    OnDisk(ShelvedObject),
     /// A response that may not be used because of the request's own target, or of a part that the
     /// look-up ignored.
     Unfit,
@@ -77,7 +77,7 @@ pub(crate) enum Decision {
     /// the page has just failed. If a probe is due, it fetches a newer response in the background.
     StaleInstead(Delivery, Base),
     /// Read the object from disk, then look up again.
-    Read(Shelved),
+    Read(ShelvedObject),
     /// Refuse: the request has `only-if-cached`, and no stored response may be used.
     OnlyIfCached,
     /// Send the request to the origin, without sharing its response.

@@ -33,7 +33,7 @@ use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{FetchError, FetchRequest, OriginEvent, UploadError};
 use profiles::Forwarding;
 use semantics::{
-    CacheStatusFacts, Doubt, FormReader, HeadSays, Judgement, Moment, Reason, VaryRule, WithoutGzip,
+    CacheStatusFacts, Doubt, FormReader, HeadComparison, Judgement, Moment, Reason, VaryRule, WithoutGzip,
     WriteEffect, explain_refusal, head_confirms, head_says, invalidated_targets, is_for_any_cookie,
     is_maintenance, is_refusal, is_robot, is_server_error, judge_response, may_need_content, may_write,
     selecting_rule, updated_head, without_gzip,
@@ -407,7 +407,7 @@ impl<'a> Visit<'a> {
             self.refresh_in_background(page_request, Base::new(object, softened));
             return None;
         }
-        if head_says(&object.head(), object.content_bytes(), head) == HeadSays::Differs {
+        if head_says(&object.head(), object.content_bytes(), head) == HeadComparison::Differs {
             registered.entry.fetch.publish(|| {
                 store.remove(&registered.entry.key);
                 self.shared.static_tree.withdraw(subject.site, &registered.entry.key);

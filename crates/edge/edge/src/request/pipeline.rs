@@ -35,7 +35,7 @@ use h1::{BodyFraming, Request};
 use message::Method;
 use semantics::Reason;
 use std::sync::{Arc, OnceLock};
-use store::Shelved;
+use store::ShelvedObject;
 
 /// Runs a request that was just received through its steps. Returns the next state of the
 /// connection.
@@ -149,7 +149,7 @@ impl<'a> Visit<'a> {
     }
 
     /// *read*: reads the object from disk; then the request is looked up again.
-    async fn read(&self, mut page_request: PageRequest<'a>, shelved: Shelved) -> Step<'a> {
+    async fn read(&self, mut page_request: PageRequest<'a>, shelved: ShelvedObject) -> Step<'a> {
         self.cells().count(Metric::DiskReads);
         page_request.disk_reads += 1;
         match disk_reads::read(self.shared, &page_request.key, shelved).await {

@@ -9,7 +9,7 @@ use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
 use purge::{PurgeOrder, PurgeReply};
 use semantics::Reason;
-use store::Shelved;
+use store::ShelvedObject;
 use tokio::sync::watch;
 
 /// Defines the steps and the list of their names, so that the list cannot lack one.
@@ -39,7 +39,7 @@ steps! { 'a:
     /// Compares a hit of a visitor with cookies with the origin's response, if it is sampled.
     LeakGuard(PageRequest<'a>),
     /// Reads an object from disk.
-    Read(PageRequest<'a>, Shelved),
+    Read(PageRequest<'a>, ShelvedObject),
     /// Waits for a coalesced fetch.
     Wait(FetchWait<'a>),
     /// Sends the client's own request to the origin.

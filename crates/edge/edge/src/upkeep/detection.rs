@@ -24,7 +24,7 @@ use flate2::bufread::GzDecoder;
 use invalidation::Mode;
 use message::{Fields, Method, ResponseHead, names};
 use page::{HEAD_BYTES_MAX, document_head, target_on_host};
-use profiles::{DocumentHead, Shown};
+use profiles::{DocumentHead, ResponseEvidence};
 use semantics::Moment;
 use std::io::Read;
 use std::sync::{Arc, PoisonError};
@@ -208,8 +208,8 @@ fn shown<'a>(
     head: &'a ResponseHead,
     document: Option<&'a DocumentHead>,
     is_start: bool,
-) -> Shown<'a> {
-    Shown {
+) -> ResponseEvidence<'a> {
+    ResponseEvidence {
         method: sent.method,
         target: sent.target,
         status: head.status,

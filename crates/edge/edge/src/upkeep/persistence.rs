@@ -11,7 +11,7 @@ use crate::upkeep::set_aside::SetAside;
 use crate::upkeep::supervisor::{self, ThreadEnd};
 use clock::Clock;
 use config::EdgePlan;
-use disk::{Durability, OffReason, Opened, Recovery, StuckOperation, Tier, TierFigures, TierSettings};
+use disk::{Durability, OffReason, OpenedTier, Recovery, StuckOperation, Tier, TierFigures, TierSettings};
 use invalidation::Ban;
 use platform::{Disk, SystemDisk};
 use profiles::Policy;
@@ -156,7 +156,7 @@ pub(crate) fn open(
         unopened: Some(Unopened::of(Arc::new(SystemDisk), settings)),
         ..Persistence::default()
     };
-    let Opened { tier, writer, recovery } = match opened {
+    let OpenedTier { tier, writer, recovery } = match opened {
         Some(Ok(opened)) => opened,
         Some(Err(error)) => {
             tracing::error!("the disk cache is off: {error}");
@@ -468,7 +468,7 @@ impl Bans for TextBans {
 #[cfg(test)]
 mod tests {
     use super::{DistrustState, Persistence, Unopened};
-    use disk::{OffReason, Opened, RetentionPolicy, TierSettings};
+    use disk::{OffReason, OpenedTier, RetentionPolicy, TierSettings};
     use platform::{Disk, HangingDisk, SimulatedDisk, SystemClock, SystemDisk};
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
@@ -487,7 +487,7 @@ mod tests {
     fn running(disk: impl Disk + 'static, directory: &str) -> Persistence {
         let settings = TierSettings { directory: directory.into(), ..TierSettings::default() };
         let opened = disk::open(Arc::new(disk), Arc::new(SystemClock::new()), settings).unwrap();
-        let Opened { tier, writer, recovery: _ } = opened;
+        let OpenedTier { tier, writer, recovery: _ } = opened;
         let writer = std::thread::spawn(move || writer.run(&Nothing));
         Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..Persistence::default() }
     }

@@ -5,7 +5,7 @@
 
 use crate::lines::{TextLines, bytes_text, seconds_text};
 use address::HttpUrl;
-use api::why::{Asks, Cause, KeyAnswer, SiteAnswer, StoredAnswer, WhyReply};
+use api::why::{Cause, KeyAnswer, OriginDemand, SiteAnswer, StoredAnswer, WhyReply};
 use difference::is_hidden;
 use profiles::{AUTO, CookiePurpose, Policy, known_cookie};
 use semantics::is_static_path;
@@ -124,13 +124,13 @@ fn setting(answer: &WhyReply, cause: &Cause) -> Option<String> {
 /// The request to the origin, and the consequence if the origin fails.
 fn asks(lines: &mut TextLines, answer: &WhyReply) {
     let text = match answer.asks {
-        Asks::Nothing => "no request",
-        Asks::Renewal => "a background refresh, for which this request does not wait",
-        Asks::Confirmation => {
+        OriginDemand::Nothing => "no request",
+        OriginDemand::Renewal => "a background refresh, for which this request does not wait",
+        OriginDemand::Confirmation => {
             "a conditional request; if the stored response is still right, the verdict is hit-revalidated"
         }
-        Asks::Page => "a fetch whose response other requests may share",
-        Asks::OwnAnswer => "this request; its response is for this client alone",
+        OriginDemand::Page => "a fetch whose response other requests may share",
+        OriginDemand::OwnAnswer => "this request; its response is for this client alone",
     };
     fact(lines, "to origin", text);
     if answer.is_being_fetched {
@@ -141,7 +141,7 @@ fn asks(lines: &mut TextLines, answer: &WhyReply) {
             let text = format!("{} instead of an error: {}", substitute.verdict, substitute.reason);
             fact(lines, "on failure", &text);
         }
-        None if answer.asks != Asks::Nothing => fact(lines, "on failure", "an error"),
+        None if answer.asks != OriginDemand::Nothing => fact(lines, "on failure", "an error"),
         None => {}
     }
 }
@@ -255,7 +255,7 @@ mod tests {
     use crate::ANSWER_MEMBERS;
     use address::HttpUrl;
     use api::why::{
-        Asks, Cause, KeyAnswer, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute, WhyReply,
+        Cause, KeyAnswer, OriginDemand, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute, WhyReply,
     };
     use std::collections::BTreeSet;
 
@@ -270,7 +270,7 @@ mod tests {
             verdict: "pass".to_owned(),
             reason: "pass-unknown-cookie".to_owned(),
             advice: "The request carries a cookie that the profile does not know.".to_owned(),
-            asks: Asks::OwnAnswer,
+            asks: OriginDemand::OwnAnswer,
             culprit: cause("cookie", "theme"),
             site: Some(SiteAnswer {
                 name: "any".to_owned(),

@@ -34,7 +34,7 @@ pub struct WhyReply {
     /// The reason's advice for the operator.
     pub advice: String,
     /// What the request demands of the origin.
-    pub asks: Asks,
+    pub asks: OriginDemand,
     /// The part of the request, or of the last response, that is the cause.
     pub culprit: Option<Cause>,
     /// The site that the request belongs to; none if no site has this host name.
@@ -56,7 +56,7 @@ pub struct WhyReply {
 /// What a request demands of the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Asks {
+pub enum OriginDemand {
     /// Nothing.
     Nothing,
     /// A background refresh that the request does not wait for.

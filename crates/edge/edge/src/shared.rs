@@ -117,7 +117,7 @@ pub(crate) struct ConnectionSlot {
 
 /// Why a connection is not permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoSlot {
+pub(crate) enum ConnectionRefusal {
     /// `limits.connections_max` are open.
     Full,
     /// The client's address has `limits.connections_per_address_max` open.
@@ -311,18 +311,18 @@ impl Shared {
     }
 
     /// Reserves one more connection for this client, if the limits allow it.
-    pub(crate) fn take_slot(self: &Arc<Self>, peer: Peer) -> Result<ConnectionSlot, NoSlot> {
+    pub(crate) fn take_slot(self: &Arc<Self>, peer: Peer) -> Result<ConnectionSlot, ConnectionRefusal> {
         // Relaxed is enough: no other memory depends on the count.
         let taken = self.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
             (open < self.limits.connections_max).then_some(open + 1)
         });
-        taken.map_err(|_| NoSlot::Full)?;
+        taken.map_err(|_| ConnectionRefusal::Full)?;
         let limited = self.limited_address(peer);
         let is_free = limited
             .is_none_or(|address| self.addresses.take(address, self.limits.connections_per_address_max));
         // Its drop gives the global count back, also if the address has reached its limit.
         let place = ConnectionSlot { shared: Arc::clone(self), address: limited.filter(|_| is_free) };
-        if is_free { Ok(place) } else { Err(NoSlot::Address) }
+        if is_free { Ok(place) } else { Err(ConnectionRefusal::Address) }
     }
 
     /// The address whose connections are counted. A trusted proxy and a peer on this machine are
@@ -362,7 +362,7 @@ impl fmt::Debug for Shared {
 
 #[cfg(test)]
 mod tests {
-    use super::{NoSlot, Shared};
+    use super::{ConnectionRefusal, Shared};
     use address::Prefix;
     use config::EdgePlan;
     use net::Peer;
@@ -378,12 +378,12 @@ mod tests {
         let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
         let take = |peer: &str| shared.take_slot(peer.parse().map_or(Peer::Unix, Peer::Ip));
         let kept: Vec<_> = (0..2).map(|_| take("192.0.2.1:5").unwrap()).collect();
-        assert_eq!(take("192.0.2.1:6").err(), Some(NoSlot::Address));
+        assert_eq!(take("192.0.2.1:6").err(), Some(ConnectionRefusal::Address));
         assert_eq!(shared.connections(), 2, "a refused one takes no place");
         let others = ["192.0.2.2:5", "127.0.0.1:5", "127.0.0.1:6", "127.0.0.1:7", "unix", "198.51.100.1:5"];
         let mut others: Vec<_> = others.map(|peer| take(peer).unwrap()).into_iter().collect();
         others.push(take("198.51.100.1:6").unwrap());
-        assert_eq!(take("192.0.2.3:5").err(), Some(NoSlot::Full));
+        assert_eq!(take("192.0.2.3:5").err(), Some(ConnectionRefusal::Full));
         drop((kept, others));
         assert!(shared.connections() == 0 && take("192.0.2.1:5").is_ok());
     }

@@ -15,7 +15,7 @@ use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Recipient};
 use crate::request::tunnel::tunnel;
 use crate::request::visit::AfterResponse;
-use crate::shared::{ConnectionSlot, NoSlot, Shared};
+use crate::shared::{ConnectionRefusal, ConnectionSlot, Shared};
 use crate::upkeep::supervisor::{self, ThreadEnd};
 use h1::{HeadError, RequestError};
 use message::{Method, Version};
@@ -125,8 +125,8 @@ fn take(shared: &Arc<Shared>, index: usize, stream: Stream, peer: Peer) {
             cells.count(Metric::ConnectionsAccepted);
             tokio::spawn(converse(Arc::clone(shared), index, stream, peer, slot));
         }
-        Err(NoSlot::Full) => cells.count(Metric::ConnectionsRefused),
-        Err(NoSlot::Address) => cells.count(Metric::ConnectionsRefusedAddress),
+        Err(ConnectionRefusal::Full) => cells.count(Metric::ConnectionsRefused),
+        Err(ConnectionRefusal::Address) => cells.count(Metric::ConnectionsRefusedAddress),
     }
 }
 

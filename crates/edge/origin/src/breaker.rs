@@ -86,7 +86,7 @@ pub struct BreakerChange {
 
 /// A fetch that has begun and is known to the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Begun {
+pub(crate) struct BegunFetch {
     number: u64,
     /// A digest of the page's cache key; `None` for a pass.
     page: Option<u64>,
@@ -127,7 +127,7 @@ impl OriginFailure {
 
 /// A fetch that ended without a first byte.
 #[derive(Clone, Copy, Debug)]
-struct Unanswered {
+struct UnansweredFetch {
     /// The page's digest. For a reset fetch the fetch's number, so that three resets of one page
     /// count as three: the connection itself has failed.
     page: u64,
@@ -148,10 +148,10 @@ pub(crate) struct Breaker {
     usual: UsualWait,
     /// Shared fetches without a first byte that began after the last first byte of any fetch, in
     /// order of their begin.
-    pending: VecDeque<Begun>,
+    pending: VecDeque<BegunFetch>,
     /// Fetches that ended without a first byte since the last first byte of any fetch, in order of
     /// their end. Of reset fetches only the earliest [`SILENT_PAGES`] are kept.
-    unanswered: Vec<Unanswered>,
+    unanswered: Vec<UnansweredFetch>,
     /// The current pause between probes.
     pause: Duration,
     next_probe: Monotonic,
@@ -238,11 +238,11 @@ impl Breaker {
 
     /// Records that a fetch is sent to the origin. `page` is a digest of its cache key if the
     /// response may be shared; `probe` is the number of its turn if it is a probe.
-    pub(crate) fn begin(&mut self, page: Option<u64>, probe: Option<u64>, now: Monotonic) -> Begun {
+    pub(crate) fn begin(&mut self, page: Option<u64>, probe: Option<u64>, now: Monotonic) -> BegunFetch {
         if let Some(own) = self.probe.as_mut().filter(|own| probe == Some(own.number)) {
             own.is_sent = true;
         }
-        let begun = Begun { number: self.next_number, page, at: now, is_probe: probe.is_some() };
+        let begun = BegunFetch { number: self.next_number, page, at: now, is_probe: probe.is_some() };
         self.next_number += 1;
         if page.is_some() && self.state == BreakerState::Closed {
             self.pending.push_back(begun);
@@ -258,7 +258,7 @@ impl Breaker {
     }
 
     /// Records the first byte of a response.
-    pub(crate) fn answered(&mut self, begun: &Begun, now: Monotonic) {
+    pub(crate) fn answered(&mut self, begun: &BegunFetch, now: Monotonic) {
         // A hung origin that recovers answers all held fetches at once; their waits are not usual.
         // Only the first is recorded, so that an origin that became slow is soon known as slow. It
         // changes the state, and the other fetches began before that change.
@@ -273,7 +273,7 @@ impl Breaker {
     }
 
     /// Records that a fetch ended without a first byte.
-    pub(crate) fn failed(&mut self, begun: &Begun, failure: OriginFailure, now: Monotonic) {
+    pub(crate) fn failed(&mut self, begun: &BegunFetch, failure: OriginFailure, now: Monotonic) {
         let was_pending = self.forget(begun);
         if begun.is_probe {
             self.probe_ended(now);
@@ -296,7 +296,7 @@ impl Breaker {
 
     /// Records that the edge gave up a fetch before its first byte, which says nothing about the
     /// origin.
-    pub(crate) fn dropped(&mut self, begun: &Begun, now: Monotonic) {
+    pub(crate) fn dropped(&mut self, begun: &BegunFetch, now: Monotonic) {
         self.forget(begun);
         if begun.is_probe {
             self.probe_ended(now);
@@ -309,7 +309,7 @@ impl Breaker {
         }
     }
 
-    fn forget(&mut self, begun: &Begun) -> bool {
+    fn forget(&mut self, begun: &BegunFetch) -> bool {
         let position = self.pending.iter().position(|pending| pending.number == begun.number);
         position.and_then(|position| self.pending.remove(position)).is_some()
     }
@@ -339,7 +339,7 @@ impl Breaker {
         self.unanswered.retain(|old| old.page != page && now.since(old.at) < EVIDENCE_LASTS);
         let resets = self.unanswered.iter().filter(|old| old.was_reset).count();
         if !was_reset || resets < SILENT_PAGES {
-            self.unanswered.push(Unanswered { page, at: now, was_reset });
+            self.unanswered.push(UnansweredFetch { page, at: now, was_reset });
         }
     }
 
@@ -347,11 +347,11 @@ impl Breaker {
     /// ones.
     fn has_silent_pages(&self, now: Monotonic) -> bool {
         let silence = self.silence();
-        let is_late = |begun: &&Begun| now.since(begun.at) >= silence;
+        let is_late = |begun: &&BegunFetch| now.since(begun.at) >= silence;
         // The fetches are in order of their begin, so the late ones come first.
         let late = self.pending.iter().take_while(is_late).filter_map(|begun| begun.page);
-        let recent = |old: &&Unanswered| now.since(old.at) < EVIDENCE_LASTS;
-        let resets_last = |old: &Unanswered| old.was_reset && now.since(old.at) >= RESETS_LAST;
+        let recent = |old: &&UnansweredFetch| now.since(old.at) < EVIDENCE_LASTS;
+        let resets_last = |old: &UnansweredFetch| old.was_reset && now.since(old.at) >= RESETS_LAST;
         let counts_resets = self.unanswered.iter().filter(recent).any(resets_last);
         let ended = self.unanswered.iter().filter(recent).filter(|old| counts_resets || !old.was_reset);
         let mut pages = [None; SILENT_PAGES];
@@ -390,7 +390,7 @@ impl Breaker {
 
 #[cfg(test)]
 mod tests {
-    use super::{Begun, Breaker, BreakerLimits, BreakerState, OriginFailure};
+    use super::{BegunFetch, Breaker, BreakerLimits, BreakerState, OriginFailure};
     use clock::Monotonic;
     use proptest::prelude::*;
     use std::collections::HashSet;
@@ -411,7 +411,7 @@ mod tests {
     }
 
     /// A breaker with a fetch of each of these pages, begun at the start.
-    fn asking(pages: &[u64]) -> (Breaker, Vec<Begun>) {
+    fn asking(pages: &[u64]) -> (Breaker, Vec<BegunFetch>) {
         let mut breaker = breaker();
         let begun = pages.iter().map(|page| breaker.begin(Some(*page), None, at(0))).collect();
         (breaker, begun)
@@ -628,9 +628,9 @@ mod tests {
     /// Everything that happened since the last first byte or change of state, in plain lists.
     #[derive(Default)]
     struct Model {
-        open: Vec<Begun>,
+        open: Vec<BegunFetch>,
         /// Shared fetches that began while the breaker was closed and have not ended.
-        waiting: Vec<Begun>,
+        waiting: Vec<BegunFetch>,
         /// Fetches that ended without a first byte: the page, or the number of a reset fetch; the
         /// time; whether it was reset.
         ended: Vec<(u64, u64, bool)>,

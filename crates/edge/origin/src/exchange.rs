@@ -9,7 +9,7 @@
 //! responses.
 
 use crate::error::{FetchError, UploadError};
-use crate::health::Watched;
+use crate::health::WatchedFetch;
 use crate::limit::FetchPermit;
 use crate::origin::{FetchRequest, Origin, Settings};
 use bytes::{Buf, Bytes, BytesMut};
@@ -79,10 +79,10 @@ pub enum OriginEvent {
 pub struct OriginExchange {
     origin: Arc<Origin>,
     permit: Option<FetchPermit>,
-    watched: Watched,
+    watched: WatchedFetch,
     request: FetchRequest,
     link: OriginLink,
-    upload: Uploading,
+    upload: UploadState,
     /// Whether the permit was stalled because the rest of the request's content has not arrived.
     is_starved: bool,
     patience: Patience,
@@ -103,7 +103,7 @@ struct OriginLink {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Uploading {
+enum UploadState {
     /// Held back until the origin sends 100 (Continue) or [`CONTINUE_WAIT`] is over.
     Held,
     Streaming,
@@ -116,14 +116,14 @@ impl OriginExchange {
     pub(crate) fn new(
         origin: Arc<Origin>,
         permit: FetchPermit,
-        watched: Watched,
+        watched: WatchedFetch,
         request: FetchRequest,
         (stream, reused): (Stream, bool),
     ) -> Self {
         let upload = match request.framing {
-            BodyFraming::Empty | BodyFraming::UntilClose => Uploading::Done,
-            BodyFraming::Length(_) | BodyFraming::Chunked if request.expect_continue => Uploading::Held,
-            BodyFraming::Length(_) | BodyFraming::Chunked => Uploading::Streaming,
+            BodyFraming::Empty | BodyFraming::UntilClose => UploadState::Done,
+            BodyFraming::Length(_) | BodyFraming::Chunked if request.expect_continue => UploadState::Held,
+            BodyFraming::Length(_) | BodyFraming::Chunked => UploadState::Streaming,
         };
         let link = OriginLink::new(stream, reused, &request, origin.settings());
         Self {
@@ -159,7 +159,7 @@ impl OriginExchange {
     async fn repeat(&mut self, upload: &mut impl Upload) -> Result<OriginEvent, FetchError> {
         let stream = self.origin.connect().await?;
         self.link = OriginLink::new(stream, false, &self.request, self.origin.settings());
-        self.upload = Uploading::Done;
+        self.upload = UploadState::Done;
         self.patience.reset();
         poll_fn(|context| self.poll_event(context, upload)).await
     }
@@ -194,7 +194,7 @@ impl OriginExchange {
 
     /// Whether the whole request was sent.
     pub fn is_uploaded(&self) -> bool {
-        self.upload == Uploading::Done && self.link.output.is_empty()
+        self.upload == UploadState::Done && self.link.output.is_empty()
     }
 
     /// Gives up the permit, so that another fetch can begin although this one goes on. For
@@ -262,12 +262,12 @@ impl OriginExchange {
                 self.abandon_upload();
             }
             match self.upload {
-                Uploading::Done | Uploading::Abandoned => return Poll::Ready(Ok(())),
-                Uploading::Held => {
+                UploadState::Done | UploadState::Abandoned => return Poll::Ready(Ok(())),
+                UploadState::Held => {
                     ready!(self.continue_patience.poll_over(context, CONTINUE_WAIT));
-                    self.upload = Uploading::Streaming;
+                    self.upload = UploadState::Streaming;
                 }
-                Uploading::Streaming => {
+                UploadState::Streaming => {
                     let Poll::Ready(frame) = upload.poll_frame(context) else {
                         self.is_starved |= self.stall();
                         return Poll::Pending;
@@ -288,7 +288,7 @@ impl OriginExchange {
     /// result.
     fn abandon_upload(&mut self) {
         self.link.output.clear();
-        self.upload = Uploading::Abandoned;
+        self.upload = UploadState::Abandoned;
     }
 
     fn queue_data(&mut self, octets: &[u8]) {
@@ -301,7 +301,7 @@ impl OriginExchange {
     }
 
     fn queue_end(&mut self, trailer: Option<&Fields>) {
-        self.upload = Uploading::Done;
+        self.upload = UploadState::Done;
         if self.request.framing == BodyFraming::Chunked
             && h1::write_last_chunk(&mut self.link.output, trailer).is_err()
         {
@@ -335,16 +335,16 @@ impl OriginExchange {
     fn take(&mut self, event: client::ResponseEvent) -> Result<OriginEvent, FetchError> {
         match event {
             client::ResponseEvent::Informational(head) => {
-                if head.status.code() == 100 && self.upload == Uploading::Held {
-                    self.upload = Uploading::Streaming;
+                if head.status.code() == 100 && self.upload == UploadState::Held {
+                    self.upload = UploadState::Streaming;
                 }
                 Ok(OriginEvent::Informational(head))
             }
             client::ResponseEvent::Head(response) => {
-                if self.upload == Uploading::Held {
+                if self.upload == UploadState::Held {
                     // A final response to an expectation: the origin does not want the content (RFC
                     // 9110 section 10.1.1).
-                    self.upload = Uploading::Abandoned;
+                    self.upload = UploadState::Abandoned;
                 }
                 if response.head.status == Status::NOT_MODIFIED && !self.request.is_conditional {
                     return Err(FetchError::UnaskedNotModified);

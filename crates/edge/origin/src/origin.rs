@@ -7,7 +7,7 @@
 use crate::breaker::BreakerLimits;
 use crate::error::FetchError;
 use crate::exchange::OriginExchange;
-use crate::health::{Health, ProbeTurn, Watched};
+use crate::health::{Health, ProbeTurn, WatchedFetch};
 use crate::limit::{FetchBounds, FetchLimit};
 use crate::pool::IdlePool;
 use crate::urgency::Urgency;
@@ -119,7 +119,7 @@ impl Origin {
         let permit = self.limit.acquire(&request.urgency, probe.is_some()).await?;
         // The origin may have become unreachable while the request waited.
         let probe = self.admit(probe)?;
-        let mut watched = Watched::begin(self, request.page, probe.as_deref());
+        let mut watched = WatchedFetch::begin(self, request.page, probe.as_deref());
         let idle = if request.is_replayable() { self.pool.take(self.clock.monotonic()) } else { None };
         let (stream, reused) = match idle.map(net::IdleStream::into_stream) {
             Some(Ok(stream)) => (stream, true),

@@ -11,7 +11,7 @@ use crate::control::counters::Metric;
 use crate::control::metrics;
 use crate::control::purge_access::Entrance;
 use crate::control::purge_orders::{carry_out, reply};
-use crate::control::uncompressed::Uncompressed;
+use crate::control::uncompressed::UncompressedPage;
 use crate::control::why::{self, QUESTION_BYTES_MAX};
 use crate::fetch::breaker::state_name;
 use crate::memory::detection::Detected;
@@ -372,7 +372,7 @@ fn site_status(shared: &Shared, site: &Site) -> api::status::SiteStatus {
         recognised_by: found.as_ref().map(Detected::evidence),
         recognised_since: found.as_ref().map(Detected::since_text),
         rules: site.policy().name.clone(),
-        uncompressed: site.uncompressed.found().map(Uncompressed::text),
+        uncompressed: site.uncompressed.found().map(UncompressedPage::text),
     }
 }
 

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use store::{InvalidationResult, Key, Selector, SiteId};
 
 /// Why an order is not carried out.
-pub(crate) enum Unserved {
+pub(crate) enum OrderRefusal {
     /// Its client may not purge.
     Forbidden(Denied),
     /// It cannot be parsed.
@@ -33,9 +33,13 @@ pub(crate) enum Unserved {
 }
 
 /// The order of a client's request with a purge method.
-pub(crate) fn read_order(shared: &Shared, peer: Peer, head: &RequestHead) -> Result<PurgeOrder, Unserved> {
-    shared.purge_access.may_purge(Entrance::Visitors, peer, &head.fields).map_err(Unserved::Forbidden)?;
-    purge::read(head).map_err(Unserved::Malformed)
+pub(crate) fn read_order(
+    shared: &Shared,
+    peer: Peer,
+    head: &RequestHead,
+) -> Result<PurgeOrder, OrderRefusal> {
+    shared.purge_access.may_purge(Entrance::Visitors, peer, &head.fields).map_err(OrderRefusal::Forbidden)?;
+    purge::read(head).map_err(OrderRefusal::Malformed)
 }
 
 /// Carries out an order.

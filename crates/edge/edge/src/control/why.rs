@@ -5,24 +5,24 @@
 //! The answer is the outcome of the next request. If that depends on the origin's response, the
 //! document says so. As in the pipeline, `semantics` decides whether a stored response may be used.
 
-use crate::control::purge_orders::{self, Unserved};
-use crate::control::uncompressed::Uncompressed;
+use crate::control::purge_orders::{self, OrderRefusal};
+use crate::control::uncompressed::UncompressedPage;
 use crate::fetch::base::Base;
 use crate::fetch::disk_reads;
 use crate::memory::detection::Detected;
-use crate::memory::hit_for_miss::Remembered;
+use crate::memory::hit_for_miss::PassReason;
 use crate::memory::leak_guard::is_guarded;
 use crate::request::client::head_limits;
 use crate::request::foreign_ports::is_beyond_foreign_ports;
 use crate::request::forward;
 use crate::request::guard::{RequestSubject, guard};
-use crate::request::key::Classified;
+use crate::request::key::RequestRoute;
 use crate::request::leak_guard::withheld;
 use crate::request::lookup::{Decision, LookupResult, PageRequest, Touch, freshness};
 use crate::request::refusal::Refusal;
 use crate::shared::Shared;
 use api::why::{
-    Asks, Cause, FORMAT, KeyAnswer, Question, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute,
+    Cause, FORMAT, KeyAnswer, OriginDemand, Question, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute,
     WhyReply,
 };
 use bytes::BytesMut;
@@ -51,8 +51,8 @@ pub(crate) fn answer(shared: &Arc<Shared>, question: &Question) -> Result<WhyRep
     if purge::is_purge_method(&request.head.method) {
         let reason = match purge_orders::read_order(shared, simulated.peer, &request.head) {
             Ok(_) => Reason::Purged,
-            Err(Unserved::Forbidden(_)) => Reason::PurgeForbidden,
-            Err(Unserved::Malformed(_)) => Reason::PurgeMalformed,
+            Err(OrderRefusal::Forbidden(_)) => Reason::PurgeForbidden,
+            Err(OrderRefusal::Malformed(_)) => Reason::PurgeMalformed,
         };
         return Ok(answer_of(reason));
     }
@@ -128,9 +128,9 @@ fn split_url(url: &str) -> Result<(bool, &str, String), String> {
 /// and adds the state of the page.
 fn of_subject(shared: &Arc<Shared>, subject: &RequestSubject<'_>, request: &Request) -> WhyReply {
     let (head, policy, now) = (&request.head, subject.site.policy(), Moment::read(&*shared.clock));
-    let (page_request, reduced) = match Classified::new(shared, subject.clone(), head, false) {
-        Classified::Pass(_, reason) => (Err(reason), None),
-        Classified::LookUp(page_request, head) => (Ok(page_request), head),
+    let (page_request, reduced) = match RequestRoute::new(shared, subject.clone(), head, false) {
+        RequestRoute::Pass(_, reason) => (Err(reason), None),
+        RequestRoute::LookUp(page_request, head) => (Ok(page_request), head),
     };
     let key = page_request.as_ref().map_or_else(|_| subject.key(), |page_request| page_request.key.clone());
     let head = reduced.as_deref().unwrap_or(head);
@@ -144,7 +144,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &RequestSubject<'_>, request: &Requ
         Err(reason) => {
             let culprit = explain_request(head, false, policy).and_then(|(_, culprit)| culprit);
             let culprit = culprit.as_ref().map(cause);
-            WhyReply { culprit, asks: Asks::OwnAnswer, ..answer_of(*reason) }
+            WhyReply { culprit, asks: OriginDemand::OwnAnswer, ..answer_of(*reason) }
         }
         // With all cookies, as in the pipeline.
         Ok(page_request) => match withheld(shared, page_request, &request.head, now)
@@ -152,7 +152,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &RequestSubject<'_>, request: &Requ
         {
             Some(withheld) => {
                 let culprit = Some(cause(&withheld.culprit));
-                WhyReply { culprit, asks: Asks::OwnAnswer, ..answer_of(Reason::PassLeakGuard) }
+                WhyReply { culprit, asks: OriginDemand::OwnAnswer, ..answer_of(Reason::PassLeakGuard) }
             }
             None => {
                 let decided = looked_up(shared, page_request, head, remembered.as_ref(), now);
@@ -166,7 +166,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &RequestSubject<'_>, request: &Requ
     };
     // A stale response never replaces the response to a client's own request.
     let is_pass = decided.verdict == Verdict::Pass.name();
-    let stale = page_request.ok().filter(|_| decided.asks != Asks::Nothing && !is_pass);
+    let stale = page_request.ok().filter(|_| decided.asks != OriginDemand::Nothing && !is_pass);
     let stale = stale.and_then(|page_request| page_request.stale_instead(shared, head, now));
     let (stored, other_variants_only) = match shared.store.peek(&key, &head.fields) {
         Lookup::Found { object, softened } => {
@@ -184,7 +184,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &RequestSubject<'_>, request: &Requ
             recognised_by: found.as_ref().map(Detected::evidence),
             recognised_since: found.as_ref().map(Detected::since_text),
             origin: subject.site.origin.url().to_string(),
-            uncompressed: subject.site.uncompressed.found().map(Uncompressed::text),
+            uncompressed: subject.site.uncompressed.found().map(UncompressedPage::text),
         }),
         key: Some(key_answer(shared, &key, key.target() != subject.key().target())),
         stored,
@@ -201,7 +201,7 @@ fn looked_up(
     shared: &Shared,
     page_request: &PageRequest<'_>,
     head: &RequestHead,
-    remembered: Option<&Remembered>,
+    remembered: Option<&PassReason>,
     now: Moment,
 ) -> WhyReply {
     match page_request.decide(shared, head, Touch::No, now) {
@@ -209,19 +209,19 @@ fn looked_up(
             answer_of(delivery.account.reason)
         }
         Decision::Refresh(delivery, _) => {
-            WhyReply { asks: Asks::Renewal, ..answer_of(delivery.account.reason) }
+            WhyReply { asks: OriginDemand::Renewal, ..answer_of(delivery.account.reason) }
         }
         // The object could not be read, or was evicted at once, so it will be fetched.
-        Decision::Read(_) => WhyReply { asks: Asks::Page, ..answer_of(Reason::MissAbsent) },
+        Decision::Read(_) => WhyReply { asks: OriginDemand::Page, ..answer_of(Reason::MissAbsent) },
         Decision::OnlyIfCached => answer_of(Reason::OnlyIfCached),
         Decision::Pass(reason) => match page_request.left_out.reason() {
-            Some(reason) => WhyReply { asks: Asks::OwnAnswer, ..answer_of(reason) },
+            Some(reason) => WhyReply { asks: OriginDemand::OwnAnswer, ..answer_of(reason) },
             None => alone(reason, head, remembered),
         },
         Decision::Fetch { .. }
             if is_beyond_foreign_ports(shared, page_request, &head.fields, now.monotonic) =>
         {
-            WhyReply { asks: Asks::OwnAnswer, ..answer_of(Reason::PassForeignPort) }
+            WhyReply { asks: OriginDemand::OwnAnswer, ..answer_of(Reason::PassForeignPort) }
         }
         Decision::Fetch { reason, .. } => {
             let confirms = match page_request.find(shared, head, Touch::No, now) {
@@ -233,7 +233,10 @@ fn looked_up(
                 | LookupResult::Unfit
                 | LookupResult::Unusable => false,
             };
-            WhyReply { asks: if confirms { Asks::Confirmation } else { Asks::Page }, ..answer_of(reason) }
+            WhyReply {
+                asks: if confirms { OriginDemand::Confirmation } else { OriginDemand::Page },
+                ..answer_of(reason)
+            }
         }
     }
 }
@@ -248,11 +251,11 @@ fn is_confirmation(page_request: &PageRequest<'_>, base: &Base, head: &RequestHe
 /// The answer for a look-up that sends its own request: because of its method, or because the page
 /// could not be shared the last time. The remembered reason will apply again unless the origin's
 /// response has changed.
-fn alone(reason: Reason, head: &RequestHead, remembered: Option<&Remembered>) -> WhyReply {
+fn alone(reason: Reason, head: &RequestHead, remembered: Option<&PassReason>) -> WhyReply {
     let judged = remembered.filter(|_| head.method == Method::Get && !head.fields.has(names::RANGE));
     let culprit = judged.and_then(|remembered| remembered.culprit.as_ref()).map(cause);
     let reason = judged.map_or(reason, |remembered| remembered.reason);
-    WhyReply { asks: Asks::OwnAnswer, culprit, ..answer_of(reason) }
+    WhyReply { asks: OriginDemand::OwnAnswer, culprit, ..answer_of(reason) }
 }
 
 fn key_answer(shared: &Shared, key: &Key, is_equivalent: bool) -> KeyAnswer {
@@ -306,7 +309,7 @@ fn answer_of(reason: Reason) -> WhyReply {
         verdict: reason.verdict().name().to_owned(),
         reason: reason.name().to_owned(),
         advice: reason.advice().to_owned(),
-        asks: Asks::Nothing,
+        asks: OriginDemand::Nothing,
         culprit: None,
         site: None,
         key: None,
@@ -326,7 +329,7 @@ fn cause(culprit: &Culprit) -> Cause {
     Cause { kind: culprit.kind.name().to_owned(), name: culprit.name.escape_ascii().to_string() }
 }
 
-fn remembered_answer(remembered: Remembered) -> RememberedAnswer {
+fn remembered_answer(remembered: PassReason) -> RememberedAnswer {
     RememberedAnswer {
         reason: remembered.reason.name().to_owned(),
         advice: remembered.reason.advice().to_owned(),
@@ -336,7 +339,7 @@ fn remembered_answer(remembered: Remembered) -> RememberedAnswer {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asks, Question, WhyReply, answer, split_url};
+    use super::{OriginDemand, Question, WhyReply, answer, split_url};
     use crate::shared::Shared;
     use address::Prefix;
     use config::EdgePlan;
@@ -387,7 +390,7 @@ mod tests {
         assert_eq!((passed.verdict.as_str(), passed.reason.as_str()), ("pass", "pass-cookie"));
         let culprit = passed.culprit.unwrap();
         assert_eq!((culprit.kind.as_str(), culprit.name.as_str()), ("cookie", "PHPSESSID"));
-        assert_eq!(passed.asks, Asks::OwnAnswer);
+        assert_eq!(passed.asks, OriginDemand::OwnAnswer);
         let key = passed.key.unwrap();
         assert_eq!((key.scheme.as_str(), key.host.as_str(), key.target.as_str()), ("http", "a.test", "/x?y"));
         assert_eq!(ask(&plan(), "POST", "http://a.test/", &[]).reason, "pass-method");
@@ -409,10 +412,10 @@ mod tests {
     #[test]
     fn look_up_in_an_empty_store_demands_the_page() {
         let absent = ask(&plan(), "GET", "http://a.test/", &[]);
-        assert_eq!((absent.reason.as_str(), absent.asks), ("miss-absent", Asks::Page));
+        assert_eq!((absent.reason.as_str(), absent.asks), ("miss-absent", OriginDemand::Page));
         let cached_only = ask(&plan(), "GET", "http://a.test/", &[("Cache-Control", "only-if-cached")]);
-        assert_eq!((cached_only.verdict.as_str(), cached_only.asks), ("refused", Asks::Nothing));
-        assert_eq!(ask(&plan(), "HEAD", "http://a.test/", &[]).asks, Asks::Page);
+        assert_eq!((cached_only.verdict.as_str(), cached_only.asks), ("refused", OriginDemand::Nothing));
+        assert_eq!(ask(&plan(), "HEAD", "http://a.test/", &[]).asks, OriginDemand::Page);
         let mut wordpress = plan();
         wordpress.sites[0].policy = Policy::wordpress();
         assert_eq!(ask(&wordpress, "GET", "http://a.test/wp-admin/", &[]).reason, "pass-path");

@@ -13,7 +13,7 @@
 //! after it was revoked. A fetch belongs to no client: it runs as a task (see `task`). The table
 //! of fetches under way is in `fetch_table`.
 
-use crate::fetch::fetch_table::Joined;
+use crate::fetch::fetch_table::JoinResult;
 use crate::fetch::selection::Selection;
 use crate::memory::sync::{AtomicBool, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
@@ -68,7 +68,7 @@ pub(crate) struct FetchProgress {
 pub(crate) enum FetchState {
     Waiting,
     Shared(Arc<SharedResponse>),
-    Confirmed(Arc<Confirmed>),
+    Confirmed(Arc<ConfirmedObject>),
     Private(Arc<PrivateResponse>),
     Denied,
     Void,
@@ -101,7 +101,7 @@ pub(crate) struct SharedResponse {
 
 /// A stored response that the origin has confirmed or completed.
 #[derive(Debug)]
-pub(crate) struct Confirmed {
+pub(crate) struct ConfirmedObject {
     /// The status of the origin's response.
     pub(crate) status: Status,
     pub(crate) object: Arc<Object>,
@@ -292,7 +292,7 @@ impl CoalescedFetch {
         &self,
         demand: FetchDemand<'_>,
         usable: impl FnOnce(&SharedResponse) -> bool,
-    ) -> Option<Joined<T>> {
+    ) -> Option<JoinResult<T>> {
         if demand.exclusive || self.is_closed() || !self.is_same_part(demand) {
             return None;
         }
@@ -302,13 +302,13 @@ impl CoalescedFetch {
         match state {
             FetchState::Waiting if !self.exclusive && self.known.matches(demand.fields, &self.variant) => {
                 self.is_awaited_by(demand);
-                Some(Joined::Waiter(self.subscribe()))
+                Some(JoinResult::Waiter(self.subscribe()))
             }
             FetchState::Shared(answer)
                 if answer.rule.matches(demand.fields, &answer.variant) && usable(&answer) =>
             {
                 let reader = answer.filling.reader()?;
-                Some(Joined::Filling(answer, reader))
+                Some(JoinResult::Filling(answer, reader))
             }
             _ => None,
         }

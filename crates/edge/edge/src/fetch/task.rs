@@ -17,7 +17,7 @@ use crate::control::counters::{Cells, Metric};
 use crate::fetch::body_reservation::BodyReservation;
 use crate::fetch::breaker;
 use crate::fetch::coalesced_fetch::{
-    CoalescedFetch, Confirmed, FetchState, PrivateResponse, StreamedResponse,
+    CoalescedFetch, ConfirmedObject, FetchState, PrivateResponse, StreamedResponse,
 };
 use crate::fetch::selection::Selection;
 use crate::fetch::stored::{joined_body, shareable, stored_object};
@@ -487,7 +487,7 @@ impl FetchTask {
             self.publish_object(rule.clone(), variant.clone(), Arc::clone(&object), &tags);
         }
         let begun = self.fetch.begun();
-        let confirmed = Confirmed { status, object, rule, variant, tags, begun };
+        let confirmed = ConfirmedObject { status, object, rule, variant, tags, begun };
         self.fetch.announce(FetchState::Confirmed(Arc::new(confirmed)));
     }
 

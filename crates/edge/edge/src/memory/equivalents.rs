@@ -43,11 +43,11 @@ pub(crate) struct Equivalents {
     /// invalidation misses a rule. A look-up that reads the flag too early finds no equivalent.
     any: AtomicBool,
     hasher: RandomState,
-    known: RwLock<Known>,
+    known: RwLock<KnownPaths>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownPaths {
     /// By hash of origin and canonically spelled path. The keys inside distinguish paths with the
     /// same hash.
     paths: HashMap<u64, Path>,
@@ -176,7 +176,7 @@ impl Path {
     }
 }
 
-impl Known {
+impl KnownPaths {
     /// Whether a target of the path was, or may have been, invalidated after `begun`.
     fn is_newer(&self, hash: u64, begun: u64) -> bool {
         self.invalidated_before.max(self.invalidated.get(&hash).copied().unwrap_or(0)) > begun

@@ -33,11 +33,11 @@ struct AdmittedPort {
 }
 
 /// A foreign port. `None` if its digits are not in canonical form, which no ordinary client sends.
-pub(crate) type Foreign = Option<u16>;
+pub(crate) type ForeignPort = Option<u16>;
 
 impl ForeignPorts {
     /// Whether pages of the port may be stored. Restarts the idle time of an admitted port.
-    pub(crate) fn is_admitted(&self, port: Foreign, ports_max: usize, now: Monotonic) -> bool {
+    pub(crate) fn is_admitted(&self, port: ForeignPort, ports_max: usize, now: Monotonic) -> bool {
         let Some(port) = port else { return false };
         let mut admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
         admitted.retain(|other| now.since(other.used) < IDLE);
@@ -46,7 +46,7 @@ impl ForeignPorts {
     }
 
     /// Admits the port if there is room; returns whether its pages may be fetched to be stored.
-    pub(crate) fn admit(&self, port: Foreign, ports_max: usize, now: Monotonic) -> bool {
+    pub(crate) fn admit(&self, port: ForeignPort, ports_max: usize, now: Monotonic) -> bool {
         let Some(port) = port else { return false };
         let mut admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
         admitted.retain(|other| now.since(other.used) < IDLE);

@@ -6,7 +6,7 @@
 use crate::control::counters::Metric;
 use crate::fetch::base::Base;
 use crate::fetch::coalesced_fetch::{CoalescedFetch, FetchDemand, SharedResponse};
-use crate::fetch::fetch_table::Joined;
+use crate::fetch::fetch_table::JoinResult;
 use crate::fetch::table_entry::TableEntry;
 use crate::fetch::task::{self, FetchTask};
 use crate::request::client_address::client_of;
@@ -42,23 +42,25 @@ impl<'a> Visit<'a> {
         let joined =
             page_request.join_fetch(self.shared, self.head(), &self.request.head.fields, self.now(), find);
         match joined {
-            Joined::Found(delivery) => Step::Deliver(delivery),
-            Joined::Filling(answer, _) if !page_request.is_answered_by_head(&answer.head, self.head()) => {
+            JoinResult::Found(delivery) => Step::Deliver(delivery),
+            JoinResult::Filling(answer, _)
+                if !page_request.is_answered_by_head(&answer.head, self.head()) =>
+            {
                 page_request.pass(reason)
             }
-            Joined::Filling(answer, _) if page_request.cannot_use(&answer.head.fields) => {
+            JoinResult::Filling(answer, _) if page_request.cannot_use(&answer.head.fields) => {
                 page_request.pass(Reason::MissVariant)
             }
-            Joined::Filling(answer, reader) => {
+            JoinResult::Filling(answer, reader) => {
                 self.cells().count(Metric::FlightWaits);
                 Step::Deliver(self.shared_delivery(answer, reader, Reason::MissCollapsed, false))
             }
-            Joined::Waiter(receiver) => {
+            JoinResult::Waiter(receiver) => {
                 self.cells().count(Metric::FlightWaits);
                 page_request.fetches_joined += 1;
                 Step::Wait(FetchWait { page_request, reason, receiver, leads: false })
             }
-            Joined::Leader(fetch) => {
+            JoinResult::Leader(fetch) => {
                 // Checked after the fetch has its sequence number: a later change of the site's
                 // rules then invalidates the response.
                 if page_request.is_outdated() {
@@ -166,7 +168,7 @@ impl PageRequest<'_> {
         sent: &Fields,
         now: Moment,
         find: impl FnOnce() -> Option<T>,
-    ) -> Joined<T> {
+    ) -> JoinResult<T> {
         let usable = |answer: &SharedResponse| {
             let reused = reuse(&answer.freshness, &self.directives, self.subject.site.policy(), now);
             let current = shared.store.may_join(answer.begun, &self.key, &answer.tags, &answer.head);

@@ -18,7 +18,7 @@ use crate::request::event_stream::while_open;
 use crate::request::excerpt::Excerpt;
 use crate::request::interrupted::Interrupted;
 use crate::request::refusal::Refusal;
-use crate::request::respond::{self, ResponseAccount, Written};
+use crate::request::respond::{self, ResponseAccount, SerialisedHead};
 use crate::request::visit::{AfterResponse, RequestOutcome, Visit};
 use crate::upkeep::detection;
 use h1::BodyFraming;
@@ -289,7 +289,7 @@ impl Visit<'_> {
         head: &ResponseHead,
         source: BodyFraming,
         account: &ResponseAccount,
-    ) -> Written {
+    ) -> SerialisedHead {
         respond::write_head(&self.sent(head), source, Some(account), self.recipient)
     }
 
@@ -300,7 +300,7 @@ impl Visit<'_> {
     }
 
     /// Queues a head whose content follows from another source.
-    pub(crate) fn begin(&mut self, written: &Written) {
+    pub(crate) fn begin(&mut self, written: &SerialisedHead) {
         if written.framing == BodyFraming::UntilClose {
             self.client.end_means_whole(true);
         }
@@ -329,7 +329,7 @@ impl Visit<'_> {
         reason: Reason,
         content_bytes: u64,
         sent: Result<(), Interrupted>,
-        written: &Written,
+        written: &SerialisedHead,
     ) -> RequestOutcome {
         if sent.is_ok() && written.framing == BodyFraming::UntilClose {
             self.client.end_means_whole(false);

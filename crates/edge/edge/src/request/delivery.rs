@@ -39,13 +39,13 @@ pub(crate) enum ContentSource {
 }
 
 /// Takes the head of a response, as the origin sent it, and its whole content.
-pub(crate) type Take = Box<dyn FnOnce(&ResponseHead, Vec<u8>) + Send>;
+pub(crate) type ResponseObserver = Box<dyn FnOnce(&ResponseHead, Vec<u8>) + Send>;
 
 /// Receives a copy of the content of a response, after the client has received all of it.
 pub(crate) struct Watcher {
     /// A longer content is not copied.
     pub(crate) bytes_max: usize,
-    pub(crate) take: Take,
+    pub(crate) take: ResponseObserver,
 }
 
 impl Delivery {

@@ -18,7 +18,7 @@ use crate::request::leak_check::{GuardedHit, LeakCheck};
 use crate::request::lookup::{Decision, LookupResult, PageRequest, Touch};
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, ResponseAccount};
-use crate::request::step::{Passing, Step};
+use crate::request::step::{PassRequest, Step};
 use crate::request::visit::Visit;
 use crate::shared::Shared;
 use crate::upkeep::detection;
@@ -166,5 +166,5 @@ impl<'a> Visit<'a> {
 
 /// Sends the client's own request instead.
 fn alone<'a>(subject: &RequestSubject<'a>) -> Step<'a> {
-    Step::Pass(Passing::alone(subject.clone(), Reason::PassLeakGuard))
+    Step::Pass(PassRequest::alone(subject.clone(), Reason::PassLeakGuard))
 }

@@ -23,7 +23,7 @@ use crate::request::guard::RequestSubject;
 use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, ResponseAccount};
-use crate::request::step::{Passing, Step};
+use crate::request::step::{PassRequest, Step};
 use crate::request::suspected_write::SuspectedWrite;
 use crate::request::visit::Visit;
 use crate::request::writes;
@@ -51,7 +51,7 @@ struct RegisteredHead {
 impl<'a> Visit<'a> {
     /// *pass*: sends this client's own request. If a stored response could replace the answer, as
     /// for a HEAD request, the origin gets no more time than in *wait*.
-    pub(crate) async fn pass(&mut self, passing: Passing<'a>) -> Step<'a> {
+    pub(crate) async fn pass(&mut self, passing: PassRequest<'a>) -> Step<'a> {
         let instead =
             passing.page_request.as_ref().and_then(|page_request| self.when_late(page_request, false));
         let Some(instead) = instead else { return self.ask(passing).await };
@@ -62,7 +62,7 @@ impl<'a> Visit<'a> {
 
     /// Sends the request to the origin and waits for the head of the response. The content of the
     /// request has been read in advance, or is uploaded meanwhile.
-    async fn ask(&mut self, passing: Passing<'a>) -> Step<'a> {
+    async fn ask(&mut self, passing: PassRequest<'a>) -> Step<'a> {
         let registered = self.register(&passing);
         self.read_form_of_write(&passing.subject);
         let framing = match self.read_ahead().await {
@@ -147,7 +147,7 @@ impl<'a> Visit<'a> {
     /// Registers a HEAD request like a fetch whose response may be shared, because the response may
     /// change the stored page. A request for an equivalent target is not registered: the response
     /// may no longer state the rule that makes them equivalent.
-    fn register(&self, passing: &Passing<'_>) -> Option<RegisteredHead> {
+    fn register(&self, passing: &PassRequest<'_>) -> Option<RegisteredHead> {
         let page_request =
             passing.page_request.as_ref().filter(|_| self.request.head.method == Method::Head)?;
         if page_request.own_target.is_another() {
@@ -175,7 +175,7 @@ impl<'a> Visit<'a> {
     /// client's own request.
     fn after_denial(
         &self,
-        passing: &Passing<'a>,
+        passing: &PassRequest<'a>,
         status: Status,
         registered: Option<&RegisteredHead>,
     ) -> Option<Step<'a>> {
@@ -186,19 +186,19 @@ impl<'a> Visit<'a> {
         self.cells().count(Metric::FetchesDenied);
         let now = self.now().monotonic;
         self.shared.hit_for_miss.remember(&entry.key, Reason::StoreRefusedDenied, None, now);
-        Some(Step::Pass(Passing::alone(passing.subject.clone(), passing.reason)))
+        Some(Step::Pass(PassRequest::alone(passing.subject.clone(), passing.reason)))
     }
 
     fn own_request(
         &self,
-        passing: &Passing<'_>,
+        passing: &PassRequest<'_>,
         registered: Option<&RegisteredHead>,
         framing: BodyFraming,
     ) -> Result<FetchRequest, WriteError> {
         if let Some(registered) = registered {
             return forward::without_content(&registered.head);
         }
-        let Passing { subject, .. } = passing;
+        let PassRequest { subject, .. } = passing;
         let passed = |request| forward::passed(subject, &self.shared.loop_mark, request, framing);
         if !may_need_content(&self.request.head, &subject.target, subject.site.policy()) {
             return passed(self.request);
@@ -209,7 +209,7 @@ impl<'a> Visit<'a> {
         passed(&request)
     }
 
-    fn fail_passing(&self, passing: &Passing<'a>, error: &FetchError) -> Step<'a> {
+    fn fail_passing(&self, passing: &PassRequest<'a>, error: &FetchError) -> Step<'a> {
         task::count_failure(self.cells(), error);
         if matches!(error, FetchError::Upload(UploadError::TooSlow)) {
             self.cells().count(Metric::VisitorsTooSlow);
@@ -222,7 +222,7 @@ impl<'a> Visit<'a> {
 
     async fn take_passed(
         &self,
-        passing: &Passing<'a>,
+        passing: &PassRequest<'a>,
         sent_at: Moment,
         response: StreamedResponse,
         registered: Option<&RegisteredHead>,
@@ -246,7 +246,7 @@ impl<'a> Visit<'a> {
             && self.refuses_gzip()
             && without_gzip(&head.fields) == WithoutGzip::Unusable;
         if cannot_be_used || !registered.is_none_or(is_selected) {
-            return Step::Pass(Passing::alone(passing.subject.clone(), passing.reason));
+            return Step::Pass(PassRequest::alone(passing.subject.clone(), passing.reason));
         }
         let subject = &passing.subject;
         let sent = InspectedRequest::new(&self.request.head, &subject.target, &subject.host);
@@ -325,8 +325,8 @@ impl<'a> Visit<'a> {
 
     /// Records that a request which passed because of its cookies was answered with a static file.
     /// The next such request is fetched without cookies, and that response decides.
-    fn learn_file(&self, passing: &Passing<'_>, head: &ResponseHead) {
-        let Passing { subject, reason, .. } = passing;
+    fn learn_file(&self, passing: &PassRequest<'_>, head: &ResponseHead) {
+        let PassRequest { subject, reason, .. } = passing;
         let policy = subject.site.policy();
         let is_by_cookie = matches!(reason, Reason::PassCookie | Reason::PassUnknownCookie);
         if is_by_cookie && is_for_any_cookie(&subject.target, head.status, &head.fields, policy) {
@@ -371,7 +371,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Records that the response is marked as shareable, if the profile relies on that mark.
-    fn learn_mark(&self, passing: &Passing<'_>, sent_at: Moment, head: &ResponseHead) {
+    fn learn_mark(&self, passing: &PassRequest<'_>, sent_at: Moment, head: &ResponseHead) {
         if passing.reason != Reason::PassUnmarked {
             return;
         }

@@ -25,10 +25,10 @@ use crate::memory::hot_pages::PageVariant;
 use crate::memory::leak_guard::is_guarded;
 use crate::request::client::ClientConnection;
 use crate::request::guard::{RequestSubject, guard};
-use crate::request::key::Classified;
+use crate::request::key::RequestRoute;
 use crate::request::lookup::{DISK_READS_MAX, Decision, PageRequest, Touch};
 use crate::request::refusal::Refusal;
-use crate::request::step::{Passing, Step};
+use crate::request::step::{PassRequest, Step};
 use crate::request::visit::{AfterResponse, Visit};
 use crate::shared::Shared;
 use h1::{BodyFraming, Request};
@@ -90,9 +90,9 @@ impl<'a> Visit<'a> {
     /// *key*: computes the cache key, if the request may share a response at all.
     fn key(&mut self, subject: RequestSubject<'a>) -> Step<'a> {
         let has_content = self.request.framing != BodyFraming::Empty;
-        match Classified::new(self.shared, subject, &self.request.head, has_content) {
-            Classified::Pass(subject, reason) => Step::Pass(Passing::alone(subject, reason)),
-            Classified::LookUp(mut page_request, head) => {
+        match RequestRoute::new(self.shared, subject, &self.request.head, has_content) {
+            RequestRoute::Pass(subject, reason) => Step::Pass(PassRequest::alone(subject, reason)),
+            RequestRoute::LookUp(mut page_request, head) => {
                 self.looked_up = head;
                 page_request.must_fetch = self.must_fetch;
                 Step::Lookup(page_request)

@@ -4,7 +4,7 @@
 //! only after its purge is, because the page itself would be a 200, which claims that.
 
 use crate::control::counters::Metric;
-use crate::control::purge_orders::{self, Unserved};
+use crate::control::purge_orders::{self, OrderRefusal};
 use crate::request::interrupted::Interrupted;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, ResponseAccount};
@@ -23,11 +23,11 @@ impl<'a> Visit<'a> {
                 let outcome = purge_orders::carry_out(self.shared, &order).await;
                 Step::Reply(purge_orders::reply(self.shared, &order, outcome), Reason::Purged)
             }
-            Err(Unserved::Forbidden(denied)) => {
+            Err(OrderRefusal::Forbidden(denied)) => {
                 self.cells().count(Metric::PurgesForbidden);
                 Step::Refuse(Refusal::purge_forbidden(denied))
             }
-            Err(Unserved::Malformed(malformed)) => {
+            Err(OrderRefusal::Malformed(malformed)) => {
                 self.cells().count(Metric::PurgesMalformed);
                 Step::Reply(malformed.reply(), Reason::PurgeMalformed)
             }

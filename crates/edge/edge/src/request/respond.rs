@@ -34,7 +34,7 @@ pub(crate) struct ResponseAccount {
 
 /// A serialised head and the framing of its content.
 #[derive(Clone, Debug)]
-pub(crate) struct Written {
+pub(crate) struct SerialisedHead {
     pub(crate) octets: Bytes,
     pub(crate) framing: BodyFraming,
     /// Whether the connection stays open, as the head announces.
@@ -86,13 +86,13 @@ pub(crate) fn prebuilt(head: &ResponseHead, content_bytes: u64) -> Bytes {
 }
 
 /// The rest of a hit's head after the prebuilt bytes: the fields added for this request.
-pub(crate) fn write_hit(object: &Object, account: &ResponseAccount, recipient: Recipient) -> Written {
+pub(crate) fn write_hit(object: &Object, account: &ResponseAccount, recipient: Recipient) -> SerialisedHead {
     let mut octets = BytesMut::with_capacity(192);
     put_account(&mut octets, account);
     put_connection(&mut octets, recipient.version, recipient.persistent);
     h1::write_head_end(&mut octets);
     let framing = recipient.framing(object.status(), BodyFraming::Length(object.content_bytes()));
-    Written { octets: octets.freeze(), framing, persistent: recipient.persistent }
+    SerialisedHead { octets: octets.freeze(), framing, persistent: recipient.persistent }
 }
 
 /// The head of any other response: a tidy head and its source's framing. Only responses about the
@@ -102,7 +102,7 @@ pub(crate) fn write_head(
     source: BodyFraming,
     account: Option<&ResponseAccount>,
     recipient: Recipient,
-) -> Written {
+) -> SerialisedHead {
     let framing = recipient.framing(head.status, source);
     let persistent = recipient.persistent && framing != BodyFraming::UntilClose;
     let mut octets = BytesMut::with_capacity(head.fields.wire_bytes() + 256);
@@ -127,7 +127,7 @@ pub(crate) fn write_head(
     }
     put_connection(&mut octets, recipient.version, persistent);
     h1::write_head_end(&mut octets);
-    Written { octets: octets.freeze(), framing, persistent }
+    SerialisedHead { octets: octets.freeze(), framing, persistent }
 }
 
 /// The bytes of an informational response (RFC 9110 section 15.2) for the client.
@@ -156,7 +156,11 @@ pub(crate) fn write_switch(mut head: ResponseHead) -> Bytes {
 }
 
 /// A response made by the edge: its head and its content.
-pub(crate) fn write_refusal(refusal: &Refusal, now: Timestamp, recipient: Recipient) -> (Written, Bytes) {
+pub(crate) fn write_refusal(
+    refusal: &Refusal,
+    now: Timestamp,
+    recipient: Recipient,
+) -> (SerialisedHead, Bytes) {
     let (content_type, page) = refusal.page();
     let mut head = ResponseHead::new(refusal.status);
     head.fields.push(names::DATE, http_date(now));

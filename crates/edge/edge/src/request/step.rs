@@ -43,7 +43,7 @@ steps! { 'a:
     /// Waits for a coalesced fetch.
     Wait(FetchWait<'a>),
     /// Sends the client's own request to the origin.
-    Pass(Passing<'a>),
+    Pass(PassRequest<'a>),
     /// Sends a response.
     Deliver(Delivery),
     /// Sends an error made by the edge.
@@ -63,7 +63,7 @@ pub(crate) struct FetchWait<'a> {
 }
 
 /// A request whose response is for its client alone.
-pub(crate) struct Passing<'a> {
+pub(crate) struct PassRequest<'a> {
     pub(crate) subject: RequestSubject<'a>,
     pub(crate) reason: Reason,
     /// The look-up, if the response could have been shared. The response is then judged for the
@@ -71,7 +71,7 @@ pub(crate) struct Passing<'a> {
     pub(crate) page_request: Option<PageRequest<'a>>,
 }
 
-impl<'a> Passing<'a> {
+impl<'a> PassRequest<'a> {
     /// A request whose response says nothing about other requests.
     pub(crate) const fn alone(subject: RequestSubject<'a>, reason: Reason) -> Self {
         Self { subject, reason, page_request: None }
@@ -85,8 +85,8 @@ impl<'a> PageRequest<'a> {
         match self.left_out.reason() {
             // If the look-up ignored a part of the request, the response says nothing about clients
             // that do not send that part.
-            Some(reason) => Step::Pass(Passing::alone(subject, reason)),
-            None => Step::Pass(Passing { subject, reason, page_request: Some(self) }),
+            Some(reason) => Step::Pass(PassRequest::alone(subject, reason)),
+            None => Step::Pass(PassRequest { subject, reason, page_request: Some(self) }),
         }
     }
 }

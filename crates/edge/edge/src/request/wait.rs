@@ -6,7 +6,9 @@
 //! rules allow it.
 
 use crate::control::counters::Metric;
-use crate::fetch::coalesced_fetch::{Confirmed, FetchProgress, FetchState, PrivateResponse, SharedResponse};
+use crate::fetch::coalesced_fetch::{
+    ConfirmedObject, FetchProgress, FetchState, PrivateResponse, SharedResponse,
+};
 use crate::request::delivery::{ContentSource, Delivery};
 use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
@@ -238,7 +240,7 @@ impl<'a> Visit<'a> {
         &self,
         mut page_request: PageRequest<'a>,
         reason: Reason,
-        confirmed: &Confirmed,
+        confirmed: &ConfirmedObject,
         leads: bool,
     ) -> Step<'a> {
         if !confirmed.rule.matches(&self.head().fields, &confirmed.variant) {

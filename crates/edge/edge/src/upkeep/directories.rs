@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 
 /// A directory that a setting names.
-struct Named<'a> {
+struct NamedDirectory<'a> {
     key: &'static str,
     path: &'a Path,
     /// Whether the edge creates it at its start if it is missing.
@@ -26,21 +26,21 @@ struct Named<'a> {
 
 /// Problems with the directories of a plan, each with the place of its setting.
 pub fn check_directories(plan: &EdgePlan) -> Vec<Diagnostic> {
-    let disk = plan.disk.as_ref().map(|disk| Named {
+    let disk = plan.disk.as_ref().map(|disk| NamedDirectory {
         key: "disk",
         path: &disk.directory,
         is_made: true,
         limit: Some(("disk_size", disk.bytes_max)),
         help: "name a directory of its own that can be written; without one, stored responses are kept in memory only",
     });
-    let spool = plan.spool.directory.as_ref().map(|directory| Named {
+    let spool = plan.spool.directory.as_ref().map(|directory| NamedDirectory {
         key: "spool_directory",
         path: directory,
         is_made: false,
         limit: Some(("spool_size", plan.spool.bytes_max)),
         help: "name a directory that exists and can be written, or write \"none\"; without one, large bodies wait in memory only",
     });
-    let tree = plan.static_tree.as_ref().map(|tree| Named {
+    let tree = plan.static_tree.as_ref().map(|tree| NamedDirectory {
         key: "static_tree.directory",
         path: &tree.directory,
         is_made: true,
@@ -49,7 +49,7 @@ pub fn check_directories(plan: &EdgePlan) -> Vec<Diagnostic> {
     });
     let log = plan.access_log.as_ref().and_then(|log| match log {
         AccessLogTarget::Stdout => None,
-        AccessLogTarget::File(path) => Some(Named {
+        AccessLogTarget::File(path) => Some(NamedDirectory {
             key: "access_log",
             path: path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new(".")),
             is_made: false,
@@ -64,7 +64,7 @@ pub fn check_directories(plan: &EdgePlan) -> Vec<Diagnostic> {
     problems
 }
 
-impl Named<'_> {
+impl NamedDirectory<'_> {
     fn check(&self, plan: &EdgePlan) -> Option<Diagnostic> {
         // A missing directory would be created in its nearest existing ancestor.
         let found = self.path.ancestors().find(|path| path.symlink_metadata().is_ok());

@@ -46,7 +46,7 @@ pub(crate) struct Persistence {
     at_risk: AtomicBool,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// The directory of the plan, if it could not be opened.
-    unopened: Option<Unopened>,
+    unopened: Option<UnopenedDirectory>,
     /// The reason for being off that was last reported.
     noted: Mutex<Option<OffReason>>,
     /// Records purges outside the directory while the disk hangs.
@@ -67,7 +67,7 @@ enum Change {
 ///
 /// The lock is never held while a file is written, because the sweeper and the metrics read the
 /// state.
-struct Unopened {
+struct UnopenedDirectory {
     disk: Arc<dyn Disk>,
     settings: TierSettings,
     state: Mutex<DistrustState>,
@@ -87,7 +87,7 @@ enum DistrustState {
     Recorded,
 }
 
-impl Unopened {
+impl UnopenedDirectory {
     const fn of(disk: Arc<dyn Disk>, settings: TierSettings) -> Self {
         Self { disk, settings, state: Mutex::new(DistrustState::NotDue), written: Condvar::new() }
     }
@@ -153,7 +153,7 @@ pub(crate) fn open(
     let opened =
         disk_threads::run_here(OPEN_MAX, move || disk::open(Arc::new(SystemDisk), of_tier, of_opening));
     let unopened = || Persistence {
-        unopened: Some(Unopened::of(Arc::new(SystemDisk), settings)),
+        unopened: Some(UnopenedDirectory::of(Arc::new(SystemDisk), settings)),
         ..Persistence::default()
     };
     let OpenedTier { tier, writer, recovery } = match opened {
@@ -207,7 +207,7 @@ impl Persistence {
     /// A tier whose directory on this disk could not be opened.
     #[cfg(test)]
     pub(crate) fn of_unopened(disk: Arc<dyn Disk>, settings: TierSettings) -> Self {
-        Self { unopened: Some(Unopened::of(disk, settings)), ..Self::default() }
+        Self { unopened: Some(UnopenedDirectory::of(disk, settings)), ..Self::default() }
     }
 
     /// The current figures; zeros without a disk.
@@ -225,7 +225,7 @@ impl Persistence {
     /// # Errors
     /// If neither could be ensured. [`Persistence::is_behind`] is then true.
     pub(crate) fn persist(&self, store: &Store) -> Result<(), OffReason> {
-        let outcome = self.unopened.as_ref().map_or_else(|| store.persist(), Unopened::distrust);
+        let outcome = self.unopened.as_ref().map_or_else(|| store.persist(), UnopenedDirectory::distrust);
         self.at_risk.store(outcome.is_err(), Ordering::Relaxed);
         outcome
     }
@@ -265,7 +265,7 @@ impl Persistence {
     /// Whether [`Persistence::catch_up`] has work to do.
     pub(crate) fn is_behind(&self, store: &Store) -> bool {
         let is_recorded = self.set_aside.is_recorded();
-        store.is_behind() || is_recorded || self.unopened.as_ref().is_some_and(Unopened::is_due)
+        store.is_behind() || is_recorded || self.unopened.as_ref().is_some_and(UnopenedDirectory::is_due)
     }
 
     /// Records that a purge was answered although a restart could undo it.
@@ -276,7 +276,8 @@ impl Persistence {
     /// Whether a restart would bring back purged objects.
     pub(crate) fn is_at_risk(&self, store: &Store) -> bool {
         // A late write may have succeeded since the risk was noted.
-        let is_owed = !store.is_written_down() || self.unopened.as_ref().is_some_and(Unopened::is_due);
+        let is_owed =
+            !store.is_written_down() || self.unopened.as_ref().is_some_and(UnopenedDirectory::is_due);
         is_owed && !self.is_set_aside() && self.at_risk.load(Ordering::Relaxed)
     }
 
@@ -467,7 +468,7 @@ impl Bans for TextBans {
 
 #[cfg(test)]
 mod tests {
-    use super::{DistrustState, Persistence, Unopened};
+    use super::{DistrustState, Persistence, UnopenedDirectory};
     use disk::{OffReason, OpenedTier, RetentionPolicy, TierSettings};
     use platform::{Disk, HangingDisk, SimulatedDisk, SystemClock, SystemDisk};
     use std::sync::{Arc, Mutex};
@@ -522,7 +523,7 @@ mod tests {
             timeout: Duration::from_millis(1),
             ..TierSettings::default()
         };
-        let unopened = Arc::new(Unopened::of(Arc::new(disk.clone()), settings));
+        let unopened = Arc::new(UnopenedDirectory::of(Arc::new(disk.clone()), settings));
         disk.freeze();
         let writer = std::thread::spawn({
             let unopened = Arc::clone(&unopened);

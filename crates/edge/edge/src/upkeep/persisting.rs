@@ -76,19 +76,19 @@ pub(crate) fn persist_aside(shared: &Arc<Shared>) {
     if shared.persistence.is_stuck() || shared.is_persisting.swap(true, Ordering::SeqCst) {
         return;
     }
-    let persisting = Persisting(Arc::clone(shared));
+    let persisting = PersistenceMark(Arc::clone(shared));
     // No caller waits for the result.
     drop(disk_threads::begin(move || {
-        let Persisting(shared) = &persisting;
+        let PersistenceMark(shared) = &persisting;
         shared.persistence.catch_up(|| shared.persist());
     }));
 }
 
 /// Marks that a thread makes purges durable, or is about to. Its drop clears the mark, also if no
 /// thread was available.
-struct Persisting(Arc<Shared>);
+struct PersistenceMark(Arc<Shared>);
 
-impl Drop for Persisting {
+impl Drop for PersistenceMark {
     fn drop(&mut self) {
         self.0.is_persisting.store(false, Ordering::SeqCst);
     }

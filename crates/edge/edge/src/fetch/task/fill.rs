@@ -3,7 +3,7 @@
 //! Invariants: the store has the body before any reader has all of it, and receives no body that
 //! did not end as its framing declared. A part never replaces the whole.
 
-use super::spilling::Spilling;
+use super::spilling::BodySpill;
 use super::{FetchTask, OriginResponse, ResponseSource, count_failure};
 use crate::control::counters::Metric;
 use crate::fetch::body_reservation::BodyReservation;
@@ -36,7 +36,7 @@ impl FetchTask {
             matches!(framing, BodyFraming::Length(bytes) if bytes > self.shared.limits.object_bytes_max);
         let keep_bytes_max = if too_large { 0 } else { self.shared.limits.object_bytes_max };
         let (writer, filling) = Filling::start(keep_bytes_max);
-        let mut spilling = Spilling::new(&self.shared, !head.fields.has(names::CONTENT_RANGE));
+        let mut spilling = BodySpill::new(&self.shared, !head.fields.has(names::CONTENT_RANGE));
         if let (true, BodyFraming::Length(bytes)) = (too_large, framing) {
             spilling.begin(Some(bytes), &[]).await;
         }
@@ -73,7 +73,7 @@ impl FetchTask {
         mut exchange: impl ResponseSource,
         mut writer: FillingWriter,
         answer: &SharedResponse,
-        mut spilling: Spilling<'_>,
+        mut spilling: BodySpill<'_>,
     ) -> Result<(), FetchError> {
         // The last piece is held back until the next event, because the store must have the body
         // before a reader has all of it.

@@ -5,7 +5,7 @@
 //! check the rules that all scenarios share.
 
 use super::explore;
-use super::visitor::{GET, Got, crowd, join, whole};
+use super::visitor::{GET, VisitResult, crowd, join, whole};
 use super::world::{Act, ModelWorld, PADDING_BYTES};
 use bytes::Bytes;
 use config::EdgePlan;
@@ -52,8 +52,8 @@ fn each_variant_is_fetched_once() {
             for (got, asked) in join(threads).into_iter().zip(visitors) {
                 let language = asked.rsplit(' ').next().unwrap();
                 match got {
-                    Got::Whole(text) => assert!(text.starts_with(&format!("1 {language}")), "{text}"),
-                    other => assert!(large && other == Got::Alone, "{other:?}"),
+                    VisitResult::Whole(text) => assert!(text.starts_with(&format!("1 {language}")), "{text}"),
+                    other => assert!(large && other == VisitResult::Alone, "{other:?}"),
                 }
             }
             // The first variant was fetched before it was known that there are variants.
@@ -68,7 +68,7 @@ fn truncated_body_is_never_complete_and_is_fetched_again() {
     explore("cut off", || {
         let world = ModelWorld::new(MINUTE, &[Act::Half]);
         for got in join(crowd(&world, 3)) {
-            assert!(got == Got::Part("1 ".to_owned()) || got == whole(1), "{got:?}");
+            assert!(got == VisitResult::Part("1 ".to_owned()) || got == whole(1), "{got:?}");
         }
         assert_eq!((world.visit(GET), world.fetches()), (whole(1), 2));
         world
@@ -80,7 +80,7 @@ fn fetch_that_ends_before_it_began_releases_its_waiters() {
     explore("never sent", || {
         let world = ModelWorld::new(MINUTE, &[Act::Never, Act::Never]);
         for got in join(crowd(&world, 3)) {
-            assert!(got == Got::Failed || got == whole(1), "{got:?}");
+            assert!(got == VisitResult::Failed || got == whole(1), "{got:?}");
         }
         world
     });
@@ -91,10 +91,10 @@ fn requests_wait_only_once_for_a_private_page() {
     explore("private", || {
         let world = ModelWorld::new(MINUTE, &[Act::Private; 4]);
         for got in join(crowd(&world, 4)) {
-            assert_eq!(got, Got::Alone);
+            assert_eq!(got, VisitResult::Alone);
         }
         let fetches = world.started.load(Ordering::SeqCst);
-        assert_eq!(world.visit(GET), Got::Alone);
+        assert_eq!(world.visit(GET), VisitResult::Alone);
         assert_eq!(
             world.started.load(Ordering::SeqCst),
             fetches,

@@ -46,7 +46,7 @@ pub(crate) struct Header {
 
 /// Content of a journal that was read.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Past {
+pub(crate) struct JournalContent {
     /// First line of the journal.
     pub(crate) header: Header,
     /// The first step's reference page; `None` until it is recorded.
@@ -57,7 +57,7 @@ pub(crate) struct Past {
     pub(crate) runs: Vec<CellRun>,
 }
 
-impl Past {
+impl JournalContent {
     /// A plan without any finished visit.
     pub(crate) fn new(header: Header) -> Self {
         Self { header, reference: None, new_references: BTreeMap::new(), runs: Vec::new() }
@@ -84,7 +84,7 @@ impl<'a> WalkJournal<'a> {
     }
 
     /// Reads the journal in a directory, if there is one. An incomplete last line is ignored.
-    pub(crate) fn read(disk: &dyn Disk, directory: &Path) -> io::Result<Option<Past>> {
+    pub(crate) fn read(disk: &dyn Disk, directory: &Path) -> io::Result<Option<JournalContent>> {
         let path = directory.join(JOURNAL_FILE);
         let bytes = match disk.read(&path) {
             Ok(bytes) => bytes,
@@ -130,15 +130,15 @@ fn line(entry: &JournalEntry) -> io::Result<Vec<u8>> {
 
 /// Parses a journal and returns it with the length of its complete lines in bytes. The journal is
 /// `None` if not even the first line is complete.
-fn parse(bytes: &[u8]) -> io::Result<(Option<Past>, usize)> {
+fn parse(bytes: &[u8]) -> io::Result<(Option<JournalContent>, usize)> {
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let mut past: Option<Past> = None;
+    let mut past: Option<JournalContent> = None;
     for line in
         bytes.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
     {
         let entry: JournalEntry = serde_json::from_slice(line)?;
         match (entry, &mut past) {
-            (JournalEntry::Plan(header), None) => past = Some(Past::new(header)),
+            (JournalEntry::Plan(header), None) => past = Some(JournalContent::new(header)),
             (JournalEntry::Reference(page), Some(past)) => past.reference = Some(page),
             (JournalEntry::NewReference { step, page }, Some(past)) => {
                 past.new_references.insert(step, page);

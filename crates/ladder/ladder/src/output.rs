@@ -4,7 +4,7 @@
 //! another walk begins. An unfinished walk of another plan is an error, unless the user asks for a
 //! fresh start.
 
-use crate::journal::{JOURNAL_FILE, Past, WalkJournal};
+use crate::journal::{JOURNAL_FILE, JournalContent, WalkJournal};
 use crate::walk::LadderError;
 use platform::Disk;
 use std::fs::{File, TryLockError};
@@ -60,7 +60,7 @@ impl OutputDirectory {
         words: &str,
         fresh: bool,
         disk: &dyn Disk,
-    ) -> Result<Option<Past>, LadderError> {
+    ) -> Result<Option<JournalContent>, LadderError> {
         let path = self.directory.join(JOURNAL_FILE);
         let past = match WalkJournal::read(disk, &self.directory) {
             Ok(past) => past,

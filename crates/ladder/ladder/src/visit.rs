@@ -75,14 +75,14 @@ pub(crate) struct Readings {
 
 /// Reason why a visit does not count.
 #[derive(Debug)]
-pub(crate) struct Unfit {
+pub(crate) struct VisitFault {
     /// The reason, in a sentence.
     pub(crate) reason: String,
     /// Whether the load received no good response, although the page was right before and after it.
     pub(crate) is_silent: bool,
 }
 
-impl From<String> for Unfit {
+impl From<String> for VisitFault {
     fn from(reason: String) -> Self {
         Self { reason, is_silent: false }
     }
@@ -97,7 +97,7 @@ impl Bench<'_> {
         reference: &Reference,
         status: &WalkStatus,
         observer: &mut dyn Observer,
-    ) -> Result<Measured, Unfit> {
+    ) -> Result<Measured, VisitFault> {
         let step = self.step(cell)?;
         let begun = self.clock.monotonic();
         observer.status(&WalkStatus { phase: Phase::Preparing, ..status.clone() });
@@ -138,7 +138,7 @@ impl Bench<'_> {
         proofs.extend(after);
         if readings.outcome.good == 0 {
             let reason = format!("no good response in {:.1} s", readings.outcome.elapsed.as_secs_f64());
-            return Err(Unfit { reason, is_silent: true });
+            return Err(VisitFault { reason, is_silent: true });
         }
         Ok(self.measured(cell, readings, page, proofs))
     }

@@ -10,7 +10,7 @@
 use crate::command::Commands;
 use crate::fingerprint::NormalisedPage;
 use crate::interrupt::StopFlag;
-use crate::journal::{Header, Past, WalkJournal};
+use crate::journal::{Header, JournalContent, WalkJournal};
 use crate::ladder::{Ladder, LadderStep};
 use crate::observer::{Observer, WalkStatus};
 use crate::output::{OutputDirectory, REFERENCE_FILE, REPORT_FILE, RESULTS_FILE, new_reference_file};
@@ -21,7 +21,7 @@ use crate::reference::{Reference, References};
 use crate::results;
 use crate::service::Services;
 use crate::template::Variables;
-use crate::visit::{Bench, Unfit};
+use crate::visit::{Bench, VisitFault};
 use clock::Clock;
 use difference::text_of;
 use platform::Disk;
@@ -166,7 +166,7 @@ pub fn walk<'a>(
     let environment = environment(ladder, options, &variables, &commands);
     let cores = environment.machine.cores;
     let bench = bench(ladder, &variables, (world, &services, cores), &output.directory);
-    let mut past = past.unwrap_or_else(|| Past::new(header));
+    let mut past = past.unwrap_or_else(|| JournalContent::new(header));
     let mut walker =
         Walker { bench, plan: &plan, journal, services, world, runs: std::mem::take(&mut past.runs) };
     let references = walker.references(&past, &output.directory)?;
@@ -278,7 +278,7 @@ struct Walker<'a, 'b> {
 
 impl Walker<'_, '_> {
     /// Collects the reference pages: recorded ones, or pages that their steps serve now.
-    fn references(&mut self, past: &Past, directory: &Path) -> Result<References, LadderError> {
+    fn references(&mut self, past: &JournalContent, directory: &Path) -> Result<References, LadderError> {
         let mut references = References::default();
         let ladder = self.bench.ladder;
         for (place, step) in ladder.steps.iter().enumerate() {
@@ -353,7 +353,7 @@ impl Walker<'_, '_> {
             let started_at_s = self.world.clock.now().as_secs();
             let visited = match references.of(cell.step) {
                 Ok(reference) => self.bench.visit(cell, reference, &status, observer),
-                Err(reason) => Err(Unfit::from(reason)),
+                Err(reason) => Err(VisitFault::from(reason)),
             };
             if self.world.stop.is_requested() {
                 return Ok(());
@@ -363,7 +363,7 @@ impl Walker<'_, '_> {
             pace.add(self.plan.expected(std::iter::once(*cell)), took);
             let outcome = match visited {
                 Ok(measured) => VisitOutcome::Measured(Box::new(measured)),
-                Err(Unfit { reason, is_silent }) => {
+                Err(VisitFault { reason, is_silent }) => {
                     // A reason may quote what a site sent.
                     VisitOutcome::Void { reason: text_of(reason.as_bytes()), is_silent }
                 }
@@ -437,7 +437,7 @@ fn header(
     ladder: &Ladder,
     plan: &LadderPlan,
     words: String,
-    past: Option<&Past>,
+    past: Option<&JournalContent>,
     clock: &dyn Clock,
 ) -> Result<Header, LadderError> {
     let none = BTreeMap::new();
@@ -473,7 +473,7 @@ fn variables(ladder: &Ladder, options: &Options, out: &Path, ports: &BTreeMap<St
     variables
 }
 
-fn announce(ladder: &Ladder, plan: &LadderPlan, past: Option<&Past>, observer: &mut dyn Observer) {
+fn announce(ladder: &Ladder, plan: &LadderPlan, past: Option<&JournalContent>, observer: &mut dyn Observer) {
     let visits = plan.visits().count();
     let (cells, rounds, seed) = (plan.cells.len(), plan.rounds(), plan.seed);
     let time = report::number::time(plan.expected_all());

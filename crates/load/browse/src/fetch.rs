@@ -18,7 +18,7 @@ use url::{Position, Url};
 
 /// A resource that has arrived.
 #[derive(Debug)]
-pub(crate) struct Fetched {
+pub(crate) struct FetchedResource {
     /// The final URL, after redirects.
     pub(crate) url: Url,
     pub(crate) head: ResponseHead,
@@ -33,16 +33,16 @@ pub(crate) struct Fetched {
 const MEDIA_RANGE: &str = "bytes=0-65535";
 
 /// Fetches the resources of one page load.
-pub(crate) struct Fetching<'a> {
+pub(crate) struct ResourceFetcher<'a> {
     pub(crate) worker: &'a BrowseWorker,
     pub(crate) visitor: &'a RefCell<Visitor>,
     pub(crate) connections: Connections,
     pub(crate) page: Url,
 }
 
-impl Fetching<'_> {
+impl ResourceFetcher<'_> {
     /// Loads one resource.
-    pub(crate) async fn fetch(&self, asset: &Subresource) -> Result<Fetched, FetchFailure> {
+    pub(crate) async fn fetch(&self, asset: &Subresource) -> Result<FetchedResource, FetchFailure> {
         let mut url = asset.url.clone();
         for _ in 0..=self.worker.shared.plan.limits.redirects_max {
             if !self.worker.shared.plan.may_ask(&url) {
@@ -68,7 +68,7 @@ impl Fetching<'_> {
         content: &Bytes,
         arrived: Option<Monotonic>,
         class: ResourceClass,
-    ) -> Result<Fetched, FetchFailure> {
+    ) -> Result<FetchedResource, FetchFailure> {
         let is_good = match class {
             ResourceClass::Document => self.worker.shared.plan.expect_status.contains(head.status.code()),
             // A frame shows any response, and a missing icon is no failure.
@@ -79,10 +79,10 @@ impl Fetching<'_> {
             return Err(FetchFailure::Status);
         }
         if !is_read(class) {
-            return Ok(Fetched { url, head, content: Bytes::new(), arrived });
+            return Ok(FetchedResource { url, head, content: Bytes::new(), arrived });
         }
         match decoded(&head.fields, content, self.worker.shared.plan.limits.decoded_bytes_max) {
-            Ok(content) => Ok(Fetched { url, head, content, arrived }),
+            Ok(content) => Ok(FetchedResource { url, head, content, arrived }),
             Err(CodingError::TooLong) => {
                 self.figures().limits.add(PageLimit::Decoded);
                 Err(FetchFailure::TooLong)

@@ -3,12 +3,12 @@
 //! Invariant: a page load ends when none of its resources is in progress, and it is counted once.
 //! The [`ResourceClass`] of a resource decides whether it counts toward the page's time.
 
-use crate::fetch::{Fetched, Fetching};
+use crate::fetch::{FetchedResource, ResourceFetcher};
 use crate::visitor::{Connections, Visitor};
 use crate::worker::BrowseWorker;
 use clock::Monotonic;
 use page::{Loading, Subresource};
-use record::{FetchFailure, TRACE_MAX, Traced, kept_url};
+use record::{FetchFailure, TRACE_MAX, TracedUrl, kept_url};
 use resource::ResourceClass;
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -16,13 +16,14 @@ use std::pin::Pin;
 use std::task::Poll;
 
 /// A resource in progress.
-type UnderWay<'a> = Pin<Box<dyn Future<Output = (Subresource, Result<Fetched, FetchFailure>)> + 'a>>;
+type PendingResource<'a> =
+    Pin<Box<dyn Future<Output = (Subresource, Result<FetchedResource, FetchFailure>)> + 'a>>;
 
 /// State of a page load in progress.
 struct PageLoad<'a> {
-    fetching: &'a Fetching<'a>,
+    fetching: &'a ResourceFetcher<'a>,
     loading: Loading,
-    trace: Option<Vec<Traced>>,
+    trace: Option<Vec<TracedUrl>>,
     /// When the first byte of the document arrived, and when the last resource that counts toward
     /// the page's time ended.
     first_octet: Option<Monotonic>,
@@ -41,7 +42,7 @@ pub(crate) async fn visit(
     let plan = &worker.shared.plan;
     let is_measured = worker.shared.is_measured(due);
     let connections = Connections::new(plan, is_measured);
-    let fetching = Fetching { worker, visitor, connections, page: plan.url.clone() };
+    let fetching = ResourceFetcher { worker, visitor, connections, page: plan.url.clone() };
     let is_traced = !is_returning && is_measured && fetching.figures().trace.is_empty();
     let mut page = PageLoad {
         fetching: &fetching,
@@ -53,7 +54,7 @@ pub(crate) async fn visit(
         is_complete: true,
     };
     let mut waiting = vec![Loading::page(plan.url.clone())];
-    let mut under_way: Vec<UnderWay<'_>> = Vec::new();
+    let mut under_way: Vec<PendingResource<'_>> = Vec::new();
     loop {
         for asset in std::mem::take(&mut waiting) {
             if page.is_to_be_asked(&asset) {
@@ -78,15 +79,17 @@ pub(crate) async fn visit(
 }
 
 async fn fetch<'a>(
-    fetching: &'a Fetching<'a>,
+    fetching: &'a ResourceFetcher<'a>,
     asset: Subresource,
-) -> (Subresource, Result<Fetched, FetchFailure>) {
+) -> (Subresource, Result<FetchedResource, FetchFailure>) {
     let result = fetching.fetch(&asset).await;
     (asset, result)
 }
 
 /// Waits for the first future that is ready, and removes it. There must be at least one future.
-async fn next(under_way: &mut Vec<UnderWay<'_>>) -> (Subresource, Result<Fetched, FetchFailure>) {
+async fn next(
+    under_way: &mut Vec<PendingResource<'_>>,
+) -> (Subresource, Result<FetchedResource, FetchFailure>) {
     let (at, output) = poll_fn(|context| {
         for (at, future) in under_way.iter_mut().enumerate() {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
@@ -127,7 +130,11 @@ impl PageLoad<'_> {
     }
 
     /// Handles the result of an asset. Returns the assets to load next.
-    fn arrived(&mut self, asset: &Subresource, result: Result<Fetched, FetchFailure>) -> Vec<Subresource> {
+    fn arrived(
+        &mut self,
+        asset: &Subresource,
+        result: Result<FetchedResource, FetchFailure>,
+    ) -> Vec<Subresource> {
         let now = self.fetching.worker.shared.clock.monotonic();
         if holds_up(asset.class) {
             self.ended = Some(now);
@@ -184,7 +191,7 @@ impl PageLoad<'_> {
 
     fn note(&mut self, asset: &Subresource, what: &'static str) {
         if let Some(trace) = self.trace.as_mut().filter(|trace| trace.len() < TRACE_MAX) {
-            trace.push(Traced { url: kept_url(asset.url.as_str()), class: asset.class, what });
+            trace.push(TracedUrl { url: kept_url(asset.url.as_str()), class: asset.class, what });
         }
     }
 
@@ -233,7 +240,7 @@ impl PageLoad<'_> {
 }
 
 /// Whether a browser parses the response as a document. A response without a type counts as one.
-fn content_is_html(fetched: &Fetched) -> bool {
+fn content_is_html(fetched: &FetchedResource) -> bool {
     let Some(kind) = fetched.head.fields.first(message::names::CONTENT_TYPE) else { return true };
     let essence = kind.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
     essence.eq_ignore_ascii_case(b"text/html") || essence.eq_ignore_ascii_case(b"application/xhtml+xml")

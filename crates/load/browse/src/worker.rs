@@ -6,7 +6,7 @@
 //! its own. The schedule of page loads is in `crowd`.
 
 use crate::connection::ByteStream;
-use crate::lingering::Lingering;
+use crate::lingering::LingeringConnections;
 use crate::names::{NameCache, ResolvedAddresses};
 use crate::series::{Current, Tally};
 use crate::shared::BrowseContext;
@@ -34,14 +34,14 @@ pub(crate) struct BrowseWorker {
     /// The current second.
     current: RefCell<Current>,
     /// Connections of visitors whose page load is over.
-    lingering: Lingering,
+    lingering: LingeringConnections,
 }
 
 impl BrowseWorker {
     /// The worker of one of `threads` threads.
     pub(crate) fn new(shared: Arc<BrowseContext>, threads: usize) -> Self {
         Self {
-            lingering: Lingering::new(shared.plan.linger, shared.lingering_max / threads),
+            lingering: LingeringConnections::new(shared.plan.linger, shared.lingering_max / threads),
             current: RefCell::new(Current::new(shared.measuring_since)),
             memo: RefCell::default(),
             measured: RefCell::new(PageFigures::new()),

@@ -8,7 +8,8 @@ use crate::shared::LoadContext;
 use crate::worker::Report;
 use clock::{Monotonic, Timestamp};
 use record::{
-    CheckInput, Drift, Ended, FailureKind, Little, OpenLoop, RunOutcome, SelfCheck, StageOutcome, UrlOutcome,
+    CheckInput, Drift, Ended, FailureKind, LittlesLaw, OpenLoop, RunOutcome, SelfCheck, StageOutcome,
+    UrlOutcome,
 };
 use std::time::Duration;
 
@@ -159,9 +160,9 @@ fn check(shared: &LoadContext<'_>, outcome: &RunOutcome, recorder: &Recorder, en
     let little = match user_time {
         Some(user_time) => {
             let requests = duration(recorder.in_flight_ns + recorder.waited_ns);
-            Little::closed(requests, recorder.pauses.until(end), &account, user_time)
+            LittlesLaw::closed(requests, recorder.pauses.until(end), &account, user_time)
         }
-        None => Little::open(
+        None => LittlesLaw::open(
             duration(recorder.in_flight_ns + recorder.unfinished_ns),
             duration(recorder.in_flight_area_ns),
         ),

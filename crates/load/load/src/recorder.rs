@@ -10,7 +10,7 @@ use crate::pauses::Pauses;
 use crate::stage_record::StageRecord;
 use clock::Monotonic;
 use record::{
-    CacheVerdict, FailureKind, Failures, Late, RequestsPerConnection, Sample, Second, StatusCounts,
+    CacheVerdict, FailureKind, Failures, LateResponses, RequestsPerConnection, Sample, Second, StatusCounts,
 };
 use stats::Histogram;
 use std::time::Duration;
@@ -71,7 +71,7 @@ pub(crate) struct UrlRecord {
 
 /// How many measured responses each connection carried.
 #[derive(Clone, Copy, Debug, Default)]
-struct Served {
+struct ConnectionUse {
     connections: u64,
     answers: u64,
     min: u64,
@@ -95,7 +95,7 @@ pub(crate) struct Recorder {
     pub(crate) resent: u64,
     pub(crate) closed_by_us: u64,
     pub(crate) unfinished: u64,
-    pub(crate) late: Late,
+    pub(crate) late: LateResponses,
     /// Requests of the warm-up that ended, and how many of them failed.
     pub(crate) warmup: (u64, u64),
     pub(crate) cpu: Vec<Duration>,
@@ -133,7 +133,7 @@ pub(crate) struct Recorder {
     pub(crate) urls: Vec<UrlRecord>,
     samples_max: usize,
     measuring_since: Monotonic,
-    served: Served,
+    served: ConnectionUse,
     second: SecondRecord,
 }
 
@@ -372,7 +372,7 @@ impl Recorder {
 
     /// How many requests each connection carried.
     pub(crate) fn requests_per_connection(&self) -> RequestsPerConnection {
-        let Served { connections, answers, min, max } = self.served;
+        let ConnectionUse { connections, answers, min, max } = self.served;
         let mean = if connections > 0 { answers as f64 / connections as f64 } else { 0.0 };
         RequestsPerConnection { min, mean, max }
     }
@@ -497,7 +497,7 @@ impl UrlRecord {
     }
 }
 
-impl Served {
+impl ConnectionUse {
     fn merge(&mut self, other: Self) {
         if other.connections > 0 {
             self.min = if self.connections == 0 { other.min } else { self.min.min(other.min) };
@@ -530,7 +530,7 @@ fn clamp(value: u64) -> u32 {
 mod tests {
     use super::{ExchangeTimes, JudgedResponse, Recorder, RecorderSettings, ResponseJudgement, UserState};
     use clock::Monotonic;
-    use record::{CacheVerdict, FailureKind, Late};
+    use record::{CacheVerdict, FailureKind, LateResponses};
     use std::time::Duration;
 
     const GOOD: ResponseJudgement =
@@ -602,7 +602,10 @@ mod tests {
         let (good, _, _) = recorder.stages[0].times();
         assert_eq!((good.total.min_us(), good.latency().min_us(), good.latency().max_us()), (60, 110, 150));
         assert_eq!(recorder.in_flight_ns, 160_000);
-        assert_eq!((recorder.late, recorder.stages[0].late), (Late { good: 1, complete: 1 }, recorder.late));
+        assert_eq!(
+            (recorder.late, recorder.stages[0].late),
+            (LateResponses { good: 1, complete: 1 }, recorder.late)
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use crate::exchange::ExchangeTimes;
 use crate::recorder::micros;
 use clock::Monotonic;
-use record::{CacheVerdict, FailureKind, Failures, Late, Times, VerdictTimes};
+use record::{CacheVerdict, FailureKind, Failures, LateResponses, Times, VerdictTimes};
 use stats::Histogram;
 
 /// Counters and histograms of one stage.
@@ -17,7 +17,7 @@ pub(crate) struct StageRecord {
     pub(crate) good: u64,
     pub(crate) failures: Failures,
     pub(crate) not_started: u64,
-    pub(crate) late: Late,
+    pub(crate) late: LateResponses,
     tells_latency: bool,
     has_tls: bool,
     /// Times of good responses. Their total times are only in `totals`, by verdict; the histogram

@@ -30,14 +30,14 @@ pub use check::{
     SelfCheck, Trust,
 };
 pub use expect::{BodyPattern, Expect, Length, StatusSet, StatusSetError};
-pub use little::Little;
+pub use little::LittlesLaw;
 pub use outcome::{
-    Drift, Ended, FailureKind, Failures, Late, RequestsPerConnection, RunOutcome, SECONDS_MAX, Sample,
-    Second, StageOutcome, StatusCounts, Times, UrlOutcome, VerdictTimes,
+    Drift, Ended, FailureKind, Failures, LateResponses, RequestsPerConnection, RunOutcome, SECONDS_MAX,
+    Sample, Second, StageOutcome, StatusCounts, Times, UrlOutcome, VerdictTimes,
 };
 pub use page_outcome::{
     ClassOutcome, EXAMPLES_MAX, FOREIGN_HOSTS_MAX, FetchFailure, PageCheck, PageCounts, PageEnd, PageFigures,
-    PageOutcome, TRACE_MAX, Traced, URL_BYTES_MAX, kept_url,
+    PageOutcome, TRACE_MAX, TracedUrl, URL_BYTES_MAX, kept_url,
 };
 pub use page_second::{PageSecond, SecondTimes};
 pub use plan::{

@@ -114,7 +114,7 @@ pub struct RunOutcome {
     pub not_started: u64,
     /// Responses of an open loop that came after the end of [`RunOutcome::elapsed`]. They are in
     /// all figures except rates.
-    pub late: Late,
+    pub late: LateResponses,
     /// The rate requested for an open loop, in requests per second, as a mean over the run.
     pub rate_asked: Option<f64>,
     /// Figures for each second of the measured part; at most [`SECONDS_MAX`] entries.
@@ -370,7 +370,7 @@ impl Times {
 
 /// Responses that came after the end of a run or a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Late {
+pub struct LateResponses {
     /// Good responses.
     pub good: u64,
     /// All complete responses.
@@ -457,7 +457,7 @@ pub struct StageOutcome {
     /// Requests that fell due and were not started.
     pub not_started: u64,
     /// Responses that came after the end of the stage.
-    pub late: Late,
+    pub late: LateResponses,
     /// Times of good responses.
     pub good_times: Times,
     /// Times of complete responses that failed.
@@ -573,7 +573,7 @@ impl RunOutcome {
             requests_per_connection: RequestsPerConnection::default(),
             unfinished: 0,
             not_started: 0,
-            late: Late::default(),
+            late: LateResponses::default(),
             rate_asked: None,
             seconds: Vec::new(),
             stages: Vec::new(),

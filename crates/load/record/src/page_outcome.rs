@@ -188,7 +188,7 @@ pub struct ClassOutcome {
 
 /// One URL of the page load in [`PageFigures::trace`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Traced {
+pub struct TracedUrl {
     /// The URL, up to [`URL_BYTES_MAX`].
     pub url: String,
     /// The class of the resource.
@@ -253,7 +253,7 @@ pub struct PageFigures {
     /// Limits of [`resource::Limits`] that were reached.
     pub limits: LimitCounts,
     /// The URLs of one early page load of the measured part, by a new visitor who got the document.
-    pub trace: Vec<Traced>,
+    pub trace: Vec<TracedUrl>,
 }
 
 /// The result of a run.

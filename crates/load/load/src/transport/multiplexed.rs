@@ -4,7 +4,7 @@
 //!
 //! Invariant: a request waits here, is in the layer, or is in a result, and in only one of them.
 
-use super::dialling::{Secured, establish};
+use super::dialling::{HandshakeResult, establish};
 use super::socket::{CountedSocket, Octets, Socket};
 use super::wakes::{CONNECTION, Wakes};
 use super::{ConnectError, ConnectionState, PendingRequest, Readiness, Tools, Transport, TransportEvent};
@@ -63,7 +63,7 @@ enum ConnectionStage<L> {
 }
 
 /// A connection that is being established.
-type Dialling<L> = Pin<Box<dyn Future<Output = Result<(L, Option<Secured>), ConnectError>> + Send>>;
+type Dialling<L> = Pin<Box<dyn Future<Output = Result<(L, Option<HandshakeResult>), ConnectError>> + Send>>;
 
 /// Requests before they are sent, results after they ended, and the state of the connection.
 pub(crate) struct ConnectionQueue {

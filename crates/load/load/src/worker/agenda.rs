@@ -9,7 +9,7 @@ use crate::account::UserState;
 use crate::arrival::{LoadPart, PartLoad};
 use crate::exchange::ExchangeTimes;
 use crate::recorder::micros;
-use crate::schedule::{Due, Schedule};
+use crate::schedule::{DueRequest, Schedule};
 use crate::script::Script;
 use crate::transport::Transport;
 use clock::Monotonic;
@@ -24,7 +24,7 @@ pub(super) struct Agenda {
     pub(super) is_exhausted: bool,
     schedule: Option<Schedule>,
     /// The next request of the schedule.
-    pub(super) due: Option<Due>,
+    pub(super) due: Option<DueRequest>,
     /// The most requests in flight in an open loop.
     pub(super) in_flight_max: usize,
 }
@@ -191,7 +191,7 @@ impl<T: Transport, S: Script> LoadWorker<'_, T, S> {
         }
     }
 
-    fn due_exchange(&self, due: Due) -> ExchangeTimes {
+    fn due_exchange(&self, due: DueRequest) -> ExchangeTimes {
         let stage = self.agenda.stage();
         ExchangeTimes {
             of_user: false,

@@ -1,10 +1,10 @@
 //! Waits for events, and for moments at which something starts.
 //!
 //! Invariant: a timer alone is late by the wake-up latency. The thread is therefore awake before
-//! such a moment, for as long as [`Waking`] says.
+//! such a moment, for as long as [`WakeLatency`] says.
 
 use super::busy_wait::BusyWait;
-use super::waking::Waking;
+use super::waking::WakeLatency;
 use crate::LoadError;
 use crate::timer::Timer;
 use clock::{Clock, Monotonic};
@@ -21,7 +21,7 @@ pub(super) struct Poller {
     timer: Timer,
     /// The moment the timer was set to, if it was set for the current poll.
     timer_at: Option<Monotonic>,
-    waking: Waking,
+    waking: WakeLatency,
     busy_wait: BusyWait,
     /// When the last poll returned.
     pub(super) woke: Monotonic,
@@ -45,7 +45,7 @@ impl Poller {
             timer: Timer::new(poll.registry(), TIMER)?,
             poll,
             timer_at: None,
-            waking: Waking::default(),
+            waking: WakeLatency::default(),
             busy_wait: BusyWait::new(busy_waits),
             woke: Monotonic::default(),
         })

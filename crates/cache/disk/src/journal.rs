@@ -208,13 +208,13 @@ impl Journal {
     /// keeper, which the writer tells afterwards. This thread cannot wait for the writer, because
     /// the writer may wait for the journal.
     fn write(&self, file: &dyn DiskFile, entries: &[u8], offset: u64, sync: bool) -> Result<(), TierFailure> {
-        let trouble = |error| TierFailure::of("write the journal of invalidations", &error);
-        let mut outcome = write_all(file, entries, offset).map_err(trouble);
+        let failure = |error| TierFailure::of("write the journal of invalidations", &error);
+        let mut outcome = write_all(file, entries, offset).map_err(failure);
         while let Err(TierFailure::Full) = outcome {
             if !self.segments.forget_oldest() {
                 break;
             }
-            outcome = write_all(file, entries, offset).map_err(trouble);
+            outcome = write_all(file, entries, offset).map_err(failure);
         }
         outcome?;
         if sync {
@@ -311,7 +311,7 @@ impl Journal {
         drop(state);
         let outcome = self.compact();
         let forgotten = match &outcome {
-            Err(trouble @ TierFailure::Io { .. }) => self.forget_everything(trouble.reason()),
+            Err(failure @ TierFailure::Io { .. }) => self.forget_everything(failure.reason()),
             _ => false,
         };
         let mut state = self.state();
@@ -325,9 +325,9 @@ impl Journal {
             }
             // The old file stays in use. The next attempt comes when it has doubled.
             Err(TierFailure::Full | TierFailure::NoRoom) => state.compact_above = state.bytes * 2,
-            Err(trouble) => {
+            Err(failure) => {
                 state.is_forgotten = forgotten;
-                state.failed = (!forgotten).then_some(trouble.reason());
+                state.failed = (!forgotten).then_some(failure.reason());
             }
         }
         self.settled.notify_all();
@@ -335,14 +335,14 @@ impl Journal {
     }
 
     fn compact(&self) -> Result<(Arc<dyn DiskFile>, u64), TierFailure> {
-        let trouble = |error: std::io::Error| TierFailure::of("compact the journal of invalidations", &error);
+        let failure = |error: std::io::Error| TierFailure::of("compact the journal of invalidations", &error);
         let path = self.plan.directory.join(names::INVALIDATIONS);
-        let octets = Bytes::from(self.disk.read(&path).map_err(trouble)?);
+        let octets = Bytes::from(self.disk.read(&path).map_err(failure)?);
         let (mut journal, _) = JournalFile::parse(&octets);
         journal.compact(self.segments.sequence_min(), self.plan.bytes_max / 2);
         let content = journal.encode();
-        self.disk.replace(&path, &content).map_err(trouble)?;
-        Ok((self.disk.open(&path, Access::Write).map_err(trouble)?, content.len() as u64))
+        self.disk.replace(&path, &content).map_err(failure)?;
+        Ok((self.disk.open(&path, Access::Write).map_err(failure)?, content.len() as u64))
     }
 
     /// Closes the journal: no entry is accepted any more. Returns whether everything is synced.

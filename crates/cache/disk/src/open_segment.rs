@@ -175,15 +175,15 @@ impl IndexNote {
 impl Segments {
     /// Appends entries to the index of a segment. Returns the position of the first one.
     pub(crate) fn append_index(&self, segment: &Segment, entries: &[u8]) -> Result<u64, TierFailure> {
-        let trouble = |error: io::Error| TierFailure::of("write an index", &error);
-        let file = self.index_to_write(segment).map_err(trouble)?;
+        let failure = |error: io::Error| TierFailure::of("write an index", &error);
+        let file = self.index_to_write(segment).map_err(failure)?;
         let offset = of(&segment.index_bytes);
         if let Err(error) = write_all(&*file, entries, offset) {
             // Remove a partial write, so that later entries do not follow invalid bytes.
             if file.truncate(offset).is_err() {
                 segment.state().cut_at = Some(offset);
             }
-            return Err(trouble(error));
+            return Err(failure(error));
         }
         self.resize(segment, of(&segment.data_bytes), offset + entries.len() as u64);
         Ok(offset)

@@ -186,9 +186,9 @@ impl DiskWriter {
                 add(&self.shared.counters.written, locations.len() as u64);
                 answers.into_iter().zip(locations).for_each(|(answer, location)| answer.give(location));
             }
-            Err(trouble) => {
+            Err(failure) => {
                 add(&self.shared.counters.refused, records.len() as u64);
-                self.meet(trouble);
+                self.meet(failure);
             }
         }
     }
@@ -209,8 +209,8 @@ impl DiskWriter {
     }
 
     /// Turns the tier off, for a while or for good, if the failure demands it.
-    fn meet(&mut self, trouble: TierFailure) {
-        match trouble {
+    fn meet(&mut self, failure: TierFailure) {
+        match failure {
             TierFailure::Full => {
                 self.resume_at = self.shared.clock.monotonic().plus(self.shared.plan.full_pause);
                 self.shared.status.pause();
@@ -272,10 +272,10 @@ impl DiskWriter {
             let Some(segment) = self.shared.segments.of(id) else { continue };
             let notes = segment.state().notes.clone();
             let bytes = notes.iter().map(|note| 64 + note.index_bytes()).sum();
-            if let Err(trouble) = self.with_room(keeper, bytes, |writer| writer.put_notes(&segment, &notes)) {
+            if let Err(failure) = self.with_room(keeper, bytes, |writer| writer.put_notes(&segment, &notes)) {
                 self.noted.insert(id);
                 // The notes are kept and tried again, but only after a pause.
-                self.meet(if trouble == TierFailure::NoRoom { TierFailure::Full } else { trouble });
+                self.meet(if failure == TierFailure::NoRoom { TierFailure::Full } else { failure });
             }
             self.tidy(&segment);
         }
@@ -345,27 +345,27 @@ impl DiskWriter {
         let outcome = self.try_sync_segments();
         match outcome {
             Ok(()) => self.shared.counters.synced.store(durable, Ordering::Relaxed),
-            Err(trouble) => self.meet(trouble),
+            Err(failure) => self.meet(failure),
         }
         outcome.is_ok()
     }
 
     fn try_sync_segments(&mut self) -> Result<(), TierFailure> {
         let shared = Arc::clone(&self.shared);
-        let trouble = |error: std::io::Error| TierFailure::of("sync a segment", &error);
+        let failure = |error: std::io::Error| TierFailure::of("sync a segment", &error);
         let dirty: Vec<_> = self.dirty.iter().filter_map(|id| shared.segments.of(*id)).collect();
         for segment in &dirty {
-            shared.segments.sync(segment).map_err(trouble)?;
+            shared.segments.sync(segment).map_err(failure)?;
         }
         if std::mem::take(&mut self.are_names_dirty) {
-            shared.disk.sync_directory(&shared.plan.directory).map_err(trouble)?;
+            shared.disk.sync_directory(&shared.plan.directory).map_err(failure)?;
         }
         self.dirty.clear();
         for segment in &dirty {
             let mut mark = Vec::new();
             IndexEncoder::of(segment.id).synced(&mut mark, shared.mark.life);
             shared.segments.append_index(segment, &mark)?;
-            shared.segments.sync_index(segment).map_err(trouble)?;
+            shared.segments.sync_index(segment).map_err(failure)?;
         }
         Ok(())
     }

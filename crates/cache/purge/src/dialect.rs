@@ -150,11 +150,11 @@ pub fn refresh_by_get(request: &RequestHead) -> Option<PurgeOrder> {
     let target = Target::split(&request.method, &request.target).ok()?.path_and_query;
     let root: &[u8] = if target.starts_with(b"?") { b"/" } else { b"" };
     let host = EffectiveAuthority::of(request).map(|effective| effective.authority).unwrap_or_default();
-    let want = PurgeScope::Target {
+    let scope = PurgeScope::Target {
         host: Bytes::copy_from_slice(host),
         target: Bytes::from([root, target].concat()),
     };
-    let invalidations = vec![OrderItem { want, mode: Mode::Soft }];
+    let invalidations = vec![OrderItem { scope, mode: Mode::Soft }];
     Some(PurgeOrder { dialect: "refresh", invalidations, refill: Some(false), style: Style::Refreshing })
 }
 
@@ -294,8 +294,8 @@ enum TargetSyntax {
     Wildcard,
 }
 
-const fn hard(want: PurgeScope) -> OrderItem {
-    OrderItem { want, mode: Mode::Hard }
+const fn hard(scope: PurgeScope) -> OrderItem {
+    OrderItem { scope, mode: Mode::Hard }
 }
 
 /// A header field with the value yes or no; `None` if it is missing.
@@ -310,8 +310,8 @@ pub(crate) fn flag(fields: &Fields, name: &'static str) -> Result<Option<bool>, 
 
 fn refresh(asked: &PurgeHead<'_>) -> Option<Meaning> {
     asked.is(&[Verb::Refresh]).then(|| {
-        let want = PurgeScope::Target { host: asked.host.clone(), target: asked.target.clone() };
-        Ok(vec![OrderItem { want, mode: Mode::Soft }])
+        let scope = PurgeScope::Target { host: asked.host.clone(), target: asked.target.clone() };
+        Ok(vec![OrderItem { scope, mode: Mode::Soft }])
     })
 }
 
@@ -323,11 +323,11 @@ fn whole_site(asked: &PurgeHead<'_>) -> Option<Meaning> {
     if flags.as_ref().is_ok_and(|flags| !flags.contains(&Some(true))) {
         return None;
     }
-    let want = flags.and_then(|_| asked.installation()).map(|installation| match installation {
+    let scope = flags.and_then(|_| asked.installation()).map(|installation| match installation {
         None => PurgeScope::Everything { reach: asked.site() },
         Some(tag) => PurgeScope::Tags { reach: asked.site(), any_of: Vec::new(), all_of: vec![tag] },
     });
-    Some(want.map(|want| vec![hard(want)]))
+    Some(scope.map(|scope| vec![hard(scope)]))
 }
 
 fn acquia_site(asked: &PurgeHead<'_>) -> Option<Meaning> {
@@ -425,7 +425,7 @@ fn tagged(asked: &PurgeHead<'_>) -> Option<Meaning> {
         let installation: Vec<_> = asked.installation()?.into_iter().collect();
         let invalidations = headers.into_iter().map(|header| {
             let mode = if header.soft { Mode::Soft } else { Mode::Hard };
-            let want = match expression(header, asked.fields)? {
+            let scope = match expression(header, asked.fields)? {
                 TagExpression::Everything if installation.is_empty() => {
                     PurgeScope::Everything { reach: asked.site() }
                 }
@@ -441,7 +441,7 @@ fn tagged(asked: &PurgeHead<'_>) -> Option<Meaning> {
                     PurgeScope::Ban { reach: asked.site(), ban: Arc::new(ConditionBan::new(conditions)) }
                 }
             };
-            Ok(OrderItem { want, mode })
+            Ok(OrderItem { scope, mode })
         });
         invalidations.collect()
     };
@@ -455,7 +455,7 @@ fn tags_want(asked: &PurgeHead<'_>, any_of: Vec<Bytes>, installation: &[Bytes]) 
 fn declared_pattern(asked: &PurgeHead<'_>) -> Option<Meaning> {
     match asked.target_syntax() {
         Ok(TargetSyntax::Pattern) => {
-            Some(target::pattern(&asked.host, &asked.target).map(|want| vec![hard(want)]))
+            Some(target::pattern(&asked.host, &asked.target).map(|scope| vec![hard(scope)]))
         }
         Ok(TargetSyntax::Exact | TargetSyntax::Wildcard) => None,
         Err(fault) => Some(Err(fault)),
@@ -466,8 +466,8 @@ fn wildcard(asked: &PurgeHead<'_>) -> Option<Meaning> {
     if asked.target_syntax() == Ok(TargetSyntax::Exact) {
         return None;
     }
-    let want = target::wildcard(&asked.host, &asked.target)?;
-    Some(want.map(|want| vec![hard(want)]))
+    let scope = target::wildcard(&asked.host, &asked.target)?;
+    Some(scope.map(|scope| vec![hard(scope)]))
 }
 
 fn url(asked: &PurgeHead<'_>) -> Option<Meaning> {

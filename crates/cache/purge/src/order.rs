@@ -80,7 +80,7 @@ pub enum PurgeScope {
 #[derive(Clone, Debug, PartialEq)]
 pub struct OrderItem {
     /// The stored responses.
-    pub want: PurgeScope,
+    pub scope: PurgeScope,
     /// Whether they are removed or marked stale.
     pub mode: Mode,
 }

@@ -149,8 +149,8 @@ mod tests {
     use serde_json::Value;
 
     fn answered(style: Style, purged: u64, softened: u64, uncounted: u64) -> String {
-        let want = PurgeScope::Everything { reach: Reach::Everywhere };
-        let invalidations = vec![OrderItem { want, mode: Mode::Hard }];
+        let scope = PurgeScope::Everything { reach: Reach::Everywhere };
+        let invalidations = vec![OrderItem { scope, mode: Mode::Hard }];
         let order = PurgeOrder { dialect: "url", invalidations, refill: None, style };
         let outcome = PurgeOutcome { purged, softened, uncounted, sequence: 7, ..PurgeOutcome::default() };
         let reply = reply(&order, outcome, Status::SERVICE_UNAVAILABLE);

@@ -94,8 +94,8 @@ pub fn signals(method: &Method, answer: &ResponseHead, https: bool, host: &[u8])
     let groups = semantics::invalidated_groups(method, answer);
     if !groups.is_empty() {
         let any_of = groups.iter().map(|group| group_tag(https, &host, group)).collect();
-        let want = PurgeScope::Tags { reach: Reach::Site(host), any_of, all_of: Vec::new() };
-        signals.invalidations.push(OrderItem { want, mode: Mode::Hard });
+        let scope = PurgeScope::Tags { reach: Reach::Site(host), any_of, all_of: Vec::new() };
+        signals.invalidations.push(OrderItem { scope, mode: Mode::Hard });
     }
     signals
 }
@@ -123,18 +123,18 @@ impl SignalLine {
         self.is_private || !self.invalidations.is_empty()
     }
 
-    fn order(&mut self, want: PurgeScope, mode: Mode) {
-        self.invalidations.push(OrderItem { want, mode });
+    fn order(&mut self, scope: PurgeScope, mode: Mode) {
+        self.invalidations.push(OrderItem { scope, mode });
     }
 
     /// Orders a purge of the pages that match `path`. A path that cannot be read could be any page
     /// of the host.
     fn order_path(&mut self, host: &Bytes, path: &[u8], mode: Mode) {
-        let want = target::glob(host, path).unwrap_or_else(|error| {
+        let scope = target::glob(host, path).unwrap_or_else(|error| {
             self.faults.push(MalformedFault::Pattern(error));
             PurgeScope::Host { host: host.clone() }
         });
-        self.order(want, mode);
+        self.order(scope, mode);
     }
 
     /// Orders a purge of the responses with one of `tags`. If there are too many, the whole site is
@@ -217,7 +217,7 @@ mod tests {
 
     fn shown(invalidation: &OrderItem) -> String {
         let text = |octets: &[u8]| octets.escape_ascii().to_string();
-        let want = match &invalidation.want {
+        let scope = match &invalidation.scope {
             PurgeScope::Target { target, .. } => format!("target {}", text(target)),
             PurgeScope::Prefix { prefix, .. } => format!("prefix {}", text(prefix)),
             PurgeScope::Pattern { pattern, .. } => format!("pattern {}", pattern.as_str()),
@@ -226,7 +226,7 @@ mod tests {
             PurgeScope::Tags { any_of, .. } => format!("tags {}", text(&any_of.join(&b" "[..]))),
             other => panic!("{other:?}"),
         };
-        format!("{want}{}", if invalidation.mode == Mode::Soft { " soft" } else { "" })
+        format!("{scope}{}", if invalidation.mode == Mode::Soft { " soft" } else { "" })
     }
 
     #[test]

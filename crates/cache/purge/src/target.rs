@@ -117,8 +117,8 @@ mod tests {
     use crate::order::PurgeScope;
     use bytes::Bytes;
 
-    fn shown(want: PurgeScope) -> String {
-        match want {
+    fn shown(scope: PurgeScope) -> String {
+        match scope {
             PurgeScope::Target { target, .. } => format!("target {}", target.escape_ascii()),
             PurgeScope::Prefix { prefix, .. } => format!("prefix {}", prefix.escape_ascii()),
             PurgeScope::Host { .. } => "host".to_owned(),

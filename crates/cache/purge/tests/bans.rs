@@ -83,7 +83,7 @@ fn conditions_in_headers_are_a_ban() {
             head.fields.push(*name, *value);
         }
         let order = read(&head).unwrap();
-        match &order.invalidations[0].want {
+        match &order.invalidations[0].scope {
             PurgeScope::Ban { ban, .. } => Arc::clone(ban),
             other => panic!("{other:?}"),
         }

@@ -280,7 +280,7 @@ fn magento() {
     let tags: Vec<_> = (0..1500).map(|number| format!("((^|,)cat_p_{number}(,|$))")).collect();
     let request = format!("PURGE / HTTP/1.1\nHost: shop.test\nX-Magento-Tags-Pattern: {}", tags.join("|"));
     let order = asked(&request).expect("a long list is a list");
-    let [OrderItem { want: PurgeScope::Tags { any_of, .. }, .. }] = order.invalidations.as_slice() else {
+    let [OrderItem { scope: PurgeScope::Tags { any_of, .. }, .. }] = order.invalidations.as_slice() else {
         panic!("{order:?}")
     };
     assert_eq!((any_of.len(), any_of.last().map(|tag| &tag[..])), (1500, Some(&b"cat_p_1499"[..])));

@@ -28,7 +28,7 @@ mod meter;
 mod poller;
 mod pool;
 mod users;
-mod waking;
+mod wake_latency;
 
 use crate::LoadError;
 use crate::reader::{HeadMemo, KeepAliveRule};

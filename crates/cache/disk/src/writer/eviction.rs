@@ -227,9 +227,9 @@ impl DiskWriter {
         }
         let baseline = segment.state().index_baseline;
         if of(&segment.index_bytes) > 2 * baseline + self.shared.plan.segment_bytes / 16
-            && let Err(trouble) = self.compact_index(segment)
+            && let Err(failure) = self.compact_index(segment)
         {
-            self.meet(trouble);
+            self.meet(failure);
         }
     }
 
@@ -258,12 +258,12 @@ impl DiskWriter {
         let places =
             of_survived.into_iter().chain(of_others.into_iter().map(|(at, place)| (at, place + shift)));
         let path = names::index(&self.shared.plan.directory, segment.id);
-        let trouble = |error: std::io::Error| TierFailure::of("compact an index", &error);
+        let failure = |error: std::io::Error| TierFailure::of("compact an index", &error);
         // Make sure that the old file is open. Readers use it until they get the new file together
         // with the new positions.
-        self.shared.segments.index(segment).map_err(trouble)?;
-        self.shared.disk.replace(&path, &survived).map_err(trouble)?;
-        let index = self.shared.disk.open(&path, Access::Write).map_err(trouble)?;
+        self.shared.segments.index(segment).map_err(failure)?;
+        self.shared.disk.replace(&path, &survived).map_err(failure)?;
+        let index = self.shared.disk.open(&path, Access::Write).map_err(failure)?;
         let mut state = segment.state();
         state.index = Some(index);
         state.index_baseline = survived.len() as u64;

@@ -34,8 +34,8 @@ impl DiskWriter {
         if fill.is_ended() {
             return;
         }
-        if let Err(trouble) = self.write_pieces(keeper, fill, false) {
-            self.end_fill(fill, trouble);
+        if let Err(failure) = self.write_pieces(keeper, fill, false) {
+            self.end_fill(fill, failure);
         }
     }
 
@@ -57,9 +57,9 @@ impl DiskWriter {
                 fill.end();
                 answer.give(location);
             }
-            Err(trouble) => {
+            Err(failure) => {
                 add(&self.shared.counters.refused, 1);
-                self.end_fill(fill, trouble);
+                self.end_fill(fill, failure);
             }
         }
     }
@@ -153,10 +153,10 @@ impl DiskWriter {
         self.drop_fill(fill, OffReason::TooLarge);
     }
 
-    fn end_fill(&mut self, fill: &Arc<FillShared>, trouble: TierFailure) {
-        self.drop_fill(fill, trouble.reason());
+    fn end_fill(&mut self, fill: &Arc<FillShared>, failure: TierFailure) {
+        self.drop_fill(fill, failure.reason());
         if self.shared.status.off().is_none() {
-            self.meet(trouble);
+            self.meet(failure);
         }
     }
 

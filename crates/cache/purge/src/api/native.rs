@@ -41,7 +41,7 @@ pub(super) fn read(content: &[u8]) -> Result<PurgeOrder, Malformed> {
     let expected = "uri, uri-prefix, origin, host, group, tag, ban or all";
     let kind =
         object.text("type")?.ok_or_else(|| Malformed::json("type", MalformedFault::Missing(expected)))?;
-    let wants = match kind {
+    let scopes = match kind {
         "uri" => each_page(&object, |pages| {
             let UrlPages { host, targets, .. } = pages;
             targets.into_iter().map(|target| PurgeScope::Target { host: host.clone(), target }).collect()
@@ -68,27 +68,27 @@ pub(super) fn read(content: &[u8]) -> Result<PurgeOrder, Malformed> {
             return Err(Malformed::json("type", fault));
         }
     };
-    let invalidations = wants.into_iter().map(|want| OrderItem { want, mode }).collect();
+    let invalidations = scopes.into_iter().map(|scope| OrderItem { scope, mode }).collect();
     Ok(PurgeOrder { dialect: "api", invalidations, refill: object.flag("refill")?, style: Style::Native })
 }
 
-/// Reads each selector with `want`.
+/// Reads each selector with `scope`.
 fn each(
     object: &JsonObject,
     count_max: usize,
-    want: impl Fn(&str) -> Result<PurgeScope, MalformedFault>,
+    scope: impl Fn(&str) -> Result<PurgeScope, MalformedFault>,
 ) -> Result<Vec<PurgeScope>, Malformed> {
     let selectors = object.texts(SELECTORS, count_max)?.into_iter();
-    selectors.map(|(path, text)| want(text).map_err(|fault| Malformed::json(path, fault))).collect()
+    selectors.map(|(path, text)| scope(text).map_err(|fault| Malformed::json(path, fault))).collect()
 }
 
 fn each_page(
     object: &JsonObject,
-    wants: impl Fn(UrlPages) -> Vec<PurgeScope>,
+    scopes: impl Fn(UrlPages) -> Vec<PurgeScope>,
 ) -> Result<Vec<PurgeScope>, Malformed> {
     let mut all = Vec::new();
     for (path, text) in object.texts(SELECTORS, SELECTORS_MAX)? {
-        all.append(&mut wants(UrlPages::of(text).map_err(|fault| Malformed::json(path, fault))?));
+        all.append(&mut scopes(UrlPages::of(text).map_err(|fault| Malformed::json(path, fault))?));
     }
     Ok(all)
 }
@@ -110,12 +110,12 @@ fn origins(object: &JsonObject) -> Result<Vec<UrlPages>, Malformed> {
 
 fn groups(object: &JsonObject) -> Result<Vec<PurgeScope>, Malformed> {
     let groups = object.texts("groups", semantics::GROUPS_MAX)?;
-    let wants = origins(object)?.into_iter().map(|pages| {
+    let scopes = origins(object)?.into_iter().map(|pages| {
         let tag = |(_, group): &(String, &str)| group_tag(pages.https, &pages.host, group.as_bytes());
         let any_of = groups.iter().map(tag).collect();
         PurgeScope::Tags { reach: Reach::Site(pages.host.clone()), any_of, all_of: Vec::new() }
     });
-    Ok(wants.collect())
+    Ok(scopes.collect())
 }
 
 fn tags(object: &JsonObject) -> Result<PurgeScope, Malformed> {

@@ -187,8 +187,8 @@ pub(crate) fn asked_by_answers(octets: &[u8]) {
             answer.fields.push(name, Bytes::from([line, separator, b"/last"].concat()));
             let found = signals(&Method::Post, &answer, true, b"a.test");
             let is_last =
-                |want: &PurgeScope| matches!(want, PurgeScope::Target { target, .. } if target == "/last");
-            assert!(found.invalidations.last().is_some_and(|last| is_last(&last.want)));
+                |scope: &PurgeScope| matches!(scope, PurgeScope::Target { target, .. } if target == "/last");
+            assert!(found.invalidations.last().is_some_and(|last| is_last(&last.scope)));
         }
     }
 }
@@ -199,7 +199,7 @@ fn check_order(order: &PurgeOrder) {
 }
 
 fn check_invalidation(invalidation: &OrderItem) {
-    match &invalidation.want {
+    match &invalidation.scope {
         PurgeScope::Target { target, .. } => assert!(target.starts_with(b"/")),
         PurgeScope::Prefix { prefix, .. } => assert!(prefix.starts_with(b"/")),
         PurgeScope::Tags { any_of, all_of, .. } => check_tags(&[&any_of[..], all_of].concat()),

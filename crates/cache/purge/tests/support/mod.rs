@@ -10,7 +10,7 @@ pub(crate) fn shown(invalidation: &OrderItem) -> String {
         Reach::Site(host) => text(host),
         Reach::Everywhere => "all sites".to_owned(),
     };
-    let want = match &invalidation.want {
+    let scope = match &invalidation.scope {
         PurgeScope::Target { host, target } => format!("{} {}", text(host), text(target)),
         PurgeScope::Prefix { host, prefix } => format!("{} prefix {}", text(host), text(prefix)),
         PurgeScope::Pattern { host, pattern } => format!("{} pattern {}", text(host), pattern.as_str()),
@@ -29,5 +29,5 @@ pub(crate) fn shown(invalidation: &OrderItem) -> String {
         PurgeScope::Everything { reach } => format!("{} everything", of(reach)),
     };
     let mode = if invalidation.mode == Mode::Soft { "soft " } else { "" };
-    format!("{mode}{want}")
+    format!("{mode}{scope}")
 }

@@ -68,12 +68,12 @@ fn note_purge(shared: &Shared, order: &PurgeOrder) {
         return;
     }
     let now = shared.clock.monotonic();
-    for OrderItem { want, .. } in &order.invalidations {
-        let sites = match want {
+    for OrderItem { scope, .. } in &order.invalidations {
+        let sites = match scope {
             PurgeScope::Target { host, .. }
             | PurgeScope::Prefix { host, .. }
             | PurgeScope::Pattern { host, .. } => {
-                reach::scopes(&shared.sites, host).iter().map(|scope| scope.site.id).collect()
+                reach::scopes(&shared.sites, host).iter().map(|site_scope| site_scope.site.id).collect()
             }
             PurgeScope::Tags { reach, .. } | PurgeScope::Ban { reach, .. } => reached(shared, reach),
             PurgeScope::Host { .. } | PurgeScope::Everything { .. } => Vec::new(),
@@ -86,10 +86,13 @@ fn note_purge(shared: &Shared, order: &PurgeOrder) {
 /// Orders the refetch of the purged pages that are stored. If none is stored, the named page is
 /// fetched.
 fn refresh(shared: &Shared, order: &PurgeOrder) {
-    for OrderItem { want, .. } in &order.invalidations {
-        let PurgeScope::Target { host, target } = want else { continue };
-        for scope in reach::scopes(&shared.sites, host) {
-            scope.keys(shared, &scope.keyed(target)).iter().for_each(|key| shared.refiller.order(key));
+    for OrderItem { scope, .. } in &order.invalidations {
+        let PurgeScope::Target { host, target } = scope else { continue };
+        for site_scope in reach::scopes(&shared.sites, host) {
+            site_scope
+                .keys(shared, &site_scope.keyed(target))
+                .iter()
+                .for_each(|key| shared.refiller.order(key));
         }
     }
 }
@@ -145,7 +148,7 @@ pub(crate) async fn make_unusable(
     let own = Some(key.detached());
     let remove = |page: Key| {
         let (host, target) = (Bytes::copy_from_slice(page.host()), Bytes::copy_from_slice(page.target()));
-        OrderItem { want: PurgeScope::Target { host, target }, mode: Mode::Hard }
+        OrderItem { scope: PurgeScope::Target { host, target }, mode: Mode::Hard }
     };
     let invalidations: Vec<_> = pages.into_iter().map(remove).chain(invalidations).collect();
     let shared = Arc::clone(shared);
@@ -184,7 +187,9 @@ async fn perform(shared: &Arc<Shared>, task: Task) -> PurgeOutcome {
 /// The sites that `reach` covers.
 fn reached(shared: &Shared, reach: &Reach) -> Vec<SiteId> {
     match reach {
-        Reach::Site(host) => reach::scopes(&shared.sites, host).iter().map(|scope| scope.site.id).collect(),
+        Reach::Site(host) => {
+            reach::scopes(&shared.sites, host).iter().map(|site_scope| site_scope.site.id).collect()
+        }
         Reach::Everywhere => shared.sites.iter().map(|site| site.id).collect(),
     }
 }
@@ -199,33 +204,33 @@ struct Task {
 impl Task {
     fn perform(&self, shared: &Shared) -> PurgeOutcome {
         let mut outcome = PurgeOutcome::default();
-        for OrderItem { want, mode } in &self.invalidations {
-            self.invalidate(shared, want, *mode, &mut outcome);
+        for OrderItem { scope, mode } in &self.invalidations {
+            self.invalidate(shared, scope, *mode, &mut outcome);
         }
         shared.sweeper.wake();
         outcome
     }
 
-    fn invalidate(&self, shared: &Shared, want: &PurgeScope, mode: Mode, outcome: &mut PurgeOutcome) {
+    fn invalidate(&self, shared: &Shared, scope: &PurgeScope, mode: Mode, outcome: &mut PurgeOutcome) {
         let tell = |selector| shared.tell(store::Invalidation { selector, mode });
-        if let PurgeScope::Target { host, target } = want {
-            for scope in self.scopes(shared, host) {
-                let target = scope.keyed(target);
-                match scope.target(shared, &target) {
+        if let PurgeScope::Target { host, target } = scope {
+            for site_scope in self.scopes(shared, host) {
+                let target = site_scope.keyed(target);
+                match site_scope.target(shared, &target) {
                     Ok(selector) => add(outcome, mode, tell(selector)),
                     Err(hosts) => hosts.iter().for_each(|host| {
-                        let key = Key::new(scope.site.id, false, host, target.clone());
+                        let key = Key::new(site_scope.site.id, false, host, target.clone());
                         add(outcome, mode, shared.invalidate(&key, mode));
                     }),
                 }
             }
             return;
         }
-        self.selectors(shared, want).into_iter().for_each(|selector| add(outcome, mode, tell(selector)));
+        self.selectors(shared, scope).into_iter().for_each(|selector| add(outcome, mode, tell(selector)));
     }
 
     /// The store's selectors, for each affected site.
-    fn selectors(&self, shared: &Shared, want: &PurgeScope) -> Vec<Selector> {
+    fn selectors(&self, shared: &Shared, scope: &PurgeScope) -> Vec<Selector> {
         let sites = |reach| match &self.own {
             Some(key) => vec![key.site()],
             None => reached(shared, reach),
@@ -233,15 +238,15 @@ impl Task {
         let on = |host, told: &dyn Fn(SiteScope<'_>) -> Vec<Selector>| {
             self.scopes(shared, host).into_iter().flat_map(told).collect()
         };
-        match want {
+        match scope {
             PurgeScope::Target { host, target } => {
-                on(host, &|scope| vec![scope.ban(HostPages::Target(scope.keyed(target)))])
+                on(host, &|site_scope| vec![site_scope.ban(HostPages::Target(site_scope.keyed(target)))])
             }
-            PurgeScope::Prefix { host, prefix } => on(host, &|scope| scope.prefix(shared, prefix)),
+            PurgeScope::Prefix { host, prefix } => on(host, &|site_scope| site_scope.prefix(shared, prefix)),
             PurgeScope::Pattern { host, pattern } => {
-                on(host, &|scope| vec![scope.ban(HostPages::Pattern(pattern.clone()))])
+                on(host, &|site_scope| vec![site_scope.ban(HostPages::Pattern(pattern.clone()))])
             }
-            PurgeScope::Host { host } => on(host, &|scope| scope.everything(shared)),
+            PurgeScope::Host { host } => on(host, &|site_scope| site_scope.everything(shared)),
             PurgeScope::Tags { reach, any_of, all_of } => {
                 let tags = |site| Selector::Tags { site, any_of: any_of.clone(), all_of: all_of.clone() };
                 sites(reach).into_iter().map(tags).collect()
@@ -329,8 +334,8 @@ mod tests {
         disk.freeze();
         let purge = |_| {
             let shared = Arc::clone(&shared);
-            let want = PurgeScope::Everything { reach: Reach::Everywhere };
-            let invalidations = vec![OrderItem { want, mode: Mode::Hard }];
+            let scope = PurgeScope::Everything { reach: Reach::Everywhere };
+            let invalidations = vec![OrderItem { scope, mode: Mode::Hard }];
             tokio::spawn(async move { perform(&shared, Task { invalidations, own: None }).await })
         };
         let purges: Vec<_> = (0..2 * ORDERS_MAX).map(purge).collect();

@@ -53,7 +53,7 @@ pub(crate) struct LeakGuard {
     sites: Vec<Probation>,
     /// The first checks of static files, separate so that files take none from pages.
     files: Vec<Probation>,
-    lots: Vec<SamplingState>,
+    sampling: Vec<SamplingState>,
     /// Sampling interval: one hit with cookies in this many is checked; 0 disables the guard.
     every: usize,
     distrust: Distrust,
@@ -96,7 +96,7 @@ impl LeakGuard {
         Self {
             sites: (0..sites).map(|_| Probation::new()).collect(),
             files: (0..sites).map(|_| Probation::new()).collect(),
-            lots: (0..workers.max(1)).map(|_| SamplingState::default()).collect(),
+            sampling: (0..workers.max(1)).map(|_| SamplingState::default()).collect(),
             every,
             distrust: Distrust::new(DISTRUSTED_MAX),
             hasher: RandomState::new(),
@@ -113,9 +113,9 @@ impl LeakGuard {
         is_file: bool,
         can_be: impl FnOnce() -> bool,
     ) -> bool {
-        let Some(lots) = self.lots.get(worker).filter(|_| self.every > 0) else { return false };
-        let number = lots.drawn.fetch_add(1, Ordering::Relaxed);
-        let is_drawn = number % self.every == self.every - 1 || lots.is_owed.load(Ordering::Relaxed) > 0;
+        let Some(sampling) = self.sampling.get(worker).filter(|_| self.every > 0) else { return false };
+        let number = sampling.drawn.fetch_add(1, Ordering::Relaxed);
+        let is_drawn = number % self.every == self.every - 1 || sampling.is_owed.load(Ordering::Relaxed) > 0;
         let sites = if is_file { &self.files } else { &self.sites };
         let first = sites.get(key.site().0 as usize).and_then(|site| site.first(|| self.page_of(key)));
         if !is_drawn && first.is_none() {
@@ -123,7 +123,7 @@ impl LeakGuard {
         }
         let is_checked = can_be();
         if is_drawn {
-            lots.is_owed.store(usize::from(!is_checked), Ordering::Relaxed);
+            sampling.is_owed.store(usize::from(!is_checked), Ordering::Relaxed);
         }
         if let Some((site, page)) = first.filter(|_| is_checked) {
             site.checks.fetch_add(1, Ordering::Relaxed);

@@ -278,7 +278,7 @@ impl Visit<'_> {
         let wanted = Some(&mut content);
         let (outcome, whole) = self.send_content(&head, framing, decoded, exchange, wanted, account).await;
         if let Some(content) = content.whole().filter(|_| whole) {
-            (watcher.take)(&head, content);
+            (watcher.observer)(&head, content);
         }
         outcome
     }

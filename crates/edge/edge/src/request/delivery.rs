@@ -45,7 +45,7 @@ pub(crate) type ResponseObserver = Box<dyn FnOnce(&ResponseHead, Vec<u8>) + Send
 pub(crate) struct Watcher {
     /// A longer content is not copied.
     pub(crate) bytes_max: usize,
-    pub(crate) take: ResponseObserver,
+    pub(crate) observer: ResponseObserver,
 }
 
 impl Delivery {

@@ -157,8 +157,9 @@ impl<'a> Visit<'a> {
         let facts = CacheStatusFacts { forward_status: Some(head.status), ..CacheStatusFacts::default() };
         let account = ResponseAccount { reason: Reason::PassLeakGuard, facts, age_secs: None };
         let (shared, worker) = (Arc::clone(self.shared), self.worker);
-        let take = Box::new(move |head: &ResponseHead, content| check.begin(&shared, worker, head, content));
-        let watcher = Watcher { bytes_max: COMPARED_BYTES_MAX, take };
+        let observer =
+            Box::new(move |head: &ResponseHead, content| check.begin(&shared, worker, head, content));
+        let watcher = Watcher { bytes_max: COMPARED_BYTES_MAX, observer };
         let content = ContentSource::Watched(StreamedResponse { head, framing, exchange }, watcher);
         Step::Deliver(Delivery { content, account })
     }

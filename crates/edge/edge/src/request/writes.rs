@@ -26,11 +26,11 @@ fn changed_pages(site: &Site, host: &Bytes, pages: ChangedPages) -> Vec<PurgeSco
     let lists = lists.then_some(Identity::Unknown);
     let any_of: Vec<_> = posts.chain(lists).map(|identity| site.identity_tag(host, &identity)).collect();
     let target = |target| PurgeScope::Target { host: host.clone(), target };
-    let mut wants: Vec<_> = targets.into_iter().map(target).collect();
+    let mut scopes: Vec<_> = targets.into_iter().map(target).collect();
     if !any_of.is_empty() {
-        wants.push(PurgeScope::Tags { reach: Reach::Site(host.clone()), any_of, all_of: Vec::new() });
+        scopes.push(PurgeScope::Tags { reach: Reach::Site(host.clone()), any_of, all_of: Vec::new() });
     }
-    wants
+    scopes
 }
 
 /// The invalidations that follow from a write which its response has proven.
@@ -56,7 +56,7 @@ pub(crate) fn settle(
     }
     cells.count(Metric::PurgesByWrites);
     let host = Bytes::copy_from_slice(key.host());
-    let wants = match changed {
+    let scopes = match changed {
         WriteReach::Everything => vec![PurgeScope::Host { host }],
         // A full invalidation: a web server may serve files of the static tree, which no
         // background refresh would reach.
@@ -69,7 +69,7 @@ pub(crate) fn settle(
             changed_pages(site, &host, pages)
         }
     };
-    wants.into_iter().map(|want| OrderItem { want, mode: Mode::Soft }).collect()
+    scopes.into_iter().map(|scope| OrderItem { scope, mode: Mode::Soft }).collect()
 }
 
 /// The pages changed by an unsafe method that may be invalidated now. The others are served

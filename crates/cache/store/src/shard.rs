@@ -14,11 +14,11 @@ use crate::growth::push_by_eighths;
 use crate::ledger::{InvalidationSubject, TagIds};
 use crate::lingering::LingeringObjects;
 use crate::log::{AdmittedObject, LedgerVerdict, Log};
-use crate::places::SlotLocations;
 use crate::s3fifo::{Hits, Members, S3Fifo};
 use crate::scopes::Scopes;
 use crate::selector::IndexedResponse;
 use crate::slot::{NONE, SLOT_BYTES, Slot, TAGS_MAX};
+use crate::slot_locations::SlotLocations;
 use crate::{Key, Lookup, Object, Publication, PublishResult, ShelvedObject, StoreLimits};
 use bytes::Bytes;
 use disk::Location;
@@ -49,7 +49,7 @@ pub(crate) struct Shard {
     lingering: LingeringObjects,
     log: Arc<Log>,
     below: TierBelow,
-    places: SlotLocations,
+    slot_locations: SlotLocations,
     /// Bytes of the texts of slots whose objects are on the disk only. These slots are not in the
     /// eviction order.
     shelved_bytes: usize,
@@ -138,7 +138,7 @@ impl Shard {
             lingering,
             log,
             below: TierBelow::default(),
-            places: SlotLocations::default(),
+            slot_locations: SlotLocations::default(),
             shelved_bytes: 0,
             shelved_hand: 0,
             adopted: HashMap::new(),
@@ -147,7 +147,7 @@ impl Shard {
 
     /// The bytes in use. Free slots count too, because their memory is still allocated.
     pub(crate) fn bytes(&self) -> usize {
-        let slots = self.slots.len() * SLOT_BYTES + self.places.bytes() + self.shelved_bytes;
+        let slots = self.slots.len() * SLOT_BYTES + self.slot_locations.bytes() + self.shelved_bytes;
         self.order.bytes() + self.scopes.bytes() + slots
     }
 
@@ -185,7 +185,7 @@ impl Shard {
                     Some(object) => Lookup::Found { object: Arc::clone(object), softened: slot.softened },
                     None => {
                         let shelved = |location| Lookup::Shelved(ShelvedObject { hash, location });
-                        self.places.get(id).map_or(Lookup::Absent, shelved)
+                        self.slot_locations.get(id).map_or(Lookup::Absent, shelved)
                     }
                 };
                 return (found, Some(id));
@@ -193,7 +193,7 @@ impl Shard {
             // The check has removed the slot if it was invalidated, so the next round may select
             // an older variant. A slot that cannot be judged without its head has to be read first.
             if self.check(id, None) == SlotVerdict::Undecided {
-                let location = self.places.get(id);
+                let location = self.slot_locations.get(id);
                 let shelved = |location| Lookup::Shelved(ShelvedObject { hash, location });
                 return (location.map_or(Lookup::Absent, shelved), None);
             }
@@ -320,7 +320,7 @@ impl Shard {
         let Publication { key, rule, variant, object, tags, begun } = publication;
         // A revalidated response keeps its body, and the body keeps its place on the disk.
         let place = object.on_disk().map(|body| body.place().location);
-        let base = place.and_then(|place| self.places.find(place));
+        let base = place.and_then(|place| self.slot_locations.find(place));
         if place.is_some() && base.is_none() {
             // The object would keep an unlinked file open, and the verifier would not read it.
             self.lingering.count(&object);
@@ -365,7 +365,7 @@ impl Shard {
         let id = self.add(slot);
         self.order.insert(id, hash, bytes);
         if let Some(place) = place {
-            self.places.set(id, place);
+            self.slot_locations.set(id, place);
         }
         self.counters.published += 1;
         let AdmittedObject { checked, softened, .. } = admitted;
@@ -460,7 +460,7 @@ impl Shard {
 
     fn evict(&mut self) -> bool {
         let Some(id) = self.order.evict(&mut *self.slots) else { return false };
-        if self.places.get(id).is_some() || self.slot(id).is_some_and(|slot| slot.writing != 0) {
+        if self.slot_locations.get(id).is_some() || self.slot(id).is_some_and(|slot| slot.writing != 0) {
             self.shelve(id);
         } else {
             self.take_slot(id);
@@ -531,7 +531,7 @@ impl Shard {
             self.shelved_bytes -= slot.text_bytes();
             self.counters.shelved -= 1;
         }
-        if let Some(location) = self.places.take(id) {
+        if let Some(location) = self.slot_locations.take(id) {
             self.below.remove(location);
         }
         self.dismiss(&slot);
@@ -544,7 +544,7 @@ impl Shard {
         self.index = HashTable::new();
         self.slots = Vec::new();
         self.free = Vec::new();
-        self.places = SlotLocations::default();
+        self.slot_locations = SlotLocations::default();
         self.order.clear();
     }
 

@@ -5,7 +5,7 @@
 
 use anyhow::{Context as _, Result};
 use bytes::BytesMut;
-use h1::client::{Event, Exchange, Terms};
+use h1::client::{Exchange, ResponseEvent, Terms};
 use message::{Method, ResponseHead, Status};
 use std::io::{Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -44,10 +44,10 @@ fn read(stream: &mut impl Read) -> Result<CompleteResponse> {
     let (mut head, mut content) = (None, Vec::new());
     loop {
         match exchange.next(&mut input)? {
-            Some(Event::Informational(_)) => {}
-            Some(Event::Head(response)) => head = Some(response.head),
-            Some(Event::Data(octets)) => content.extend_from_slice(&octets),
-            Some(Event::End(_)) => break,
+            Some(ResponseEvent::Informational(_)) => {}
+            Some(ResponseEvent::Head(response)) => head = Some(response.head),
+            Some(ResponseEvent::Data(octets)) => content.extend_from_slice(&octets),
+            Some(ResponseEvent::End(_)) => break,
             None => match stream.read(&mut piece)? {
                 0 => {
                     exchange.close()?;

@@ -42,7 +42,7 @@ pub struct RunFigures {
     pub octets: u64,
 }
 
-struct ClientConnection {
+struct LoopConnection {
     stream: TcpStream,
     /// Bytes of the current response.
     octets: usize,
@@ -65,7 +65,7 @@ impl RunParameters {
             let mut stream = TcpStream::connect(self.address)?;
             poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
             send(&mut stream, &request)?;
-            connections.push(ClientConnection { stream, octets: 0, closed: false });
+            connections.push(LoopConnection { stream, octets: 0, closed: false });
         }
         let end = clock.monotonic().plus(time);
         let mut round = RunState {
@@ -129,7 +129,7 @@ struct RunState<'a> {
 
 impl RunState<'_> {
     /// Reads all available bytes. Sends the next request when the response is complete.
-    fn work(&mut self, connection: &mut ClientConnection) -> io::Result<()> {
+    fn work(&mut self, connection: &mut LoopConnection) -> io::Result<()> {
         while connection.octets < self.answer_bytes {
             match connection.stream.read(&mut self.buffer) {
                 Ok(0) => return Err(io::Error::new(ErrorKind::UnexpectedEof, "an answer is cut off")),

@@ -6,7 +6,7 @@ use semantics::{Freshness, Moment, VariantKey, VaryRule};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Body, Key, Object, Publication, Published, SiteId, Store};
+use store::{Body, Key, Object, Publication, PublishResult, SiteId, Store};
 
 /// Number of different tags.
 pub(crate) const TAGS: u64 = 50_000;
@@ -77,7 +77,7 @@ pub(crate) fn publish(store: &Store, number: u64, body: Body) -> Option<u64> {
         tags: &tags_of(number),
         begun: store.sequence(),
     });
-    (published == Published::Stored).then_some(octets)
+    (published == PublishResult::Stored).then_some(octets)
 }
 
 /// Header fields of a browser's request.

@@ -15,9 +15,9 @@ use crate::bench::interrupt::Interrupt;
 use crate::bench::{elsewhere, measure};
 use crate::output::note;
 use anyhow::{Context as _, anyhow};
-use load::{LoadError, Progress};
+use load::{LoadError, RunProgress};
 use options::{AbOptions, CommandLine};
-use record::{Body, Counting, Ended, Outcome, SourceNet};
+use record::{Counting, Ended, RequestBody, RunOutcome, SourceNet};
 use report::ab::{self, OptionalParts, html};
 use std::io;
 use std::net::ToSocketAddrs as _;
@@ -48,7 +48,7 @@ pub(crate) struct Args {
 /// # Errors
 /// If the run could not start, or a result could not be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (own, arguments) = OwnWords::split(&args.arguments);
+    let (own, arguments) = OwnFlags::split(&args.arguments);
     let request = options::parse(arguments).map_err(|reason| anyhow!("ab: {reason} (petasos ab -h)"))?;
     match request {
         CommandLine::Help => measure::write_text(io::stdout(), USAGE)?,
@@ -60,14 +60,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Petasos' own flags, which come before the options of `ab`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct OwnWords {
+struct OwnFlags {
     /// `--yes`: load a target on another machine without asking.
     is_agreed: bool,
     /// `--plain`: print only what `ab` prints, with the counts of `ab`.
     is_plain: bool,
 }
 
-impl OwnWords {
+impl OwnFlags {
     /// Splits Petasos' own flags from the arguments that follow them.
     fn split(arguments: &[String]) -> (Self, &[String]) {
         let mut own = Self::default();
@@ -89,14 +89,14 @@ impl OwnWords {
     }
 }
 
-fn load(mut options: AbOptions, own: OwnWords) -> anyhow::Result<ExitCode> {
+fn load(mut options: AbOptions, own: OwnFlags) -> anyhow::Result<ExitCode> {
     if !own.is_plain {
         options.without_effect().iter().for_each(|text| note(format_args!("petasos: ab: {text}")));
     }
     if let Some(path) = &options.body_file {
         let content = std::fs::read(path).with_context(|| format!("ab: cannot read {}", path.display()))?;
         options.plan.body =
-            Some(Body { content: content.into(), content_type: options.content_type.clone() });
+            Some(RequestBody { content: content.into(), content_type: options.content_type.clone() });
     }
     if let Some(name) = &options.source_name {
         options.plan.source = Some(source(name)?);
@@ -173,7 +173,7 @@ fn source(name: &str) -> anyhow::Result<SourceNet> {
 }
 
 /// The text before the report.
-fn before(options: &AbOptions, own: OwnWords, shows_progress: bool) -> anyhow::Result<String> {
+fn before(options: &AbOptions, own: OwnFlags, shows_progress: bool) -> anyhow::Result<String> {
     let plan = &options.plan;
     let mut log = String::new();
     if options.verbosity >= 2 {
@@ -198,7 +198,7 @@ fn before(options: &AbOptions, own: OwnWords, shows_progress: bool) -> anyhow::R
 }
 
 /// The report and the text directly before it.
-fn after(options: &AbOptions, own: OwnWords, outcome: &Outcome, shows_progress: bool) -> String {
+fn after(options: &AbOptions, own: OwnFlags, outcome: &RunOutcome, shows_progress: bool) -> String {
     let mut log = String::new();
     if options.verbosity >= 2 && !outcome.first_head.is_empty() {
         log = first_answer(&outcome.first_head, options.verbosity);
@@ -229,7 +229,7 @@ fn first_answer(head: &[u8], verbosity: u32) -> String {
 }
 
 /// Prints the progress lines of `ab` on standard error, one for every `step` requests.
-fn progress_lines(step: Option<u64>) -> impl FnMut(Progress) + Send {
+fn progress_lines(step: Option<u64>) -> impl FnMut(RunProgress) + Send {
     let mut next = step;
     move |progress| {
         while let (Some(reached), Some(step)) = (next.filter(|&next| next <= progress.done), step) {

@@ -7,7 +7,7 @@
 use crate::bench::measure;
 use crate::output::note;
 use anyhow::Context as _;
-use report::import::{Imported, import};
+use report::import::{ImportedRun, import};
 use report::run::Run;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         } else {
             Box::new(BufReader::new(File::open(path).with_context(|| format!("cannot read {name}"))?))
         };
-        let Imported { runs: found, notes } = import(reader).with_context(|| format!("{name}"))?;
+        let ImportedRun { runs: found, notes } = import(reader).with_context(|| format!("{name}"))?;
         notes.iter().for_each(|text| note(format_args!("petasos: import: {name}: {text}")));
         runs.extend(found);
     }

@@ -12,11 +12,13 @@ use crate::keyboard;
 use crate::output::{draw, note};
 use anyhow::Context as _;
 use document::Diagnostic;
-use ladder::{Choice, Effort, Ladder, LadderError, Observer, Options, Phase, Status, Stop, Walk, World};
+use ladder::{
+    Choice, Effort, Ladder, LadderError, Observer, Options, Phase, StopFlag, Walk, WalkStatus, World,
+};
 use platform::{SystemClock, SystemDisk};
 use report::number;
 use report::results::Results;
-use report::summary::{Standing, standing};
+use report::summary::{CellResult, cell_result};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -144,7 +146,7 @@ fn told(problems: &[Diagnostic]) -> ExitCode {
 }
 
 fn measure(ladder: &Ladder, choice: Choice, out: PathBuf, common: &Common) -> anyhow::Result<ExitCode> {
-    let stop = Stop::on_signals().context("cannot listen for signals")?;
+    let stop = StopFlag::on_signals().context("cannot listen for signals")?;
     let clock = SystemClock::new();
     let disk = SystemDisk;
     let petasos = std::env::current_exe().context("cannot find the running executable")?;
@@ -176,8 +178,8 @@ fn why_failed(results: &Results, is_interrupted: bool) -> Vec<String> {
         (false, false) => Some("not every step was measured in every round".to_owned()),
         (false, true) => None,
     };
-    let void = results.all_cells().filter_map(|cell| match standing(cell) {
-        Standing::Void(reason) => {
+    let void = results.all_cells().filter_map(|cell| match cell_result(cell) {
+        CellResult::Void(reason) => {
             Some(format!("step `{}` with {} users is void: {reason}", cell.step, cell.concurrency))
         }
         _ => None,
@@ -220,7 +222,7 @@ pub(crate) fn print_text(text: &str) -> io::Result<()> {
 }
 
 /// Keeps the services up until a signal, and switches to the steps whose numbers are typed.
-fn hold(walk: &mut Walk<'_>, stop: &Stop) -> anyhow::Result<()> {
+fn hold(walk: &mut Walk<'_>, stop: &StopFlag) -> anyhow::Result<()> {
     note(format_args!("\nThe site runs until Ctrl-C:"));
     for (name, address) in &walk.addresses {
         note(format_args!("  {name:<8} http://{address}/"));
@@ -284,7 +286,7 @@ impl ProgressLine {
 }
 
 impl Observer for ProgressLine {
-    fn status(&mut self, status: &Status) {
+    fn status(&mut self, status: &WalkStatus) {
         let width = rustix::termios::tcgetwinsize(io::stderr()).map_or(80, |size| usize::from(size.ws_col));
         self.show(progress(status).chars().take(width.saturating_sub(1)).collect());
     }
@@ -299,7 +301,7 @@ impl Observer for ProgressLine {
 
 /// The progress line: round, step, what the walk is doing (the rate while it measures) and the time
 /// left.
-fn progress(status: &Status) -> String {
+fn progress(status: &WalkStatus) -> String {
     let doing = match (status.phase, status.rate_per_s) {
         (Phase::Preparing, _) => "switching the step on".to_owned(),
         (Phase::WarmingUp, _) => "warming up".to_owned(),
@@ -319,7 +321,7 @@ fn progress(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::{DEMO, DEMO_NAME, progress};
-    use ladder::{Phase, Status};
+    use ladder::{Phase, WalkStatus};
     use std::time::Duration;
 
     #[test]
@@ -331,7 +333,7 @@ mod tests {
 
     #[test]
     fn progress_line_has_step_round_rate_and_time_left() {
-        let status = Status {
+        let status = WalkStatus {
             step: "2 page cache".to_owned(),
             concurrency: 5,
             round: 1,

@@ -6,7 +6,7 @@ use crate::admin::AdminArgs;
 use crate::bench::measure;
 use crate::purge::reason;
 use anyhow::{Context as _, anyhow, bail};
-use api::profile::{Call, Done, Refused};
+use api::profile::{Call, ProfileRefusal, ProfileReply};
 use message::Status;
 use std::io;
 use std::process::ExitCode;
@@ -56,11 +56,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let answer = args.edge.call(api::profile::PATH, &content)?;
     let admin = &args.edge.admin;
     if answer.head.status != Status::OK {
-        let refused = serde_json::from_slice::<Refused>(&answer.content);
+        let refused = serde_json::from_slice::<ProfileRefusal>(&answer.content);
         let error = refused.map_or_else(|_| reason(&answer), |refused| refused.error);
         bail!("{admin} refuses: {} {error}", answer.head.status);
     }
-    let Done { before, rules, .. } = serde_json::from_slice(&answer.content)
+    let ProfileReply { before, rules, .. } = serde_json::from_slice(&answer.content)
         .map_err(|_| anyhow!("the response of {admin} is not from a Petasos edge; correct --admin"))?;
     let change = if before == rules {
         format!("has profile {rules}")

@@ -5,7 +5,7 @@ use crate::log;
 use crate::output::note;
 use anyhow::{Context, anyhow};
 use clap::{Arg, ArgMatches, Command};
-use config::{Machine, Overrides, Plan, SETTINGS};
+use config::{EdgePlan, Machine, Overrides, SETTINGS};
 use document::{Diagnostic, decode};
 use platform::SystemClock;
 use std::fmt::Write;
@@ -69,7 +69,7 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints the warnings of the configuration to standard error.
-pub(crate) fn tell_warnings(plan: &Plan) {
+pub(crate) fn tell_warnings(plan: &EdgePlan) {
     for warning in &plan.warnings {
         note(format_args!("{warning}\n"));
     }
@@ -80,7 +80,7 @@ pub(crate) fn tell_warnings(plan: &Plan) {
 ///
 /// # Errors
 /// If the file cannot be read or is not UTF-8, or if the configuration has errors.
-pub(crate) fn read(file: Option<&Path>, overrides: &Overrides) -> anyhow::Result<Plan> {
+pub(crate) fn read(file: Option<&Path>, overrides: &Overrides) -> anyhow::Result<EdgePlan> {
     let (name, text) = match file {
         Some(path) => {
             let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use testkit::{Action, Edge, Origin, Output, eventually, get, petasos, response};
+use testkit::{Action, CommandOutput, Edge, Origin, eventually, get, petasos, response};
 
 /// Number of requests that the application may work on at a time.
 const FETCHES_MAX: usize = 4;
@@ -51,7 +51,7 @@ fn at_a_time(begun: &[Monotonic]) -> usize {
 }
 
 /// Requests pages that were never requested before, as crawlers do.
-fn crawl(edge: &Edge, directory: &Path) -> Output {
+fn crawl(edge: &Edge, directory: &Path) -> CommandOutput {
     let file = directory.join("urls");
     let mut urls = String::new();
     (0..2_000).for_each(|number| writeln!(urls, "http://{}/archive/{number}", edge.address).unwrap());
@@ -63,7 +63,7 @@ fn crawl(edge: &Edge, directory: &Path) -> Output {
 }
 
 /// Requests one page from many users.
-fn crowd(edge: &Edge) -> Output {
+fn crowd(edge: &Edge) -> CommandOutput {
     let url = format!("http://{}/crowd", edge.address);
     let users = USERS.to_string();
     petasos(["bench", "-n", "40000", "-c", &users, "--json", "-", "--accept-invalid", &url])

@@ -9,7 +9,7 @@ mod page_server;
 use page_server::PageServer;
 use report::run::read_runs;
 use serde_json::Value;
-use testkit::{Action, Origin, Output, Seen, petasos, response};
+use testkit::{Action, CommandOutput, Origin, Seen, petasos, response};
 
 const HTML: &str = "Content-Type: text/html";
 
@@ -25,7 +25,7 @@ fn site(seen: &Seen) -> Vec<Action> {
 }
 
 /// Runs `bench --page` with a URL and more arguments.
-fn bench(url: &str, arguments: &[&str]) -> Output {
+fn bench(url: &str, arguments: &[&str]) -> CommandOutput {
     petasos(["bench", url, "--page"].iter().chain(arguments))
 }
 

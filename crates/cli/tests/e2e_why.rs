@@ -49,7 +49,7 @@ fn header_lines_are_sent_with_every_request() {
 }
 
 /// Examines a server that has this certificate, while trusting the certificate's authority.
-fn ask_believing(origin: &Origin, certificate: Certificate) -> testkit::Output {
+fn ask_believing(origin: &Origin, certificate: Certificate) -> testkit::CommandOutput {
     let front = TlsFront::start(origin.address(), certificate);
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("authority.pem");

@@ -36,7 +36,7 @@ pub use file_system::{FileSystem, Frozen, ServedFileSystem};
 pub use origin::{Action, Gate, Origin, Seen, response};
 pub use paced::Paced;
 pub use port::HeldPort;
-pub use process::{Edge, Output, binary, petasos, petasos_with};
+pub use process::{CommandOutput, Edge, binary, petasos, petasos_with};
 pub use seeds::Seeds;
 pub use tls::{Certificate, PemFiles, TlsFront};
 

@@ -17,7 +17,7 @@ const ANYWHERE: &str = "127.0.0.1:0";
 
 /// The result of a finished command.
 #[derive(Debug)]
-pub struct Output {
+pub struct CommandOutput {
     /// The exit code; `None` if a signal ended it.
     pub code: Option<i32>,
     /// Standard output.
@@ -42,7 +42,7 @@ pub fn binary() -> PathBuf {
 }
 
 /// Runs `petasos` with these arguments until it ends.
-pub fn petasos(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
+pub fn petasos(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> CommandOutput {
     petasos_with(&[], arguments)
 }
 
@@ -50,11 +50,11 @@ pub fn petasos(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output
 pub fn petasos_with(
     variables: &[(&str, &str)],
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
-) -> Output {
+) -> CommandOutput {
     let mut command = Command::new(binary());
     command.args(arguments).envs(variables.iter().copied()).stdin(Stdio::null());
     let output = command.output().unwrap();
-    Output {
+    CommandOutput {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),

@@ -5,16 +5,16 @@
 
 use crate::lines::{TextLines, bytes_text, seconds_text};
 use address::HttpUrl;
-use api::why::{Answer, Asks, Cause, KeyAnswer, SiteAnswer, StoredAnswer};
+use api::why::{Cause, KeyAnswer, OriginDemand, SiteAnswer, StoredAnswer, WhyReply};
 use difference::is_hidden;
-use profiles::{AUTO, Policy, Use, known_cookie};
+use profiles::{AUTO, CookiePurpose, Policy, known_cookie};
 use semantics::is_static_path;
 
 /// Column where the text beside the labels begins.
 const FACTS_COLUMN: usize = 13;
 
 /// Formats the answer about `url` as text.
-pub fn answer_text(url: &HttpUrl, answer: &Answer) -> String {
+pub fn answer_text(url: &HttpUrl, answer: &WhyReply) -> String {
     let mut lines = TextLines::default();
     lines.paragraph(0, &url.to_string());
     lines.gap();
@@ -56,7 +56,7 @@ fn fact(lines: &mut TextLines, label: &str, text: &str) {
 }
 
 /// The cause, and the known facts about it.
-fn culprit(lines: &mut TextLines, answer: &Answer, cause: &Cause) {
+fn culprit(lines: &mut TextLines, answer: &WhyReply, cause: &Cause) {
     lines.gap();
     let row = if cause.kind == "cookie" { known_cookie(cause.name.as_bytes()) } else { None };
     let whose = row.map_or_else(String::new, |row| format!(" ({}, {})", row.software, row.purpose.name()));
@@ -71,7 +71,7 @@ fn culprit(lines: &mut TextLines, answer: &Answer, cause: &Cause) {
             fact(lines, "to do", row.remedy);
             // A token in the page works only with its cookie. So the cookie must not be stripped
             // from a page that is shared with the token.
-            if row.purpose != Use::FormToken
+            if row.purpose != CookiePurpose::FormToken
                 && let Some(setting) = setting(answer, cause)
             {
                 fact(lines, "or", &setting);
@@ -87,7 +87,7 @@ fn culprit(lines: &mut TextLines, answer: &Answer, cause: &Cause) {
 
 /// The setting for a file whose response does not prove that it is static, or that varies by
 /// cookie.
-fn static_path(answer: &Answer) -> Option<String> {
+fn static_path(answer: &WhyReply) -> Option<String> {
     let is_by_cookie = ["pass-cookie", "pass-unknown-cookie"].contains(&answer.reason.as_str());
     let target = &answer.key.as_ref()?.target;
     if !is_by_cookie || !is_static_path(target.as_bytes(), &Policy::default_profile()) {
@@ -103,7 +103,7 @@ fn static_path(answer: &Answer) -> Option<String> {
 }
 
 /// The setting with which the request would be looked up or the response stored.
-fn setting(answer: &Answer, cause: &Cause) -> Option<String> {
+fn setting(answer: &WhyReply, cause: &Cause) -> Option<String> {
     // The application or a client chose the name; in a list, these signs would end the text.
     let is_plain = !cause.name.contains(['"', '\\']) && !cause.name.chars().any(is_hidden);
     let key = match answer.reason.as_str() {
@@ -122,15 +122,15 @@ fn setting(answer: &Answer, cause: &Cause) -> Option<String> {
 }
 
 /// The request to the origin, and the consequence if the origin fails.
-fn asks(lines: &mut TextLines, answer: &Answer) {
+fn asks(lines: &mut TextLines, answer: &WhyReply) {
     let text = match answer.asks {
-        Asks::Nothing => "no request",
-        Asks::Renewal => "a background refresh, for which this request does not wait",
-        Asks::Confirmation => {
+        OriginDemand::Nothing => "no request",
+        OriginDemand::Renewal => "a background refresh, for which this request does not wait",
+        OriginDemand::Confirmation => {
             "a conditional request; if the stored response is still right, the verdict is hit-revalidated"
         }
-        Asks::Page => "a fetch whose response other requests may share",
-        Asks::OwnAnswer => "this request; its response is for this client alone",
+        OriginDemand::Page => "a fetch whose response other requests may share",
+        OriginDemand::OwnAnswer => "this request; its response is for this client alone",
     };
     fact(lines, "to origin", text);
     if answer.is_being_fetched {
@@ -141,13 +141,13 @@ fn asks(lines: &mut TextLines, answer: &Answer) {
             let text = format!("{} instead of an error: {}", substitute.verdict, substitute.reason);
             fact(lines, "on failure", &text);
         }
-        None if answer.asks != Asks::Nothing => fact(lines, "on failure", "an error"),
+        None if answer.asks != OriginDemand::Nothing => fact(lines, "on failure", "an error"),
         None => {}
     }
 }
 
 /// The stored response, and the reason why the last response was not stored.
-fn store(lines: &mut TextLines, url: &HttpUrl, answer: &Answer) {
+fn store(lines: &mut TextLines, url: &HttpUrl, answer: &WhyReply) {
     match &answer.stored {
         Some(stored) if answer.verdict == "pass" => {
             let text = format!("for others: {}, {}", stored.status, bytes_text(stored.content_bytes));
@@ -254,7 +254,9 @@ mod tests {
     use super::answer_text;
     use crate::ANSWER_MEMBERS;
     use address::HttpUrl;
-    use api::why::{Answer, Asks, Cause, KeyAnswer, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute};
+    use api::why::{
+        Cause, KeyAnswer, OriginDemand, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute, WhyReply,
+    };
     use std::collections::BTreeSet;
 
     fn cause(kind: &str, name: &str) -> Option<Cause> {
@@ -262,13 +264,13 @@ mod tests {
     }
 
     /// The answer for a request with an unknown cookie, while the page is stored for others.
-    fn answer() -> Answer {
-        Answer {
+    fn answer() -> WhyReply {
+        WhyReply {
             format: 1,
             verdict: "pass".to_owned(),
             reason: "pass-unknown-cookie".to_owned(),
             advice: "The request carries a cookie that the profile does not know.".to_owned(),
-            asks: Asks::OwnAnswer,
+            asks: OriginDemand::OwnAnswer,
             culprit: cause("cookie", "theme"),
             site: Some(SiteAnswer {
                 name: "any".to_owned(),
@@ -323,8 +325,12 @@ mod tests {
         let passed = answer();
         let text = answer_text(&url, &passed);
         assert!(text.contains("stored     for others: 200, 12.3 kB"), "{text}");
-        let missed =
-            Answer { verdict: "miss".to_owned(), reason: "miss-expired".to_owned(), culprit: None, ..passed };
+        let missed = WhyReply {
+            verdict: "miss".to_owned(),
+            reason: "miss-expired".to_owned(),
+            culprit: None,
+            ..passed
+        };
         let text = answer_text(&url, &missed);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         insta::assert_snapshot!(text);
@@ -336,7 +342,7 @@ mod tests {
             let key = answer().key.map(|key| KeyAnswer { is_equivalent, ..key });
             answer_text(
                 &HttpUrl::parse("https://a.test/page?utm_source=x").unwrap(),
-                &Answer { key, ..answer() },
+                &WhyReply { key, ..answer() },
             )
         };
         assert!(told(true).contains("No-Vary-Search"));
@@ -353,7 +359,7 @@ mod tests {
                 location: Some(location.to_owned()),
                 ..stored
             });
-            let answer = Answer { verdict: "hit".to_owned(), stored, ..answer() };
+            let answer = WhyReply { verdict: "hit".to_owned(), stored, ..answer() };
             answer_text(&HttpUrl::parse("https://a.test/page").unwrap(), &answer)
         };
         assert!(told("https://a.test/page").contains("redirects for ever"));
@@ -364,7 +370,7 @@ mod tests {
     fn profile_that_overrides_no_cache_is_named() {
         let told = |no_cache_overridden| {
             let stored = answer().stored.map(|stored| StoredAnswer { no_cache_overridden, ..stored });
-            let answer = Answer { verdict: "hit".to_owned(), stored, ..answer() };
+            let answer = WhyReply { verdict: "hit".to_owned(), stored, ..answer() };
             answer_text(&HttpUrl::parse("https://a.test/static/a.css").unwrap(), &answer)
         };
         assert!(told(true).contains("by the profile, although the response says no-cache"));
@@ -373,7 +379,7 @@ mod tests {
 
     #[test]
     fn refusal_names_the_plug_in_and_the_remedy() {
-        let answer = Answer {
+        let answer = WhyReply {
             verdict: "miss".to_owned(),
             reason: "store-refused-set-cookie".to_owned(),
             culprit: cause("cookie", "pll_language"),
@@ -389,7 +395,7 @@ mod tests {
     fn stripping_is_suggested_for_a_cookie_set_for_everyone() {
         let text = |name: &str| {
             let reason = "store-refused-set-cookie".to_owned();
-            let answer = Answer { reason, culprit: cause("cookie", name), ..answer() };
+            let answer = WhyReply { reason, culprit: cause("cookie", name), ..answer() };
             let text = answer_text(&HttpUrl::parse("http://a.test/").unwrap(), &answer);
             text.split_whitespace().collect::<Vec<_>>().join(" ")
         };
@@ -405,7 +411,7 @@ mod tests {
     #[test]
     fn static_path_is_suggested_for_a_file_with_cookies() {
         let mut answer =
-            Answer { reason: "pass-cookie".to_owned(), culprit: cause("cookie", "PHPSESSID"), ..answer() };
+            WhyReply { reason: "pass-cookie".to_owned(), culprit: cause("cookie", "PHPSESSID"), ..answer() };
         let url = HttpUrl::parse("http://a.test/").unwrap();
         let mut text = |target: &str| {
             answer.key.as_mut().unwrap().target = target.to_owned();

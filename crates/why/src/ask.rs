@@ -6,7 +6,7 @@
 use crate::fetch::{self, Fetcher, connection_failure, within_time};
 use crate::{HeaderLine, ProbeError};
 use address::{Address, HttpUrl};
-use api::why::{Answer, Question};
+use api::why::{Question, WhyReply};
 use bytes::Bytes;
 use difference::text_of;
 use message::{Fields, Method, RequestHead, Status, Version, names};
@@ -53,7 +53,7 @@ pub enum AskError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeReply {
     /// The parsed answer.
-    pub answer: Answer,
+    pub answer: WhyReply,
     /// The JSON document as received.
     pub document: String,
 }

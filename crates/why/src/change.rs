@@ -5,7 +5,7 @@
 
 use crate::Probe;
 use crate::fetch::FetchedResponse;
-use crate::findings::{LooksLike, ProbeDifference, Sameness, SpotText};
+use crate::findings::{ProbeDifference, ResponseSameness, SpotNature, SpotText};
 use crate::visit::ProbeResponses;
 use address::HttpUrl;
 use difference::{Difference, Nature, Spot, compare, snippet, text_of};
@@ -36,7 +36,7 @@ pub(crate) fn changes(visit: &ProbeResponses) -> Vec<ProbeDifference> {
         .into_iter()
         .filter(|probe| visit.others.iter().any(|(asked, _)| asked == probe))
         .map(|probe| match visit.answer(probe) {
-            None => unchanged(probe, Sameness::Unanswered),
+            None => unchanged(probe, ResponseSameness::Unanswered),
             Some(answer) if probe == Probe::PlainAgain => change(visit, probe, answer, &spontaneous, &[]),
             Some(answer) => beside_spontaneous(visit, probe, answer, &spontaneous),
         })
@@ -70,12 +70,16 @@ fn beside_spontaneous(
 impl ProbeDifference {
     /// Marks the content as not comparable, because it differs each time.
     fn or_unknown(self) -> Self {
-        let result = if self.result == Sameness::OtherAnswer { self.result } else { Sameness::Unknown };
+        let result = if self.result == ResponseSameness::OtherAnswer {
+            self.result
+        } else {
+            ResponseSameness::Unknown
+        };
         Self { result, ..self }
     }
 }
 
-fn unchanged(probe: Probe, result: Sameness) -> ProbeDifference {
+fn unchanged(probe: Probe, result: ResponseSameness) -> ProbeDifference {
     ProbeDifference { request: probe.name(), result, fields: Vec::new(), spots_count: 0, spots: Vec::new() }
 }
 
@@ -91,14 +95,14 @@ fn change(
     let plain = &visit.plain;
     let fields = changed_fields(&visit.url, plain, answer);
     if !fields.is_empty() {
-        return ProbeDifference { fields, ..unchanged(probe, Sameness::OtherAnswer) };
+        return ProbeDifference { fields, ..unchanged(probe, ResponseSameness::OtherAnswer) };
     }
     let spots: Vec<&Spot> = match difference {
-        Difference::Equal => return unchanged(probe, Sameness::Same),
-        Difference::Throughout => return unchanged(probe, Sameness::Different),
+        Difference::Equal => return unchanged(probe, ResponseSameness::Same),
+        Difference::Throughout => return unchanged(probe, ResponseSameness::Different),
         Difference::Spots(spots) => spots.iter().filter(|spot| !is_among(&spot.first, known)).collect(),
     };
-    let result = if spots.is_empty() { Sameness::Same } else { Sameness::Spots };
+    let result = if spots.is_empty() { ResponseSameness::Same } else { ResponseSameness::Spots };
     let shown = spots.iter().take(SPOTS_SHOWN_MAX);
     let shown = shown.map(|spot| spot_text(spot, &plain.content, &answer.content)).collect();
     ProbeDifference { spots_count: spots.len(), spots: shown, ..unchanged(probe, result) }
@@ -161,29 +165,29 @@ fn spot_text(spot: &Spot, plain: &[u8], other: &[u8]) -> SpotText {
     }
 }
 
-fn looks_like(other: &str, nature: Nature) -> LooksLike {
+fn looks_like(other: &str, nature: Nature) -> SpotNature {
     if ["utm_", "fbclid", "petasos"].iter().any(|part| other.contains(part)) {
-        return LooksLike::Parameter;
+        return SpotNature::Parameter;
     }
     match nature {
-        Nature::Token => LooksLike::FormToken,
-        Nature::Time => LooksLike::Time,
-        Nature::Name => LooksLike::Name,
-        Nature::Number => LooksLike::Number,
-        Nature::Identifier => LooksLike::Identifier,
-        Nature::Text => LooksLike::Text,
+        Nature::Token => SpotNature::FormToken,
+        Nature::Time => SpotNature::Time,
+        Nature::Name => SpotNature::Name,
+        Nature::Number => SpotNature::Number,
+        Nature::Identifier => SpotNature::Identifier,
+        Nature::Text => SpotNature::Text,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::looks_like;
-    use crate::findings::LooksLike;
+    use crate::findings::SpotNature;
     use difference::Nature;
 
     #[test]
     fn parameters_of_the_probe_precede_the_guess() {
-        assert_eq!(looks_like("?utm_source=petasos", Nature::Token), LooksLike::Parameter);
-        assert_eq!(looks_like("me", Nature::Name), LooksLike::Name);
+        assert_eq!(looks_like("?utm_source=petasos", Nature::Token), SpotNature::Parameter);
+        assert_eq!(looks_like("me", Nature::Name), SpotNature::Name);
     }
 }

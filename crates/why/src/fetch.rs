@@ -8,7 +8,7 @@
 use address::{Address, HttpUrl};
 use bytes::{Bytes, BytesMut};
 use clock::Clock;
-use h1::client::{Event, Exchange, Terms};
+use h1::client::{Exchange, ResponseEvent, Terms};
 use h1::{BodyError, ExchangeError, Limits, ResponseError, Strictness, WriteError};
 use message::{Method, RequestHead, ResponseHead, names};
 use net::{Stream, TlsClient, TlsError};
@@ -161,7 +161,7 @@ impl Fetcher {
         stream.write_all(&octets).await.map_err(broken)?;
         stream.flush().await.map_err(broken)?;
         let exchange = Exchange::new(&request.method, TERMS);
-        let mut reading = Reading { stream, input: BytesMut::new(), exchange };
+        let mut reading = ResponseStream { stream, input: BytesMut::new(), exchange };
         let (head, strict_fault) = reading.head(&request.method).await?;
         let arrived = Moment::read(&*self.clock);
         let (content, is_cut) = reading.content().await?;
@@ -208,18 +208,18 @@ async fn connect(url: &HttpUrl) -> Result<Stream, ProbeError> {
 }
 
 /// A response that is being read.
-struct Reading<S> {
+struct ResponseStream<S> {
     stream: S,
     input: BytesMut,
     exchange: Exchange,
 }
 
-impl<S: AsyncRead + Unpin> Reading<S> {
+impl<S: AsyncRead + Unpin> ResponseStream<S> {
     /// Reads the head of the final response. Also returns the fault that strict parsing reports.
     async fn head(&mut self, method: &Method) -> Result<(ResponseHead, Option<ResponseError>), ProbeError> {
         loop {
             let mut copy = self.input.clone();
-            if let Some(Event::Head(response)) = self.advance().await? {
+            if let Some(ResponseEvent::Head(response)) = self.advance().await? {
                 let strict = h1::parse_response(&mut copy, method, &HEAD_LIMITS, Strictness::Strict);
                 return Ok((response.head, strict.err()));
             }
@@ -231,7 +231,7 @@ impl<S: AsyncRead + Unpin> Reading<S> {
         let mut content = BytesMut::new();
         loop {
             match self.advance().await? {
-                Some(Event::Data(octets)) => {
+                Some(ResponseEvent::Data(octets)) => {
                     let room = CONTENT_BYTES_MAX - content.len();
                     if octets.len() > room {
                         content.extend_from_slice(octets.get(..room).unwrap_or_default());
@@ -239,19 +239,19 @@ impl<S: AsyncRead + Unpin> Reading<S> {
                     }
                     content.extend_from_slice(&octets);
                 }
-                Some(Event::End(_)) => return Ok((content.freeze(), false)),
-                Some(Event::Informational(_) | Event::Head(_)) | None => {}
+                Some(ResponseEvent::End(_)) => return Ok((content.freeze(), false)),
+                Some(ResponseEvent::Informational(_) | ResponseEvent::Head(_)) | None => {}
             }
         }
     }
 
     /// Takes the next event. If there is none yet, reads more bytes and returns `None`.
-    async fn advance(&mut self) -> Result<Option<Event>, ProbeError> {
+    async fn advance(&mut self) -> Result<Option<ResponseEvent>, ProbeError> {
         if let Some(event) = self.exchange.next(&mut self.input)? {
             return Ok(Some(event));
         }
         match net::read_more(&mut self.stream, &mut self.input, READ_BYTES).await.map_err(broken)? {
-            0 => Ok(Some(Event::End(self.exchange.close()?))),
+            0 => Ok(Some(ResponseEvent::End(self.exchange.close()?))),
             _ => Ok(None),
         }
     }

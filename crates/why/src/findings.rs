@@ -4,7 +4,7 @@
 //! Invariant: every fact occurs once, in the terms of the protocol. `text` formats the findings for
 //! a terminal. docs/why.md describes every member.
 
-use crate::front::{CacheStatement, Says};
+use crate::front::{CacheAction, CacheStatement};
 use profiles::Software;
 use serde::Serialize;
 
@@ -32,7 +32,7 @@ pub struct Findings {
     /// The software that the site runs on.
     pub software: Vec<Software>,
     /// Statements of caches in front of the site.
-    pub fronts: Vec<FrontSaid>,
+    pub fronts: Vec<FrontStatement>,
     /// The cookies that the plain response sets.
     pub cookies: Vec<CookieSet>,
     /// Differences between the responses to the probes and the plain response.
@@ -147,7 +147,7 @@ pub struct SuggestedSetting {
 
 /// A cache's statement, and the probe it belongs to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FrontSaid {
+pub struct FrontStatement {
     /// The name of the probe.
     pub request: &'static str,
     /// The statement.
@@ -171,7 +171,7 @@ pub struct CookieSet {
 /// How a response differs from the plain one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sameness {
+pub enum ResponseSameness {
     /// No difference, except those that also occur between two plain responses.
     Same,
     /// The contents differ only in spots.
@@ -192,7 +192,7 @@ pub struct ProbeDifference {
     /// The probe: `plain_again`, `noise_cookies`, `noise_parameters` or `unknown_cookie`.
     pub request: &'static str,
     /// The kind of difference.
-    pub result: Sameness,
+    pub result: ResponseSameness,
     /// The status and the fields for caches that differ, as `Name: value` or `Name: (none)`.
     pub fields: Vec<String>,
     /// Number of spots that differ.
@@ -207,7 +207,7 @@ pub struct SpotText {
     /// The line in the plain response, counted from 1.
     pub line: usize,
     /// The guessed nature of the spot.
-    pub looks_like: LooksLike,
+    pub looks_like: SpotNature,
     /// The text before the spot, which both contents share.
     pub before: String,
     /// The spot's text in the plain response.
@@ -219,7 +219,7 @@ pub struct SpotText {
 /// The guessed nature of a spot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum LooksLike {
+pub enum SpotNature {
     /// A nonce or a token against request forgery.
     FormToken,
     /// A date or a time.
@@ -290,6 +290,6 @@ impl Findings {
 
     /// Whether a cache in front of the site answered the plain probe from its store.
     pub fn was_answered_by_a_front(&self) -> bool {
-        self.fronts.iter().any(|said| said.request == "plain" && said.front.says == Says::Hit)
+        self.fronts.iter().any(|said| said.request == "plain" && said.front.says == CacheAction::Hit)
     }
 }

@@ -17,13 +17,13 @@ pub struct CacheStatement {
     /// The software that writes the field, if the name tells.
     pub software: Option<&'static str>,
     /// The meaning of the value.
-    pub says: Says,
+    pub says: CacheAction,
 }
 
 /// What a cache states about its handling of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Says {
+pub enum CacheAction {
     /// It answered from its store.
     Hit,
     /// It asked the origin.
@@ -79,19 +79,25 @@ pub(crate) fn fronts(fields: &Fields) -> Vec<CacheStatement> {
     found
 }
 
-fn says(field: &str, value: &str) -> Says {
+fn says(field: &str, value: &str) -> CacheAction {
     let number = value.trim().parse::<u64>();
     match field {
-        names::AGE => return number.map_or(Says::Other, |age| if age > 0 { Says::Hit } else { Says::Other }),
+        names::AGE => {
+            return number.map_or(CacheAction::Other, |age| {
+                if age > 0 { CacheAction::Hit } else { CacheAction::Other }
+            });
+        }
         "X-Cache-Hits" => {
             let last = value.rsplit(',').next().unwrap_or_default().trim().parse::<u64>();
-            return last.map_or(Says::Other, |hits| if hits > 0 { Says::Hit } else { Says::Miss });
+            return last.map_or(CacheAction::Other, |hits| {
+                if hits > 0 { CacheAction::Hit } else { CacheAction::Miss }
+            });
         }
         // Two numbers mean a hit: the second identifies the request that filled the cache.
         "X-Varnish" => {
-            return if value.split_whitespace().count() > 1 { Says::Hit } else { Says::Miss };
+            return if value.split_whitespace().count() > 1 { CacheAction::Hit } else { CacheAction::Miss };
         }
-        "X-Served-By" | "X-Amz-Cf-Pop" | "X-Azure-Ref" => return Says::Other,
+        "X-Served-By" | "X-Amz-Cf-Pop" | "X-Azure-Ref" => return CacheAction::Other,
         _ => {}
     }
     // In a list of several caches, the last entry is from the cache nearest to the client.
@@ -109,22 +115,22 @@ fn says(field: &str, value: &str) -> Says {
         "uncacheable",
         "no-cache",
     ]) {
-        Says::Pass
+        CacheAction::Pass
     } else if says(&["fwd=", "miss", "expired", "revalidated"]) {
-        Says::Miss
+        CacheAction::Miss
     } else if says(&["hit", "stale", "cached", "fresh"]) {
-        Says::Hit
+        CacheAction::Hit
     } else {
-        Says::Other
+        CacheAction::Other
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Says, fronts};
+    use super::{CacheAction, fronts};
     use message::Fields;
 
-    fn said(name: &'static str, value: &'static str) -> Says {
+    fn said(name: &'static str, value: &'static str) -> CacheAction {
         let mut fields = Fields::new();
         fields.push(name, value);
         fronts(&fields)[0].says
@@ -133,22 +139,22 @@ mod tests {
     #[test]
     fn fields_of_known_caches_are_understood() {
         for (name, value, expected) in [
-            ("Cache-Status", "ExampleCache; hit; ttl=30", Says::Hit),
-            ("Cache-Status", "ExampleCache; fwd=uri-miss; stored", Says::Miss),
-            ("Cache-Status", "ExampleCache; fwd=bypass", Says::Pass),
-            ("CF-Cache-Status", "HIT", Says::Hit),
-            ("CF-Cache-Status", "DYNAMIC", Says::Pass),
-            ("CF-Cache-Status", "MISS", Says::Miss),
-            ("X-Varnish", "32770", Says::Miss),
-            ("X-Varnish", "32771 32769", Says::Hit),
-            ("X-Cache", "Hit from cloudfront", Says::Hit),
-            ("X-Cache", "MISS, HIT", Says::Hit),
-            ("X-Cache-Hits", "0, 3", Says::Hit),
-            ("X-Cache-Hits", "0", Says::Miss),
-            ("Age", "12", Says::Hit),
-            ("Age", "0", Says::Other),
-            ("X-Drupal-Cache", "UNCACHEABLE (response policy)", Says::Pass),
-            ("X-Served-By", "cache-fra-1", Says::Other),
+            ("Cache-Status", "ExampleCache; hit; ttl=30", CacheAction::Hit),
+            ("Cache-Status", "ExampleCache; fwd=uri-miss; stored", CacheAction::Miss),
+            ("Cache-Status", "ExampleCache; fwd=bypass", CacheAction::Pass),
+            ("CF-Cache-Status", "HIT", CacheAction::Hit),
+            ("CF-Cache-Status", "DYNAMIC", CacheAction::Pass),
+            ("CF-Cache-Status", "MISS", CacheAction::Miss),
+            ("X-Varnish", "32770", CacheAction::Miss),
+            ("X-Varnish", "32771 32769", CacheAction::Hit),
+            ("X-Cache", "Hit from cloudfront", CacheAction::Hit),
+            ("X-Cache", "MISS, HIT", CacheAction::Hit),
+            ("X-Cache-Hits", "0, 3", CacheAction::Hit),
+            ("X-Cache-Hits", "0", CacheAction::Miss),
+            ("Age", "12", CacheAction::Hit),
+            ("Age", "0", CacheAction::Other),
+            ("X-Drupal-Cache", "UNCACHEABLE (response policy)", CacheAction::Pass),
+            ("X-Served-By", "cache-fra-1", CacheAction::Other),
         ] {
             assert_eq!(said(name, value), expected, "{name}: {value}");
         }

@@ -5,8 +5,8 @@
 
 use crate::change::changes;
 use crate::findings::{
-    Cacheable, Compression, FORMAT, Findings, FrontSaid, LooksLike, PlainResponse, ProbeDifference, Sameness,
-    SentProbe, SpotText, Validation,
+    Cacheable, Compression, FORMAT, Findings, FrontStatement, PlainResponse, ProbeDifference,
+    ResponseSameness, SentProbe, SpotNature, SpotText, Validation,
 };
 use crate::front::fronts;
 use crate::remedy::has_password_field;
@@ -42,7 +42,7 @@ pub fn inspect(visit: &ProbeResponses) -> Findings {
     let head = plain.document_head();
     let software = recognise(&plain.head.fields, &head, &plain.content);
     let changes = changes(visit);
-    let is_token = |spot: &SpotText| spot.looks_like == LooksLike::FormToken;
+    let is_token = |spot: &SpotText| spot.looks_like == SpotNature::FormToken;
     let has_token =
         changes.iter().any(|change| change.request == "plain_again" && change.spots.iter().any(is_token));
     let judged = judge(plain, &head, &software, has_token);
@@ -90,12 +90,12 @@ fn first(fields: &Fields, name: &str) -> Option<String> {
     fields.first(name).map(|value| text_of(value))
 }
 
-fn fronts_said(visit: &ProbeResponses) -> Vec<FrontSaid> {
+fn fronts_said(visit: &ProbeResponses) -> Vec<FrontStatement> {
     let mut said = Vec::new();
     for (probe, answer) in visit.asked() {
         let Ok(answer) = answer else { continue };
         let fronts = fronts(&answer.head.fields).into_iter();
-        said.extend(fronts.map(|front| FrontSaid { request: probe.name(), front }));
+        said.extend(fronts.map(|front| FrontStatement { request: probe.name(), front }));
     }
     said
 }
@@ -279,21 +279,24 @@ fn content_hints(findings: &Findings) -> Vec<String> {
     let change = |name: &str| findings.changes.iter().find(|change| change.request == name);
     let may_be_shared = findings.verdict.cacheable != Cacheable::No;
     let again = change("plain_again");
-    if again.is_some_and(|again| again.spots.iter().any(|spot| spot.looks_like == LooksLike::FormToken)) {
+    if again.is_some_and(|again| again.spots.iter().any(|spot| spot.looks_like == SpotNature::FormToken)) {
         hints.push(
             "The page has a form token that is new each time. In a shared page, every visitor gets the same token \
              while the page is stored. Store the page for less time than the token is valid, or fetch the token by \
              script."
                 .to_owned(),
         );
-    } else if may_be_shared && again.is_some_and(|again| again.result == Sameness::Different) {
+    } else if may_be_shared && again.is_some_and(|again| again.result == ResponseSameness::Different) {
         hints.push(
             "Two requests got two different pages. If each visitor should see a different page, do not share it."
                 .to_owned(),
         );
     }
     let differs = |change: &ProbeDifference| {
-        matches!(change.result, Sameness::Spots | Sameness::Different | Sameness::OtherAnswer)
+        matches!(
+            change.result,
+            ResponseSameness::Spots | ResponseSameness::Different | ResponseSameness::OtherAnswer
+        )
     };
     if change("noise_cookies").is_some_and(differs) {
         hints.push(
@@ -308,7 +311,7 @@ fn content_hints(findings: &Findings) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if change("noise_parameters").is_some_and(|change| change.result == Sameness::OtherAnswer) {
+    if change("noise_parameters").is_some_and(|change| change.result == ResponseSameness::OtherAnswer) {
         hints.push(
             "Parameters of advertisements change the response, so visitors of advertisements get another page."
                 .to_owned(),

@@ -34,7 +34,7 @@ mod visit;
 pub use answer_text::answer_text;
 pub use ask::{ADMIN_DEFAULT, AskError, EdgeReply, ask, call_edge};
 pub use fetch::{CONTENT_BYTES_MAX, FetchedResponse, Fetcher, ProbeError, TIME_MAX};
-pub use front::{CacheStatement, Says};
+pub use front::{CacheAction, CacheStatement};
 pub use header_line::{HeaderLine, HeaderLineError};
 pub use inspect::inspect;
 pub use probe::Probe;

@@ -8,7 +8,7 @@ use crate::fetch::FetchedResponse;
 use crate::findings::SuggestedSetting;
 use crate::verdict::{TTL_SUGGESTED, decide};
 use message::{ResponseHead, names};
-use profiles::{Pattern, Policy, Use, cookies_set, known_cookie};
+use profiles::{CookiePurpose, Pattern, Policy, cookies_set, known_cookie};
 use semantics::{Reason, RequestClass, classify_request, is_for_any_cookie};
 
 /// Suggests the settings under which a response may be shared.
@@ -89,8 +89,9 @@ impl Advisor<'_> {
         let is_plain = |name: &String| {
             name.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"_-.".contains(&octet))
         };
-        let is_token =
-            |name: &String| known_cookie(name.as_bytes()).is_some_and(|row| row.purpose == Use::FormToken);
+        let is_token = |name: &String| {
+            known_cookie(name.as_bytes()).is_some_and(|row| row.purpose == CookiePurpose::FormToken)
+        };
         if names.is_empty() || !names.iter().all(is_plain) || names.iter().any(is_token) {
             return None;
         }

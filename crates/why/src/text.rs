@@ -4,10 +4,10 @@
 //! explanations.
 
 use crate::findings::{
-    Cacheable, Compression, Findings, LooksLike, Obstacle, ProbeDifference, Sameness, SpotText,
+    Cacheable, Compression, Findings, Obstacle, ProbeDifference, ResponseSameness, SpotNature, SpotText,
     SuggestedSetting,
 };
-use crate::front::Says;
+use crate::front::CacheAction;
 use crate::lines::{TextLines, bytes_text, seconds_text};
 
 /// Column where the text beside the labels of the page's summary begins.
@@ -80,12 +80,12 @@ fn fronts(lines: &mut TextLines, findings: &Findings) {
 }
 
 /// The meaning of a cache's statement, in words.
-const fn meaning(says: Says) -> Option<&'static str> {
+const fn meaning(says: CacheAction) -> Option<&'static str> {
     match says {
-        Says::Hit => Some("answered from a cache"),
-        Says::Miss => Some("fetched from the application"),
-        Says::Pass => Some("passed to the application"),
-        Says::Other => None,
+        CacheAction::Hit => Some("answered from a cache"),
+        CacheAction::Miss => Some("fetched from the application"),
+        CacheAction::Pass => Some("passed to the application"),
+        CacheAction::Other => None,
     }
 }
 
@@ -271,31 +271,31 @@ fn change_label(request: &str) -> &'static str {
 fn change_text(change: &ProbeDifference) -> String {
     let is_again = change.request == "plain_again";
     match change.result {
-        Sameness::Same if is_again => "the same, byte by byte".to_owned(),
-        Sameness::Same => "no change".to_owned(),
-        Sameness::Spots => {
+        ResponseSameness::Same if is_again => "the same, byte by byte".to_owned(),
+        ResponseSameness::Same => "no change".to_owned(),
+        ResponseSameness::Spots => {
             let count = change.spots_count;
             let spots = if count == 1 { "1 spot".to_owned() } else { format!("{count} spots") };
             let more = if count > change.spots.len() { "; the first ones follow" } else { "" };
             format!("the same except for {spots}{more}")
         }
-        Sameness::Different if is_again => "different throughout".to_owned(),
-        Sameness::Different => "another page".to_owned(),
-        Sameness::OtherAnswer => "another response".to_owned(),
-        Sameness::Unknown => "unknown, because the page differs each time".to_owned(),
-        Sameness::Unanswered => "no response".to_owned(),
+        ResponseSameness::Different if is_again => "different throughout".to_owned(),
+        ResponseSameness::Different => "another page".to_owned(),
+        ResponseSameness::OtherAnswer => "another response".to_owned(),
+        ResponseSameness::Unknown => "unknown, because the page differs each time".to_owned(),
+        ResponseSameness::Unanswered => "no response".to_owned(),
     }
 }
 
 fn spot_line(spot: &SpotText) -> String {
     let kind = match spot.looks_like {
-        LooksLike::FormToken => "a form token",
-        LooksLike::Time => "a time",
-        LooksLike::Name => "a name",
-        LooksLike::Number => "a number",
-        LooksLike::Identifier => "an identifier",
-        LooksLike::Parameter => "the parameters",
-        LooksLike::Text => "a text",
+        SpotNature::FormToken => "a form token",
+        SpotNature::Time => "a time",
+        SpotNature::Name => "a name",
+        SpotNature::Number => "a number",
+        SpotNature::Identifier => "an identifier",
+        SpotNature::Parameter => "the parameters",
+        SpotNature::Text => "a text",
     };
     format!("line {}, {kind}: {}[{} | {}]", spot.line, spot.before, spot.plain, spot.other)
 }

@@ -11,7 +11,7 @@ use crate::settings::Advisor;
 use bytes::Bytes;
 use difference::text_of;
 use message::{Fields, RequestHead, ResponseHead, names};
-use profiles::{DocumentHead, Policy, Profile, Shown, Software, cookies_set, known_cookie};
+use profiles::{DocumentHead, Policy, Profile, ResponseEvidence, Software, cookies_set, known_cookie};
 use semantics::{
     CulpritKind, Freshness, Judgement, Reason, RequestClass, VaryRule, classify_request, explain_refusal,
     explain_request, judge_response,
@@ -104,7 +104,7 @@ pub(crate) fn judge(
 
 /// The rules of an edge with `profile = "auto"` after it has seen this response.
 fn chosen(plain: &FetchedResponse, head: &DocumentHead) -> Policy {
-    let shown = Shown {
+    let shown = ResponseEvidence {
         method: &plain.request.method,
         target: &plain.request.target,
         status: plain.head.status,

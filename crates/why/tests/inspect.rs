@@ -4,7 +4,7 @@
 
 use address::HttpUrl;
 use clock::{ManualClock, Timestamp};
-use petasos_why::findings::{Cacheable, Findings, LooksLike, Sameness};
+use petasos_why::findings::{Cacheable, Findings, ResponseSameness, SpotNature};
 use petasos_why::{DIRECT_MEMBERS, Fetcher, HeaderLine, Probe, ProbeError, inspect, report, visit};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn verdict(fields: &'static [&'static str]) -> (Cacheable, Option<&'static str>)
     (verdict.cacheable, verdict.reason)
 }
 
-fn result(findings: &Findings, request: &str) -> Sameness {
+fn result(findings: &Findings, request: &str) -> ResponseSameness {
     findings.changes.iter().find(|change| change.request == request).unwrap().result
 }
 
@@ -245,11 +245,11 @@ fn spontaneous_differences_are_not_blamed_on_a_probe() {
             format!("<html><body><p>visitor number {n} today</p><p>the rest of the page</p></body></html>");
         response("200 OK", &["Cache-Control: s-maxage=60"], page.as_bytes())
     });
-    assert_eq!(result(&found, "plain_again"), Sameness::Spots);
+    assert_eq!(result(&found, "plain_again"), ResponseSameness::Spots);
     let spot = &found.changes[0].spots[0];
-    assert_eq!((spot.looks_like, spot.plain.as_str(), spot.line), (LooksLike::Number, "10", 1));
+    assert_eq!((spot.looks_like, spot.plain.as_str(), spot.line), (SpotNature::Number, "10", 1));
     for question in ["noise_cookies", "noise_parameters", "unknown_cookie"] {
-        assert_eq!(result(&found, question), Sameness::Same, "{question}");
+        assert_eq!(result(&found, question), ResponseSameness::Same, "{question}");
     }
 }
 
@@ -266,11 +266,11 @@ fn cookies_and_parameters_that_change_the_page_are_found() {
             if cookies.contains("petasos_why") { &["Cache-Control: private"] } else { &[] };
         response("200 OK", personal, page.as_bytes())
     });
-    assert_eq!(result(&found, "plain_again"), Sameness::Same);
-    assert_eq!(result(&found, "noise_cookies"), Sameness::Spots);
-    assert_eq!(result(&found, "noise_parameters"), Sameness::OtherAnswer);
+    assert_eq!(result(&found, "plain_again"), ResponseSameness::Same);
+    assert_eq!(result(&found, "noise_cookies"), ResponseSameness::Spots);
+    assert_eq!(result(&found, "noise_parameters"), ResponseSameness::OtherAnswer);
     assert_eq!(found.changes[2].fields, ["status: 301", "Location: /"]);
-    assert_eq!(result(&found, "unknown_cookie"), Sameness::OtherAnswer);
+    assert_eq!(result(&found, "unknown_cookie"), ResponseSameness::OtherAnswer);
     assert_eq!(found.changes[3].fields, ["Cache-Control: private"]);
 }
 
@@ -293,7 +293,7 @@ fn content_coded_unasked_is_not_examined() {
         let n = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         response("200 OK", &["Content-Encoding: gzip"], format!("(gzip) {n}").as_bytes())
     });
-    assert_eq!(result(&found, "plain_again"), Sameness::Different);
+    assert_eq!(result(&found, "plain_again"), ResponseSameness::Different);
     assert!(
         found.hints.iter().any(|hint| hint.contains("although the request accepted none")),
         "{:?}",
@@ -320,7 +320,7 @@ fn later_failures_are_part_of_the_findings() {
         }
         _ => response("200 OK", &["Cache-Control: max-age=60"], b"x"),
     });
-    assert_eq!(result(&found, "unknown_cookie"), Sameness::Unanswered);
+    assert_eq!(result(&found, "unknown_cookie"), ResponseSameness::Unanswered);
     let asked = found.requests.iter().find(|asked| asked.request == "unknown_cookie").unwrap();
     assert!(asked.error.as_ref().unwrap().contains("broke off"), "{asked:?}");
     assert_eq!(found.verdict.cacheable, Cacheable::Yes);

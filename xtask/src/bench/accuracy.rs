@@ -13,7 +13,7 @@ use address::HttpUrl;
 use anyhow::{Context, Result};
 use load::Control;
 use platform::SystemClock;
-use record::{Arrival, Outcome, Plan, Rate, Stop};
+use record::{Arrival, Plan, Rate, RunOutcome, Stop};
 use std::time::Duration;
 use testkit::Paced;
 
@@ -91,14 +91,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn measure(server: &Paced, arrival: Arrival, time: Duration) -> Result<Outcome> {
+fn measure(server: &Paced, arrival: Arrival, time: Duration) -> Result<RunOutcome> {
     let stop = Stop { time: Some(time), ..Stop::default() };
     let plan = Plan { stop, arrival, users: 4, ..Plan::new(HttpUrl::parse(&server.url())?) };
     load::run(&plan, &SystemClock::new(), &Control::new()).context("the load could not run")
 }
 
 /// A row for one percentile: true, and reported since the request was sent and since it was due.
-fn row(name: &str, percent: f64, server: &Paced, outcome: &Outcome) -> Vec<String> {
+fn row(name: &str, percent: f64, server: &Paced, outcome: &RunOutcome) -> Vec<String> {
     let waits = server.waits_us();
     let place = ((percent / 100.0 * waits.len() as f64).ceil() as usize).saturating_sub(1);
     let truth = waits.get(place).copied().unwrap_or_default();

@@ -13,7 +13,7 @@ use super::{build, markdown, optimised};
 use anyhow::{Context, Result};
 use clock::Clock;
 use origin::{AttackOrigin, WORKERS};
-use peers::{ComparedServer, PEERS, PeerProcess, Yard};
+use peers::{ComparedServer, PEERS, PeerDirectory, PeerProcess};
 use platform::SystemClock;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -115,13 +115,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
     };
     allow_descriptors(4_096);
-    let yard = Yard::settle(&program)?;
-    println!("{}. The application has {WORKERS} workers.", yard.versions()?);
+    let directory = PeerDirectory::settle(&program)?;
+    println!("{}. The application has {WORKERS} workers.", directory.versions()?);
     for attack in ATTACKS.iter().filter(|attack| attack.name.contains(&args.only)) {
         let mut rows = Vec::new();
         for peer in PEERS {
-            let row =
-                turn(attack, peer, &yard).with_context(|| format!("{} and {}", peer.name(), attack.name))?;
+            let row = turn(attack, peer, &directory)
+                .with_context(|| format!("{} and {}", peer.name(), attack.name))?;
             eprintln!("{}: {}", attack.name, row.join(", "));
             rows.push(row);
         }
@@ -132,9 +132,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 /// Runs an attack against one server. Returns a row of the table.
-fn turn(attack: &ServerAttack, peer: ComparedServer, yard: &Yard) -> Result<Vec<String>> {
+fn turn(attack: &ServerAttack, peer: ComparedServer, directory: &PeerDirectory) -> Result<Vec<String>> {
     let origin = AttackOrigin::start()?;
-    let running = yard.start(peer, origin.address())?;
+    let running = directory.start(peer, origin.address())?;
     let stage = AttackedServer { peer, address: running.address, origin: &origin, clock: SystemClock::new() };
     let (outcome, resident) = watched(&running, || (attack.run)(&stage));
     let name = peer.name().to_owned();

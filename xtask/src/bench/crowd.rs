@@ -28,7 +28,7 @@ pub(super) struct ConnectedCrowd {
 
 /// Result of a rush.
 #[derive(Debug, Default)]
-pub(super) struct Rush {
+pub(super) struct RushResult {
     /// Time of completion of each right response, in ascending order.
     pub(super) right: Vec<Duration>,
     /// Responses with another status or content, or cut off.
@@ -84,10 +84,10 @@ impl ConnectedCrowd {
         limit: Duration,
         clock: &dyn Clock,
         interrupted: &AtomicBool,
-    ) -> Result<Rush> {
+    ) -> Result<RushResult> {
         let mut events = Events::with_capacity(self.visitors.len());
         let mut buffer = vec![0; READ_BYTES];
-        let mut rush = Rush::default();
+        let mut rush = RushResult::default();
         let mut open = self.visitors.len();
         let begun = clock.monotonic();
         for visitor in &mut self.visitors {

@@ -13,7 +13,7 @@ use super::{build, markdown};
 use crate::{packages, place};
 use anyhow::{Context, Result, bail};
 use clock::Clock;
-use generator::{GENERATORS, GeneratorTurn, LoadGenerator, LoadParameters, Ran};
+use generator::{GENERATORS, GeneratorTurn, LoadGenerator, LoadParameters, TurnOutcome};
 use petasos_null::Responder;
 use platform::SystemClock;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -183,14 +183,14 @@ impl GeneratorFigures {
         let took = clock.monotonic().since(begun);
         let requests = (target.requests.load(Ordering::Relaxed) - before) as f64;
         let (rate, per_cpu) = match ran {
-            Ran::Whole(cpu) if requests > 0.0 => {
+            TurnOutcome::Whole(cpu) if requests > 0.0 => {
                 (Some(requests / took.as_secs_f64()), Some(requests / cpu.as_secs_f64()))
             }
-            Ran::Whole(_) => {
+            TurnOutcome::Whole(_) => {
                 self.missing.push("it sent no request".to_owned());
                 (None, None)
             }
-            Ran::Missing(reason) => {
+            TurnOutcome::Missing(reason) => {
                 self.missing.push(reason);
                 (None, None)
             }

@@ -7,7 +7,7 @@
 //! *origin alone* sends the same crowd to the application directly, which answers every request. It
 //! shows the cost of the crowd and the machine without any cache.
 
-use super::crowd::{ConnectedCrowd, Rush};
+use super::crowd::{ConnectedCrowd, RushResult};
 use super::markdown;
 use super::servers::Servers;
 use anyhow::{Context, Result, bail};
@@ -55,7 +55,7 @@ pub(crate) struct Args {
 struct ServerTurn {
     name: &'static str,
     origin_requests: usize,
-    rush: Rush,
+    rush: RushResult,
 }
 
 /// The application.
@@ -161,7 +161,7 @@ impl ServerTurn {
     }
 
     fn describe(&self) -> String {
-        let Rush { right, wrong, missing } = &self.rush;
+        let RushResult { right, wrong, missing } = &self.rush;
         let times = self.times().map_or_else(String::new, |[first, median, slowest]| {
             format!(", first {}, median {}, slowest {} ms", ms(first), ms(median), ms(slowest))
         });

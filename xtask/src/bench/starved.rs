@@ -25,7 +25,8 @@ use clock::Monotonic;
 use load::Control;
 use platform::SystemClock;
 use record::{
-    Arrival, LOST_SHARE_INVALID, LOST_US_PER_REQUEST_MIN, Outcome, Plan, Rate, SelfCheck, Stop, Trust, spread,
+    Arrival, LOST_SHARE_INVALID, LOST_US_PER_REQUEST_MIN, Plan, Rate, RunOutcome, SelfCheck, Stop, Trust,
+    spread,
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -171,7 +172,7 @@ fn is_right(case: StarvedLoad, check: &SelfCheck, lost: f64, us_lost_each: f64) 
 
 /// The loss of each request in microseconds, by the server's account. An open loop always counts as
 /// a large loss.
-fn us_lost_each(case: StarvedLoad, outcome: &Outcome, lost: f64) -> f64 {
+fn us_lost_each(case: StarvedLoad, outcome: &RunOutcome, lost: f64) -> f64 {
     if case.arrival != Arrival::Closed {
         return f64::INFINITY;
     }
@@ -180,7 +181,7 @@ fn us_lost_each(case: StarvedLoad, outcome: &Outcome, lost: f64) -> f64 {
 }
 
 /// Runs a load on the first core, together with busy loops, and its server on the last core.
-fn pinned(case: StarvedLoad, time: Duration, busy_loops: usize) -> Result<(Outcome, f64)> {
+fn pinned(case: StarvedLoad, time: Duration, busy_loops: usize) -> Result<(RunOutcome, f64)> {
     let all = sched_getaffinity(None).context("sched_getaffinity")?;
     let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| all.is_set(core)).collect();
     let (Some(&generator), Some(&server)) = (cores.first(), cores.last()) else {
@@ -232,7 +233,7 @@ fn on_core(core: usize) -> Result<()> {
     sched_setaffinity(None, &set).context("sched_setaffinity")
 }
 
-fn load(case: StarvedLoad, time: Duration, url: &str) -> Result<Outcome> {
+fn load(case: StarvedLoad, time: Duration, url: &str) -> Result<RunOutcome> {
     let stop = Stop { time: Some(time.min(case.time_max)), ..Stop::default() };
     let plan = Plan::new(HttpUrl::parse(url)?);
     let mut plan = Plan { stop, arrival: case.arrival, users: case.users, threads: 1, ..plan };
@@ -244,7 +245,7 @@ fn load(case: StarvedLoad, time: Duration, url: &str) -> Result<Outcome> {
 
 /// The share of the users' time in which the server had no request. For an open loop, the share of
 /// the requests' time that they arrived late.
-fn lost(case: StarvedLoad, outcome: &Outcome, served: &[ServedRequest]) -> f64 {
+fn lost(case: StarvedLoad, outcome: &RunOutcome, served: &[ServedRequest]) -> f64 {
     // Requests in flight at the end wait until their connections are closed, which takes some time
     // and must not count.
     let end = served.iter().map(|of| of.came).min().unwrap_or_default().plus(outcome.elapsed);
@@ -274,7 +275,7 @@ fn late_s(served: &[ServedRequest], rate: f64) -> f64 {
     after_due.iter().map(|after| after - earliest).sum()
 }
 
-fn row(case: StarvedLoad, machine: &str, outcome: &Outcome, lost: f64, is_right: bool) -> Vec<String> {
+fn row(case: StarvedLoad, machine: &str, outcome: &RunOutcome, lost: f64, is_right: bool) -> Vec<String> {
     let account = outcome.check.account;
     let (largest, _) = account.lost_terms()[0];
     let percent = |share: f64| format!("{:.1}%", share * 100.0);

@@ -24,7 +24,7 @@ mod visitors;
 
 use super::build;
 use super::stampede::ensure_descriptors;
-use alone::Alone;
+use alone::StoreOnly;
 use anyhow::Result;
 use filled::SelectedParts;
 use server::ServerBase;
@@ -71,7 +71,7 @@ pub(crate) struct Args {
 struct StoreBench<'a> {
     args: &'a Args,
     interrupted: Arc<AtomicBool>,
-    alone: Alone,
+    alone: StoreOnly,
 }
 
 /// Runs `cargo xtask bench store`.
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
     ensure_descriptors(VISITORS_MAX)?;
-    let bench = StoreBench { args, interrupted, alone: Alone { system: args.system } };
+    let bench = StoreBench { args, interrupted, alone: StoreOnly { system: args.system } };
     if bench.is_wanted("ratio") {
         bench.print("ratio", &bench.alone.ratio()?);
     }

@@ -37,19 +37,19 @@ pub(crate) struct ScoredRun {
     /// Numbers of passed tests and of all tests.
     pub(crate) score: Score,
     /// Ids of the tests that did not pass.
-    pub(crate) missed: Missed,
+    pub(crate) missed: MissedTests,
 }
 
 /// Ids of tests that did not pass, in the suite's order.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Missed {
+pub(crate) struct MissedTests {
     required: Vec<String>,
     optional: Vec<String>,
     check: Vec<String>,
 }
 
-impl Missed {
+impl MissedTests {
     /// The tests of one kind.
     pub(crate) fn of(&self, kind: TestWeight) -> &[String] {
         match kind {
@@ -94,7 +94,7 @@ impl Scores {
             let tests = report.tests.iter().filter(|test| test.kind == kind && !test.outcome.passes());
             tests.map(|test| test.id.clone()).collect()
         };
-        let missed = Missed {
+        let missed = MissedTests {
             required: missed(TestWeight::Required),
             optional: missed(TestWeight::Optional),
             check: missed(TestWeight::Check),

@@ -16,7 +16,7 @@ use crate::journal_file::{self, JournalFile};
 use crate::names;
 use crate::piece::write_all;
 use crate::segment::Segments;
-use crate::status::{TierStatus, Trouble};
+use crate::status::{TierFailure, TierStatus};
 use crate::witness::Seal;
 use crate::{DistrustPlace, Durability, OffReason};
 
@@ -184,7 +184,7 @@ impl Journal {
         let outcome = match failed_before {
             // The file is unreliable from the failed write on, so nothing is appended to it.
             Some(reason) => Err(reason),
-            None => self.write(&*file, &pending, offset, sync).map_err(Trouble::reason),
+            None => self.write(&*file, &pending, offset, sync).map_err(TierFailure::reason),
         };
         let forgotten = outcome.is_err_and(|reason| self.forget_everything(reason));
         let mut state = self.state();
@@ -207,18 +207,18 @@ impl Journal {
     /// Appends to the file. If the disk is full, removes the oldest segments without asking the
     /// keeper, which the writer tells afterwards. This thread cannot wait for the writer, because
     /// the writer may wait for the journal.
-    fn write(&self, file: &dyn DiskFile, entries: &[u8], offset: u64, sync: bool) -> Result<(), Trouble> {
-        let trouble = |error| Trouble::of("write the journal of invalidations", &error);
-        let mut outcome = write_all(file, entries, offset).map_err(trouble);
-        while let Err(Trouble::Full) = outcome {
+    fn write(&self, file: &dyn DiskFile, entries: &[u8], offset: u64, sync: bool) -> Result<(), TierFailure> {
+        let failure = |error| TierFailure::of("write the journal of invalidations", &error);
+        let mut outcome = write_all(file, entries, offset).map_err(failure);
+        while let Err(TierFailure::Full) = outcome {
             if !self.segments.forget_oldest() {
                 break;
             }
-            outcome = write_all(file, entries, offset).map_err(trouble);
+            outcome = write_all(file, entries, offset).map_err(failure);
         }
         outcome?;
         if sync {
-            file.sync().map_err(|error| Trouble::of("sync the journal of invalidations", &error))?;
+            file.sync().map_err(|error| TierFailure::of("sync the journal of invalidations", &error))?;
         }
         Ok(())
     }
@@ -311,7 +311,7 @@ impl Journal {
         drop(state);
         let outcome = self.compact();
         let forgotten = match &outcome {
-            Err(trouble @ Trouble::Io { .. }) => self.forget_everything(trouble.reason()),
+            Err(failure @ TierFailure::Io { .. }) => self.forget_everything(failure.reason()),
             _ => false,
         };
         let mut state = self.state();
@@ -324,25 +324,25 @@ impl Journal {
                 state.is_dirty = false;
             }
             // The old file stays in use. The next attempt comes when it has doubled.
-            Err(Trouble::Full | Trouble::NoRoom) => state.compact_above = state.bytes * 2,
-            Err(trouble) => {
+            Err(TierFailure::Full | TierFailure::NoRoom) => state.compact_above = state.bytes * 2,
+            Err(failure) => {
                 state.is_forgotten = forgotten;
-                state.failed = (!forgotten).then_some(trouble.reason());
+                state.failed = (!forgotten).then_some(failure.reason());
             }
         }
         self.settled.notify_all();
         state
     }
 
-    fn compact(&self) -> Result<(Arc<dyn DiskFile>, u64), Trouble> {
-        let trouble = |error: std::io::Error| Trouble::of("compact the journal of invalidations", &error);
+    fn compact(&self) -> Result<(Arc<dyn DiskFile>, u64), TierFailure> {
+        let failure = |error: std::io::Error| TierFailure::of("compact the journal of invalidations", &error);
         let path = self.plan.directory.join(names::INVALIDATIONS);
-        let octets = Bytes::from(self.disk.read(&path).map_err(trouble)?);
+        let octets = Bytes::from(self.disk.read(&path).map_err(failure)?);
         let (mut journal, _) = JournalFile::parse(&octets);
         journal.compact(self.segments.sequence_min(), self.plan.bytes_max / 2);
         let content = journal.encode();
-        self.disk.replace(&path, &content).map_err(trouble)?;
-        Ok((self.disk.open(&path, Access::Write).map_err(trouble)?, content.len() as u64))
+        self.disk.replace(&path, &content).map_err(failure)?;
+        Ok((self.disk.open(&path, Access::Write).map_err(failure)?, content.len() as u64))
     }
 
     /// Closes the journal: no entry is accepted any more. Returns whether everything is synced.

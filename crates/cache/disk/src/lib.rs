@@ -50,11 +50,11 @@ mod writer;
 pub use error::{OffReason, OpenError, ReadError};
 pub use fill::{Fill, FillView};
 pub use foreign::{ForeignEntry, foreign};
-pub use opening::{Opened, open};
+pub use opening::{OpenedTier, open};
 pub use operation_watch::StuckOperation;
 pub use record::{
-    HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES_MAX, Location, Record, Recovered, RetentionPolicy,
-    TierFigures, WriterProgress,
+    HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES_MAX, Location, Record, RecoveredObject,
+    RetentionPolicy, TierFigures, WriterProgress,
 };
 pub use recovery::Recovery;
 pub use settings::{Durability, TierSettings};

@@ -12,8 +12,8 @@ use crate::figures::{add, of};
 use crate::index_file::{IndexEncoder, IndexEntry};
 use crate::piece::{self, write_all};
 use crate::record::{Location, Record};
-use crate::segment::{IndexNote, Noted, Segment, Segments};
-use crate::status::Trouble;
+use crate::segment::{IndexNote, ObjectChange, Segment, Segments};
+use crate::status::TierFailure;
 use crate::stored::RecordHeader;
 
 /// The approximate size of one write, in bytes.
@@ -27,8 +27,8 @@ pub(crate) struct OpenSegment {
 }
 
 impl OpenSegment {
-    pub(crate) fn create(segments: &Segments) -> Result<Self, Trouble> {
-        let created = segments.create().map_err(|error| Trouble::of("create a segment", &error));
+    pub(crate) fn create(segments: &Segments) -> Result<Self, TierFailure> {
+        let created = segments.create().map_err(|error| TierFailure::of("create a segment", &error));
         let (segment, data) = created?;
         let entries = IndexEncoder::of(segment.id);
         let begun = segments.append_index(&segment, &entries.header());
@@ -50,7 +50,7 @@ impl OpenSegment {
         &self,
         segments: &Segments,
         records: &[PendingObject],
-    ) -> Result<Vec<Location>, Trouble> {
+    ) -> Result<Vec<Location>, TierFailure> {
         let start = of(&self.segment.data_bytes);
         let outcome = self.try_put(segments, records);
         if outcome.is_err() {
@@ -59,7 +59,7 @@ impl OpenSegment {
         outcome
     }
 
-    fn try_put(&self, segments: &Segments, records: &[PendingObject]) -> Result<Vec<Location>, Trouble> {
+    fn try_put(&self, segments: &Segments, records: &[PendingObject]) -> Result<Vec<Location>, TierFailure> {
         let mut offset = of(&self.segment.data_bytes);
         let mut data = Vec::new();
         let mut index = Vec::new();
@@ -112,7 +112,7 @@ impl OpenSegment {
         (body_offset, body_bytes, sums): (u64, u64, &[u8]),
         record: &Record,
         (order, life): (u64, u32),
-    ) -> Result<Location, Trouble> {
+    ) -> Result<Location, TierFailure> {
         let offset = of(&self.segment.data_bytes);
         let (header, _) = self.header(offset, record);
         let header = RecordHeader { body_offset, body_bytes, ..header };
@@ -130,9 +130,9 @@ impl OpenSegment {
     }
 
     /// Appends bytes to the records.
-    pub(crate) fn append(&self, segments: &Segments, octets: &[u8]) -> Result<(), Trouble> {
+    pub(crate) fn append(&self, segments: &Segments, octets: &[u8]) -> Result<(), TierFailure> {
         let offset = of(&self.segment.data_bytes);
-        write_all(&*self.data, octets, offset).map_err(|error| Trouble::of("write a segment", &error))?;
+        write_all(&*self.data, octets, offset).map_err(|error| TierFailure::of("write a segment", &error))?;
         segments.resize(&self.segment, offset + octets.len() as u64, of(&self.segment.index_bytes));
         Ok(())
     }
@@ -166,24 +166,24 @@ impl IndexNote {
     /// The bytes of the index entry that the note holds.
     pub(crate) const fn index_bytes(&self) -> u64 {
         match &self.change {
-            Noted::Removed => 0,
-            Noted::Refreshed { index, .. } => index.len() as u64,
+            ObjectChange::Removed => 0,
+            ObjectChange::Refreshed { index, .. } => index.len() as u64,
         }
     }
 }
 
 impl Segments {
     /// Appends entries to the index of a segment. Returns the position of the first one.
-    pub(crate) fn append_index(&self, segment: &Segment, entries: &[u8]) -> Result<u64, Trouble> {
-        let trouble = |error: io::Error| Trouble::of("write an index", &error);
-        let file = self.index_to_write(segment).map_err(trouble)?;
+    pub(crate) fn append_index(&self, segment: &Segment, entries: &[u8]) -> Result<u64, TierFailure> {
+        let failure = |error: io::Error| TierFailure::of("write an index", &error);
+        let file = self.index_to_write(segment).map_err(failure)?;
         let offset = of(&segment.index_bytes);
         if let Err(error) = write_all(&*file, entries, offset) {
             // Remove a partial write, so that later entries do not follow invalid bytes.
             if file.truncate(offset).is_err() {
                 segment.state().cut_at = Some(offset);
             }
-            return Err(trouble(error));
+            return Err(failure(error));
         }
         self.resize(segment, of(&segment.data_bytes), offset + entries.len() as u64);
         Ok(offset)

@@ -34,7 +34,7 @@ use crate::writer::DiskWriter;
 use crate::{Durability, OpenError};
 
 /// An opened tier, its writer and its recovery.
-pub struct Opened {
+pub struct OpenedTier {
     /// The interface for callers.
     pub tier: Tier,
     /// To be run on a separate thread.
@@ -48,7 +48,11 @@ pub struct Opened {
 ///
 /// # Errors
 /// As described for [`OpenError`].
-pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: TierSettings) -> Result<Opened, OpenError> {
+pub fn open(
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    settings: TierSettings,
+) -> Result<OpenedTier, OpenError> {
     let plan = TierPlan::of(&settings)?;
     let counters = Arc::new(FigureCounters::default());
     let watch = Arc::new(OperationWatch::new(Arc::clone(&clock), settings.timeout, Arc::clone(&counters)));
@@ -119,7 +123,7 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: TierSettings) 
         found.into_keys().collect(),
         is_distrusted,
     );
-    Ok(Opened { tier: Tier { shared: Arc::clone(&shared) }, writer: DiskWriter::new(shared), recovery })
+    Ok(OpenedTier { tier: Tier { shared: Arc::clone(&shared) }, writer: DiskWriter::new(shared), recovery })
 }
 
 /// The directory being opened.

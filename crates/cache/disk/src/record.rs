@@ -92,7 +92,7 @@ pub enum WriterProgress {
 
 /// An object found by the recovery.
 #[derive(Clone, Debug)]
-pub struct Recovered {
+pub struct RecoveredObject {
     /// Its location.
     pub location: Location,
     /// The index entry it was written or last refreshed with. It is a slice of a larger buffer, so

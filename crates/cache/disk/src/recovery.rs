@@ -13,8 +13,8 @@ use bytes::Bytes;
 use crate::figures::{add, of};
 use crate::index_file::{IndexFile, IndexedObject};
 use crate::names;
-use crate::record::Recovered;
-use crate::segment::{Refreshed, Segment};
+use crate::record::RecoveredObject;
+use crate::segment::{RefreshedIndex, Segment};
 use crate::tier_state::TierState;
 
 /// The contents found in a directory: the invalidations at once, the objects one by one from the
@@ -127,7 +127,7 @@ impl Recovery {
     }
 
     /// The form in which an object is returned. `None` if its entry cannot be right.
-    fn judge(&self, segment: &Segment, live: &IndexedObject) -> Option<Recovered> {
+    fn judge(&self, segment: &Segment, live: &IndexedObject) -> Option<RecoveredObject> {
         let end = live.entry.offset.checked_add(u64::from(live.entry.span))?;
         // A record beyond the end of the file, or a number that was never reserved, cannot be
         // right.
@@ -137,10 +137,10 @@ impl Recovery {
         }
         add(&segment.objects, 1);
         if let Some(position) = live.refreshed_at {
-            let written = Refreshed::Written { position, bytes: live.index.len() as u32 };
+            let written = RefreshedIndex::Written { position, bytes: live.index.len() as u32 };
             segment.state().refreshed.insert(live.entry.offset, written);
         }
-        Some(Recovered {
+        Some(RecoveredObject {
             location: live.location(segment.id),
             index: live.index.clone(),
             sequence: live.entry.sequence,
@@ -151,10 +151,10 @@ impl Recovery {
 }
 
 impl Iterator for Recovery {
-    type Item = Recovered;
+    type Item = RecoveredObject;
 
     /// The next object, or `None` if there are no more.
-    fn next(&mut self) -> Option<Recovered> {
+    fn next(&mut self) -> Option<RecoveredObject> {
         loop {
             if let Some(mut current) = self.current.take() {
                 let mut found = None;

@@ -21,18 +21,18 @@ use crate::names;
 pub(crate) struct IndexNote {
     pub(crate) offset: u64,
     pub(crate) order: u64,
-    pub(crate) change: Noted,
+    pub(crate) change: ObjectChange,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Noted {
+pub(crate) enum ObjectChange {
     Removed,
     Refreshed { index: Bytes, sequence: u64 },
 }
 
 /// The place of a refreshed object's index entry.
 #[derive(Clone, Debug)]
-pub(crate) enum Refreshed {
+pub(crate) enum RefreshedIndex {
     /// In memory, until it is written.
     Queued { index: Bytes, sequence: u64, order: u64 },
     /// At a position of the index file.
@@ -61,7 +61,7 @@ pub(crate) struct Segment {
 pub(crate) struct SegmentState {
     data: Option<Arc<dyn DiskFile>>,
     pub(crate) index: Option<Arc<dyn DiskFile>>,
-    pub(crate) refreshed: HashMap<u64, Refreshed>,
+    pub(crate) refreshed: HashMap<u64, RefreshedIndex>,
     pub(crate) notes: Vec<IndexNote>,
     /// Whether the segment was removed. It gets no more notes, and its size does not count.
     pub(crate) is_gone: bool,

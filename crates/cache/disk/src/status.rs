@@ -11,7 +11,7 @@ use crate::{DistrustPlace, OffReason};
 
 /// A failure of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum TierFailure {
     /// The disk is full.
     Full,
     /// The tier's own limits leave no room.
@@ -20,7 +20,7 @@ pub(crate) enum Trouble {
     Io { operation: &'static str, kind: io::ErrorKind },
 }
 
-impl Trouble {
+impl TierFailure {
     pub(crate) fn of(operation: &'static str, error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full,

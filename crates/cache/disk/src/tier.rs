@@ -17,7 +17,7 @@ use crate::open_segment::PendingObject;
 use crate::operation_watch::StuckOperation;
 use crate::queue::{Command, WriteCallback};
 use crate::record::{HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES_MAX, Location, Record, TierFigures};
-use crate::segment::{Refreshed, Segment};
+use crate::segment::{RefreshedIndex, Segment};
 use crate::stored::StoredObject;
 use crate::tier_state::TierState;
 use crate::{DistrustPlace, OffReason, ReadError};
@@ -123,8 +123,8 @@ impl Tier {
     fn refreshed(&self, segment: &Segment, offset: u64) -> Result<Option<Bytes>, ReadError> {
         match segment.state().refreshed.get(&offset) {
             None => return Ok(None),
-            Some(Refreshed::Queued { index, .. }) => return Ok(Some(index.clone())),
-            Some(Refreshed::Written { .. }) => {}
+            Some(RefreshedIndex::Queued { index, .. }) => return Ok(Some(index.clone())),
+            Some(RefreshedIndex::Written { .. }) => {}
         }
         let file = self.shared.segments.index(segment).map_err(gone)?;
         // The index file may have been compacted meanwhile, so the file and the position in it are
@@ -133,8 +133,8 @@ impl Tier {
             let state = segment.state();
             match state.refreshed.get(&offset) {
                 None => return Ok(None),
-                Some(Refreshed::Queued { index, .. }) => return Ok(Some(index.clone())),
-                Some(Refreshed::Written { position, bytes }) => {
+                Some(RefreshedIndex::Queued { index, .. }) => return Ok(Some(index.clone())),
+                Some(RefreshedIndex::Written { position, bytes }) => {
                     (state.index.clone().unwrap_or(file), *position, *bytes)
                 }
             }

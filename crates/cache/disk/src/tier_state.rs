@@ -15,7 +15,7 @@ use crate::mark::DirectoryMark;
 use crate::operation_watch::OperationWatch;
 use crate::queue::WriteQueue;
 use crate::record::Location;
-use crate::segment::{IndexNote, Noted, Refreshed, Segments};
+use crate::segment::{IndexNote, ObjectChange, RefreshedIndex, Segments};
 use crate::settings::TierPlan;
 use crate::status::TierStatus;
 
@@ -72,8 +72,11 @@ impl TierState {
                 return;
             }
             state.refreshed.remove(&location.offset);
-            let note =
-                IndexNote { offset: location.offset, order: self.order(number), change: Noted::Removed };
+            let note = IndexNote {
+                offset: location.offset,
+                order: self.order(number),
+                change: ObjectChange::Removed,
+            };
             state.notes.push(note);
         });
         let less = |objects: u64| Some(objects.saturating_sub(1));
@@ -98,9 +101,9 @@ impl TierState {
                 return;
             }
             is_noted = true;
-            let queued = Refreshed::Queued { index: index.clone(), sequence, order };
+            let queued = RefreshedIndex::Queued { index: index.clone(), sequence, order };
             state.refreshed.insert(location.offset, queued);
-            let change = Noted::Refreshed { index, sequence };
+            let change = ObjectChange::Refreshed { index, sequence };
             state.notes.push(IndexNote { offset: location.offset, order, change });
         });
         if !is_noted {

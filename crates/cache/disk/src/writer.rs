@@ -21,8 +21,8 @@ use crate::names;
 use crate::open_segment::{OpenSegment, PendingObject, WRITE_BYTES};
 use crate::queue::{Batch, Command, WriteCallback};
 use crate::record::{Location, Record, RetentionPolicy, WriterProgress};
-use crate::segment::{IndexNote, Noted, Refreshed, Segment};
-use crate::status::Trouble;
+use crate::segment::{IndexNote, ObjectChange, RefreshedIndex, Segment};
+use crate::status::TierFailure;
 use crate::tier_state::TierState;
 use crate::{Durability, OffReason};
 use filling::RunningFill;
@@ -186,9 +186,9 @@ impl DiskWriter {
                 add(&self.shared.counters.written, locations.len() as u64);
                 answers.into_iter().zip(locations).for_each(|(answer, location)| answer.give(location));
             }
-            Err(trouble) => {
+            Err(failure) => {
                 add(&self.shared.counters.refused, records.len() as u64);
-                self.meet(trouble);
+                self.meet(failure);
             }
         }
     }
@@ -199,29 +199,29 @@ impl DiskWriter {
         &mut self,
         keeper: &dyn RetentionPolicy,
         bytes: u64,
-        mut write: impl FnMut(&mut Self) -> Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
+        mut write: impl FnMut(&mut Self) -> Result<T, TierFailure>,
+    ) -> Result<T, TierFailure> {
         self.make_room(keeper, bytes)?;
         match write(self) {
-            Err(Trouble::Full) if self.evict_oldest(keeper) => write(self),
+            Err(TierFailure::Full) if self.evict_oldest(keeper) => write(self),
             outcome => outcome,
         }
     }
 
     /// Turns the tier off, for a while or for good, if the failure demands it.
-    fn meet(&mut self, trouble: Trouble) {
-        match trouble {
-            Trouble::Full => {
+    fn meet(&mut self, failure: TierFailure) {
+        match failure {
+            TierFailure::Full => {
                 self.resume_at = self.shared.clock.monotonic().plus(self.shared.plan.full_pause);
                 self.shared.status.pause();
             }
-            Trouble::NoRoom => {}
-            Trouble::Io { operation, kind } => self.shared.status.fail(operation, kind),
+            TierFailure::NoRoom => {}
+            TierFailure::Io { operation, kind } => self.shared.status.fail(operation, kind),
         }
     }
 
     /// Appends objects to the main segment: all of them, or none after an error.
-    fn put(&mut self, records: &[PendingObject]) -> Result<Vec<Location>, Trouble> {
+    fn put(&mut self, records: &[PendingObject]) -> Result<Vec<Location>, TierFailure> {
         let sequence_max = records.iter().map(|incoming| incoming.record.sequence).max().unwrap_or_default();
         self.reserve(sequence_max)?;
         let open = match self.main.take() {
@@ -240,14 +240,14 @@ impl DiskWriter {
     }
 
     /// Reserves invalidation numbers in the journal, so that a restart does not assign them again.
-    fn reserve(&self, sequence: u64) -> Result<(), Trouble> {
+    fn reserve(&self, sequence: u64) -> Result<(), TierFailure> {
         self.shared.journal.reserve(sequence).map_err(|reason| match reason {
-            OffReason::Io { operation, kind } => Trouble::Io { operation, kind },
-            _ => Trouble::Full,
+            OffReason::Io { operation, kind } => TierFailure::Io { operation, kind },
+            _ => TierFailure::Full,
         })
     }
 
-    fn create(&mut self) -> Result<OpenSegment, Trouble> {
+    fn create(&mut self) -> Result<OpenSegment, TierFailure> {
         self.are_names_dirty = true;
         OpenSegment::create(&self.shared.segments)
     }
@@ -272,19 +272,19 @@ impl DiskWriter {
             let Some(segment) = self.shared.segments.of(id) else { continue };
             let notes = segment.state().notes.clone();
             let bytes = notes.iter().map(|note| 64 + note.index_bytes()).sum();
-            if let Err(trouble) = self.with_room(keeper, bytes, |writer| writer.put_notes(&segment, &notes)) {
+            if let Err(failure) = self.with_room(keeper, bytes, |writer| writer.put_notes(&segment, &notes)) {
                 self.noted.insert(id);
                 // The notes are kept and tried again, but only after a pause.
-                self.meet(if trouble == Trouble::NoRoom { Trouble::Full } else { trouble });
+                self.meet(if failure == TierFailure::NoRoom { TierFailure::Full } else { failure });
             }
             self.tidy(&segment);
         }
     }
 
-    fn put_notes(&mut self, segment: &Arc<Segment>, notes: &[IndexNote]) -> Result<(), Trouble> {
+    fn put_notes(&mut self, segment: &Arc<Segment>, notes: &[IndexNote]) -> Result<(), TierFailure> {
         let sequences = notes.iter().filter_map(|note| match &note.change {
-            Noted::Refreshed { sequence, .. } => Some(*sequence),
-            Noted::Removed => None,
+            ObjectChange::Refreshed { sequence, .. } => Some(*sequence),
+            ObjectChange::Removed => None,
         });
         self.reserve(sequences.max().unwrap_or_default())?;
         // The segment may have been removed to make room, also by the reservation.
@@ -302,8 +302,8 @@ impl DiskWriter {
                 ..IndexEntry::default()
             };
             match &note.change {
-                Noted::Removed => entries.removed(&mut out, entry),
-                Noted::Refreshed { index, sequence } => {
+                ObjectChange::Removed => entries.removed(&mut out, entry),
+                ObjectChange::Refreshed { index, sequence } => {
                     entries.refreshed(&mut out, IndexEntry { sequence: *sequence, ..entry }, index);
                     segment.lower_sequence_min(*sequence);
                     let position = (out.len() - index.len()) as u64;
@@ -320,9 +320,9 @@ impl DiskWriter {
         state.notes.drain(..notes.len());
         for (offset, order, position, bytes) in written {
             if let Some(place) = state.refreshed.get_mut(&offset)
-                && matches!(place, Refreshed::Queued { order: queued, .. } if *queued == order)
+                && matches!(place, RefreshedIndex::Queued { order: queued, .. } if *queued == order)
             {
-                *place = Refreshed::Written { position: start + position, bytes };
+                *place = RefreshedIndex::Written { position: start + position, bytes };
             }
         }
         drop(state);
@@ -345,27 +345,27 @@ impl DiskWriter {
         let outcome = self.try_sync_segments();
         match outcome {
             Ok(()) => self.shared.counters.synced.store(durable, Ordering::Relaxed),
-            Err(trouble) => self.meet(trouble),
+            Err(failure) => self.meet(failure),
         }
         outcome.is_ok()
     }
 
-    fn try_sync_segments(&mut self) -> Result<(), Trouble> {
+    fn try_sync_segments(&mut self) -> Result<(), TierFailure> {
         let shared = Arc::clone(&self.shared);
-        let trouble = |error: std::io::Error| Trouble::of("sync a segment", &error);
+        let failure = |error: std::io::Error| TierFailure::of("sync a segment", &error);
         let dirty: Vec<_> = self.dirty.iter().filter_map(|id| shared.segments.of(*id)).collect();
         for segment in &dirty {
-            shared.segments.sync(segment).map_err(trouble)?;
+            shared.segments.sync(segment).map_err(failure)?;
         }
         if std::mem::take(&mut self.are_names_dirty) {
-            shared.disk.sync_directory(&shared.plan.directory).map_err(trouble)?;
+            shared.disk.sync_directory(&shared.plan.directory).map_err(failure)?;
         }
         self.dirty.clear();
         for segment in &dirty {
             let mut mark = Vec::new();
             IndexEncoder::of(segment.id).synced(&mut mark, shared.mark.life);
             shared.segments.append_index(segment, &mark)?;
-            shared.segments.sync_index(segment).map_err(trouble)?;
+            shared.segments.sync_index(segment).map_err(failure)?;
         }
         Ok(())
     }
@@ -383,7 +383,7 @@ impl DiskWriter {
             let mark = crate::mark::DirectoryMark { is_clean: true, ..self.shared.mark.clone() };
             let path = self.shared.plan.directory.join(names::MARK);
             if let Err(error) = self.shared.disk.replace(&path, &mark.encode()) {
-                self.meet(Trouble::of("write the mark", &error));
+                self.meet(TierFailure::of("write the mark", &error));
             }
         }
         self.shared.status.close();

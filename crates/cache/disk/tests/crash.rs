@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::model::{Chance, LifeEnd, ModelObject, ModelTier, OperationProgress, StoreSide};
 use common::{CachedTier, body, power, settings};
-use petasos_disk::{Durability, Location, OffReason, ReadError, Record, Recovered, TierSettings};
+use petasos_disk::{Durability, Location, OffReason, ReadError, Record, RecoveredObject, TierSettings};
 use platform::{DiskFault, SimulatedDisk};
 
 const LIVES_OF_A_HISTORY: u64 = 5;
@@ -395,7 +395,7 @@ impl History {
         &self,
         cache: &CachedTier,
         object: &ModelObject,
-        recovered: &Recovered,
+        recovered: &RecoveredObject,
         (number, version): (u64, usize),
         end: Option<LifeEnd>,
     ) -> bool {

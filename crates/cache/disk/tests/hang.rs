@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clock::ManualClock;
 use common::{KeepList, body, read, record, settings};
-use petasos_disk::{Location, OffReason, Opened, Recovery, Tier, open};
+use petasos_disk::{Location, OffReason, OpenedTier, Recovery, Tier, open};
 use platform::{HangingDisk, SimulatedDisk};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -29,7 +29,7 @@ impl FreezableTier {
         let disk = HangingDisk::new(SimulatedDisk::new(1));
         let clock = Arc::new(ManualClock::default());
         let opened = open(Arc::new(disk.clone()), clock.clone(), settings());
-        let Opened { tier, writer, recovery } = opened.unwrap();
+        let OpenedTier { tier, writer, recovery } = opened.unwrap();
         let thread = std::thread::Builder::new().name("the writer".to_owned());
         let writer = thread.spawn(move || writer.run(&KeepList::default())).unwrap();
         Self { disk, clock, tier, writer: Some(writer), _recovery: recovery }

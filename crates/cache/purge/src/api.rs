@@ -86,7 +86,7 @@ pub(crate) const ROUTES: &[(&str, &str, &str)] = &[
 
 /// A refused call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct CallRefusal {
     /// The status of the reply.
     pub status: Status,
     /// The fault.
@@ -144,16 +144,16 @@ impl ApiRoute {
 /// `content` is the whole content of the request.
 ///
 /// # Errors
-/// [`Refused`] with 405 for any method but POST, 413 for more than [`CONTENT_BYTES_MAX`] bytes, 501
-/// for an unsupported type of selectors, and 400 otherwise. [`Refused::reply`] is the response to
-/// send.
+/// [`CallRefusal`] with 405 for any method but POST, 413 for more than [`CONTENT_BYTES_MAX`] bytes,
+/// 501 for an unsupported type of selectors, and 400 otherwise. [`CallRefusal::reply`] is the
+/// response to send.
 pub fn read(
     route: &ApiRoute,
     method: &Method,
     fields: &Fields,
     content: &[u8],
-) -> Result<PurgeOrder, Refused> {
-    let refused = |code: u16, malformed| Refused {
+) -> Result<PurgeOrder, CallRefusal> {
+    let refused = |code: u16, malformed| CallRefusal {
         status: Status::from_code(code).unwrap_or(Status::BAD_REQUEST),
         malformed,
         shape: route.shape(),
@@ -198,7 +198,7 @@ pub fn presented_tokens(fields: &Fields) -> impl Iterator<Item = &[u8]> {
 /// The fields besides `Authorization` in which clients send a token.
 pub(crate) const TOKEN_HEADERS: &[&str] = &["Fastly-Key", "X-Auth-Key", "X-Control-Key", "X-VC-Purge-Key"];
 
-impl Refused {
+impl CallRefusal {
     /// The reply, in the error format of the client's own API.
     pub fn reply(&self) -> PurgeReply {
         let Self { status, malformed, shape } = self;

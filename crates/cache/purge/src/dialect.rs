@@ -8,7 +8,7 @@ use crate::api::TOKEN_HEADERS;
 use crate::ban::{BanCondition, BanSubject, BanTest, ConditionBan};
 use crate::expression::TagExpression;
 use crate::malformed::{Malformed, MalformedFault, MalformedPlace};
-use crate::order::{OrderItem, PurgeOrder, Reach, Style, Want};
+use crate::order::{OrderItem, PurgeOrder, PurgeScope, Reach, Style};
 use crate::pattern::{BanPattern, LetterCase, PatternError};
 use crate::tags::{self, Syntax, TAG_HEADERS, TYPO3_SITE, TagHeader};
 use crate::target;
@@ -150,9 +150,11 @@ pub fn refresh_by_get(request: &RequestHead) -> Option<PurgeOrder> {
     let target = Target::split(&request.method, &request.target).ok()?.path_and_query;
     let root: &[u8] = if target.starts_with(b"?") { b"/" } else { b"" };
     let host = EffectiveAuthority::of(request).map(|effective| effective.authority).unwrap_or_default();
-    let want =
-        Want::Target { host: Bytes::copy_from_slice(host), target: Bytes::from([root, target].concat()) };
-    let invalidations = vec![OrderItem { want, mode: Mode::Soft }];
+    let scope = PurgeScope::Target {
+        host: Bytes::copy_from_slice(host),
+        target: Bytes::from([root, target].concat()),
+    };
+    let invalidations = vec![OrderItem { scope, mode: Mode::Soft }];
     Some(PurgeOrder { dialect: "refresh", invalidations, refill: Some(false), style: Style::Refreshing })
 }
 
@@ -292,8 +294,8 @@ enum TargetSyntax {
     Wildcard,
 }
 
-const fn hard(want: Want) -> OrderItem {
-    OrderItem { want, mode: Mode::Hard }
+const fn hard(scope: PurgeScope) -> OrderItem {
+    OrderItem { scope, mode: Mode::Hard }
 }
 
 /// A header field with the value yes or no; `None` if it is missing.
@@ -308,8 +310,8 @@ pub(crate) fn flag(fields: &Fields, name: &'static str) -> Result<Option<bool>, 
 
 fn refresh(asked: &PurgeHead<'_>) -> Option<Meaning> {
     asked.is(&[Verb::Refresh]).then(|| {
-        let want = Want::Target { host: asked.host.clone(), target: asked.target.clone() };
-        Ok(vec![OrderItem { want, mode: Mode::Soft }])
+        let scope = PurgeScope::Target { host: asked.host.clone(), target: asked.target.clone() };
+        Ok(vec![OrderItem { scope, mode: Mode::Soft }])
     })
 }
 
@@ -321,16 +323,16 @@ fn whole_site(asked: &PurgeHead<'_>) -> Option<Meaning> {
     if flags.as_ref().is_ok_and(|flags| !flags.contains(&Some(true))) {
         return None;
     }
-    let want = flags.and_then(|_| asked.installation()).map(|installation| match installation {
-        None => Want::Everything { reach: asked.site() },
-        Some(tag) => Want::Tags { reach: asked.site(), any_of: Vec::new(), all_of: vec![tag] },
+    let scope = flags.and_then(|_| asked.installation()).map(|installation| match installation {
+        None => PurgeScope::Everything { reach: asked.site() },
+        Some(tag) => PurgeScope::Tags { reach: asked.site(), any_of: Vec::new(), all_of: vec![tag] },
     });
-    Some(want.map(|want| vec![hard(want)]))
+    Some(scope.map(|scope| vec![hard(scope)]))
 }
 
 fn acquia_site(asked: &PurgeHead<'_>) -> Option<Meaning> {
     let meant = asked.verb == Verb::Ban && *asked.target == *b"/site" && asked.fields.has("X-Acquia-Purge");
-    meant.then(|| Ok(vec![hard(Want::Everything { reach: asked.site() })]))
+    meant.then(|| Ok(vec![hard(PurgeScope::Everything { reach: asked.site() })]))
 }
 
 fn conditions(asked: &PurgeHead<'_>) -> Option<Meaning> {
@@ -365,9 +367,9 @@ fn conditions(asked: &PurgeHead<'_>) -> Option<Meaning> {
             }
         }
         if !conditions.is_empty() {
-            return Ok(vec![hard(Want::Ban { reach, ban: Arc::new(ConditionBan::new(conditions)) })]);
+            return Ok(vec![hard(PurgeScope::Ban { reach, ban: Arc::new(ConditionBan::new(conditions)) })]);
         }
-        tagged(asked).unwrap_or_else(|| Ok(vec![hard(Want::Everything { reach })]))
+        tagged(asked).unwrap_or_else(|| Ok(vec![hard(PurgeScope::Everything { reach })]))
     };
     Some(read())
 }
@@ -423,9 +425,9 @@ fn tagged(asked: &PurgeHead<'_>) -> Option<Meaning> {
         let installation: Vec<_> = asked.installation()?.into_iter().collect();
         let invalidations = headers.into_iter().map(|header| {
             let mode = if header.soft { Mode::Soft } else { Mode::Hard };
-            let want = match expression(header, asked.fields)? {
+            let scope = match expression(header, asked.fields)? {
                 TagExpression::Everything if installation.is_empty() => {
-                    Want::Everything { reach: asked.site() }
+                    PurgeScope::Everything { reach: asked.site() }
                 }
                 TagExpression::Everything => tags_want(asked, Vec::new(), &installation),
                 TagExpression::AnyOf(tags) => tags_want(asked, tags, &installation),
@@ -436,24 +438,24 @@ fn tagged(asked: &PurgeHead<'_>) -> Option<Meaning> {
                     };
                     let meets = BanCondition { subject: BanSubject::Tags, test: BanTest::Matches(pattern) };
                     let conditions = std::iter::once(meets).chain(installation.iter().map(is)).collect();
-                    Want::Ban { reach: asked.site(), ban: Arc::new(ConditionBan::new(conditions)) }
+                    PurgeScope::Ban { reach: asked.site(), ban: Arc::new(ConditionBan::new(conditions)) }
                 }
             };
-            Ok(OrderItem { want, mode })
+            Ok(OrderItem { scope, mode })
         });
         invalidations.collect()
     };
     Some(read())
 }
 
-fn tags_want(asked: &PurgeHead<'_>, any_of: Vec<Bytes>, installation: &[Bytes]) -> Want {
-    Want::Tags { reach: asked.site(), any_of, all_of: installation.to_vec() }
+fn tags_want(asked: &PurgeHead<'_>, any_of: Vec<Bytes>, installation: &[Bytes]) -> PurgeScope {
+    PurgeScope::Tags { reach: asked.site(), any_of, all_of: installation.to_vec() }
 }
 
 fn declared_pattern(asked: &PurgeHead<'_>) -> Option<Meaning> {
     match asked.target_syntax() {
         Ok(TargetSyntax::Pattern) => {
-            Some(target::pattern(&asked.host, &asked.target).map(|want| vec![hard(want)]))
+            Some(target::pattern(&asked.host, &asked.target).map(|scope| vec![hard(scope)]))
         }
         Ok(TargetSyntax::Exact | TargetSyntax::Wildcard) => None,
         Err(fault) => Some(Err(fault)),
@@ -464,8 +466,8 @@ fn wildcard(asked: &PurgeHead<'_>) -> Option<Meaning> {
     if asked.target_syntax() == Ok(TargetSyntax::Exact) {
         return None;
     }
-    let want = target::wildcard(&asked.host, &asked.target)?;
-    Some(want.map(|want| vec![hard(want)]))
+    let scope = target::wildcard(&asked.host, &asked.target)?;
+    Some(scope.map(|scope| vec![hard(scope)]))
 }
 
 fn url(asked: &PurgeHead<'_>) -> Option<Meaning> {
@@ -473,5 +475,5 @@ fn url(asked: &PurgeHead<'_>) -> Option<Meaning> {
     // uses one cannot be known, so both pages are purged.
     let below = asked.target.strip_prefix(b"/purge").filter(|below| below.starts_with(b"/"));
     let targets = std::iter::once(asked.target.clone()).chain(below.map(Bytes::copy_from_slice));
-    Some(Ok(targets.map(|target| hard(Want::Target { host: asked.host.clone(), target })).collect()))
+    Some(Ok(targets.map(|target| hard(PurgeScope::Target { host: asked.host.clone(), target })).collect()))
 }

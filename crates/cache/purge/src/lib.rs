@@ -34,7 +34,7 @@ pub use ban_expression::{BAN_BYTES_MAX, BanError, BanFault, CONDITIONS_MAX};
 pub use dialect::{is_purge_method, read, refresh_by_get, strip_order};
 pub use expression::TagExpression;
 pub use malformed::{Malformed, MalformedFault, MalformedPlace};
-pub use order::{OrderItem, PurgeOrder, Reach, Style, Want};
+pub use order::{OrderItem, PurgeOrder, PurgeScope, Reach, Style};
 pub use pattern::{BanPattern, PATTERN_BYTES_MAX, PatternError};
 pub use reference::purging_reference;
 pub use reply::{PURGED_COUNT, PurgeOutcome, PurgeReply, reply};

@@ -7,7 +7,7 @@ use crate::tags::{TAG_BYTES_MAX, TAGS_MAX};
 use std::fmt;
 
 /// A purge request that cannot be read. With a purge method it is answered 400; for a call of the
-/// API see [`crate::api::Refused`].
+/// API see [`crate::api::CallRefusal`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {fault}")]
 pub struct Malformed {

@@ -25,7 +25,7 @@ pub enum Reach {
 /// The stored responses that a purge covers. Both schemes and all variants of a page are always
 /// included.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Want {
+pub enum PurgeScope {
     /// One page.
     Target {
         /// The host, as for [`Reach::Site`].
@@ -80,7 +80,7 @@ pub enum Want {
 #[derive(Clone, Debug, PartialEq)]
 pub struct OrderItem {
     /// The stored responses.
-    pub want: Want,
+    pub scope: PurgeScope,
     /// Whether they are removed or marked stale.
     pub mode: Mode,
 }

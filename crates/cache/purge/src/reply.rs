@@ -142,15 +142,15 @@ impl Malformed {
 mod tests {
     use super::{PurgeOutcome, reply};
     use crate::malformed::{Malformed, MalformedFault};
-    use crate::order::{OrderItem, PurgeOrder, Reach, Style, Want};
+    use crate::order::{OrderItem, PurgeOrder, PurgeScope, Reach, Style};
     use bytes::Bytes;
     use invalidation::Mode;
     use message::Status;
     use serde_json::Value;
 
     fn answered(style: Style, purged: u64, softened: u64, uncounted: u64) -> String {
-        let want = Want::Everything { reach: Reach::Everywhere };
-        let invalidations = vec![OrderItem { want, mode: Mode::Hard }];
+        let scope = PurgeScope::Everything { reach: Reach::Everywhere };
+        let invalidations = vec![OrderItem { scope, mode: Mode::Hard }];
         let order = PurgeOrder { dialect: "url", invalidations, refill: None, style };
         let outcome = PurgeOutcome { purged, softened, uncounted, sequence: 7, ..PurgeOutcome::default() };
         let reply = reply(&order, outcome, Status::SERVICE_UNAVAILABLE);

@@ -9,7 +9,7 @@
 //! forwards the response.
 
 use crate::malformed::{Malformed, MalformedFault};
-use crate::order::{OrderItem, Reach, Want};
+use crate::order::{OrderItem, PurgeScope, Reach};
 use crate::tags::{TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX, group_tag};
 use crate::target;
 use bytes::Bytes;
@@ -94,8 +94,8 @@ pub fn signals(method: &Method, answer: &ResponseHead, https: bool, host: &[u8])
     let groups = semantics::invalidated_groups(method, answer);
     if !groups.is_empty() {
         let any_of = groups.iter().map(|group| group_tag(https, &host, group)).collect();
-        let want = Want::Tags { reach: Reach::Site(host), any_of, all_of: Vec::new() };
-        signals.invalidations.push(OrderItem { want, mode: Mode::Hard });
+        let scope = PurgeScope::Tags { reach: Reach::Site(host), any_of, all_of: Vec::new() };
+        signals.invalidations.push(OrderItem { scope, mode: Mode::Hard });
     }
     signals
 }
@@ -123,18 +123,18 @@ impl SignalLine {
         self.is_private || !self.invalidations.is_empty()
     }
 
-    fn order(&mut self, want: Want, mode: Mode) {
-        self.invalidations.push(OrderItem { want, mode });
+    fn order(&mut self, scope: PurgeScope, mode: Mode) {
+        self.invalidations.push(OrderItem { scope, mode });
     }
 
     /// Orders a purge of the pages that match `path`. A path that cannot be read could be any page
     /// of the host.
     fn order_path(&mut self, host: &Bytes, path: &[u8], mode: Mode) {
-        let want = target::glob(host, path).unwrap_or_else(|error| {
+        let scope = target::glob(host, path).unwrap_or_else(|error| {
             self.faults.push(MalformedFault::Pattern(error));
-            Want::Host { host: host.clone() }
+            PurgeScope::Host { host: host.clone() }
         });
-        self.order(want, mode);
+        self.order(scope, mode);
     }
 
     /// Orders a purge of the responses with one of `tags`. If there are too many, the whole site is
@@ -149,9 +149,9 @@ impl SignalLine {
         let reach = Reach::Site(host.clone());
         if tags.len() > TAGS_MAX {
             self.faults.push(MalformedFault::TooManyTags);
-            self.order(Want::Everything { reach }, mode);
+            self.order(PurgeScope::Everything { reach }, mode);
         } else if !tags.is_empty() {
-            self.order(Want::Tags { reach, any_of: tags, all_of: Vec::new() }, mode);
+            self.order(PurgeScope::Tags { reach, any_of: tags, all_of: Vec::new() }, mode);
         }
     }
 }
@@ -176,7 +176,7 @@ fn lite_speed(value: &[u8], host: &Bytes) -> SignalLine {
         let words = words.map(|word| word.strip_prefix(b"tag=").unwrap_or(word));
         for word in words.filter(|word| !word.is_empty()) {
             match word {
-                b"*" => reading.order(Want::Everything { reach: Reach::Site(host.clone()) }, mode),
+                b"*" => reading.order(PurgeScope::Everything { reach: Reach::Site(host.clone()) }, mode),
                 path @ [b'/', ..] => reading.order_path(host, path, mode),
                 tag => tags.push(Bytes::copy_from_slice(tag)),
             }
@@ -203,7 +203,7 @@ fn paths(value: &[u8], host: &Bytes) -> SignalLine {
 #[cfg(test)]
 mod tests {
     use super::{Signals, is_hidden, purges_itself, signals};
-    use crate::order::{OrderItem, Want};
+    use crate::order::{OrderItem, PurgeScope};
     use crate::pattern::PATTERN_BYTES_MAX;
     use crate::tags::{TAG_BYTES_MAX, TAGS_MAX};
     use invalidation::Mode;
@@ -217,16 +217,16 @@ mod tests {
 
     fn shown(invalidation: &OrderItem) -> String {
         let text = |octets: &[u8]| octets.escape_ascii().to_string();
-        let want = match &invalidation.want {
-            Want::Target { target, .. } => format!("target {}", text(target)),
-            Want::Prefix { prefix, .. } => format!("prefix {}", text(prefix)),
-            Want::Pattern { pattern, .. } => format!("pattern {}", pattern.as_str()),
-            Want::Host { .. } => "host".to_owned(),
-            Want::Everything { .. } => "everything".to_owned(),
-            Want::Tags { any_of, .. } => format!("tags {}", text(&any_of.join(&b" "[..]))),
+        let scope = match &invalidation.scope {
+            PurgeScope::Target { target, .. } => format!("target {}", text(target)),
+            PurgeScope::Prefix { prefix, .. } => format!("prefix {}", text(prefix)),
+            PurgeScope::Pattern { pattern, .. } => format!("pattern {}", pattern.as_str()),
+            PurgeScope::Host { .. } => "host".to_owned(),
+            PurgeScope::Everything { .. } => "everything".to_owned(),
+            PurgeScope::Tags { any_of, .. } => format!("tags {}", text(&any_of.join(&b" "[..]))),
             other => panic!("{other:?}"),
         };
-        format!("{want}{}", if invalidation.mode == Mode::Soft { " soft" } else { "" })
+        format!("{scope}{}", if invalidation.mode == Mode::Soft { " soft" } else { "" })
     }
 
     #[test]

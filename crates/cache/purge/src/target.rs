@@ -7,7 +7,7 @@
 //! match the whole target.
 
 use crate::malformed::{Malformed, MalformedFault, MalformedPlace};
-use crate::order::Want;
+use crate::order::PurgeScope;
 use crate::pattern::{BanPattern, PatternError};
 use bytes::Bytes;
 
@@ -19,16 +19,16 @@ const EXPRESSION: &[u8] = br"\^$|()[]{}";
 const RUNS: [&str; 2] = [".*", "*"];
 
 /// Reads a target with wildcards; `None` if it has none. All of the target must match.
-pub(crate) fn wildcard(host: &Bytes, target: &[u8]) -> Option<Result<Want, Malformed>> {
+pub(crate) fn wildcard(host: &Bytes, target: &[u8]) -> Option<Result<PurgeScope, Malformed>> {
     target.contains(&b'*').then(|| glob(host, target).map_err(at_target))
 }
 
 /// Reads a target that the client declared to be a pattern, anchored at its beginning only.
-pub(crate) fn pattern(host: &Bytes, target: &[u8]) -> Result<Want, Malformed> {
+pub(crate) fn pattern(host: &Bytes, target: &[u8]) -> Result<PurgeScope, Malformed> {
     if target.iter().any(|octet| EXPRESSION.contains(octet)) {
         let anchored = [b"^(?:", target, b")"].concat();
         let pattern = BanPattern::compile(&anchored).map_err(at_target)?;
-        return Ok(Want::Pattern { host: host.clone(), pattern });
+        return Ok(PurgeScope::Pattern { host: host.clone(), pattern });
     }
     // `glob` matches the whole target; a final star leaves the end open.
     glob(host, &[target, b"*"].concat()).map_err(at_target)
@@ -36,25 +36,25 @@ pub(crate) fn pattern(host: &Bytes, target: &[u8]) -> Result<Want, Malformed> {
 
 /// Reads a text with wildcards that must match the whole target.
 ///
-/// The result is the simplest [`Want`] with this meaning: one page, the host, a prefix, or a
+/// The result is the simplest [`PurgeScope`] with this meaning: one page, the host, a prefix, or a
 /// pattern.
 ///
 /// # Errors
 /// [`PatternError`] if the text is not UTF-8, or if the pattern is too long or too large.
-pub(crate) fn glob(host: &Bytes, text: &[u8]) -> Result<Want, PatternError> {
+pub(crate) fn glob(host: &Bytes, text: &[u8]) -> Result<PurgeScope, PatternError> {
     let text = std::str::from_utf8(text).map_err(|_| PatternError::NotText)?;
     let pieces = pieces(text);
     let host = host.clone();
     match pieces.as_slice() {
-        [only] => Ok(Want::Target { host, target: Bytes::copy_from_slice(only.as_bytes()) }),
-        ["" | "/", rest @ ..] if rest.iter().all(|piece| piece.is_empty()) => Ok(Want::Host { host }),
+        [only] => Ok(PurgeScope::Target { host, target: Bytes::copy_from_slice(only.as_bytes()) }),
+        ["" | "/", rest @ ..] if rest.iter().all(|piece| piece.is_empty()) => Ok(PurgeScope::Host { host }),
         [prefix, rest @ ..] if rest.iter().all(|piece| piece.is_empty()) => {
-            Ok(Want::Prefix { host, prefix: Bytes::copy_from_slice(prefix.as_bytes()) })
+            Ok(PurgeScope::Prefix { host, prefix: Bytes::copy_from_slice(prefix.as_bytes()) })
         }
         pieces => {
             let escaped: Vec<_> = pieces.iter().map(|piece| regex::escape(piece)).collect();
             let pattern = BanPattern::compile(format!("^{}$", escaped.join(".*")).as_bytes())?;
-            Ok(Want::Pattern { host, pattern })
+            Ok(PurgeScope::Pattern { host, pattern })
         }
     }
 }
@@ -114,15 +114,15 @@ fn split_segment(path: &[u8]) -> Option<(&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::{glob, pattern, wildcard, without_virtual_host};
-    use crate::order::Want;
+    use crate::order::PurgeScope;
     use bytes::Bytes;
 
-    fn shown(want: Want) -> String {
-        match want {
-            Want::Target { target, .. } => format!("target {}", target.escape_ascii()),
-            Want::Prefix { prefix, .. } => format!("prefix {}", prefix.escape_ascii()),
-            Want::Host { .. } => "host".to_owned(),
-            Want::Pattern { pattern, .. } => format!("pattern {}", pattern.as_str()),
+    fn shown(scope: PurgeScope) -> String {
+        match scope {
+            PurgeScope::Target { target, .. } => format!("target {}", target.escape_ascii()),
+            PurgeScope::Prefix { prefix, .. } => format!("prefix {}", prefix.escape_ascii()),
+            PurgeScope::Host { .. } => "host".to_owned(),
+            PurgeScope::Pattern { pattern, .. } => format!("pattern {}", pattern.as_str()),
             other => panic!("{other:?}"),
         }
     }

@@ -12,7 +12,7 @@ fn called(
     path: &str,
     fields: &[(&'static str, &'static str)],
     content: &str,
-) -> Result<PurgeOrder, api::Refused> {
+) -> Result<PurgeOrder, api::CallRefusal> {
     let route = api::ApiRoute::of(path.as_bytes()).unwrap_or_else(|| panic!("{path} is no route"));
     let mut all = Fields::new();
     for (name, value) in fields {

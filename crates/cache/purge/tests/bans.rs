@@ -5,13 +5,13 @@
 use bytes::Bytes;
 use invalidation::Mode;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
-use petasos_purge::{BanPattern, ConditionBan, HostPages, Want, read};
+use petasos_purge::{BanPattern, ConditionBan, HostPages, PurgeScope, read};
 use profiles::Policy;
 use semantics::{Freshness, Moment, VaryRule};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{
-    Body, Invalidation, Key, Lookup, Object, Publication, Published, Selector, SiteId, Store, StoreLimits,
+    Body, Invalidation, Key, Lookup, Object, Publication, PublishResult, Selector, SiteId, Store, StoreLimits,
 };
 
 /// Host, target, status, media type and tags of the stored responses.
@@ -40,7 +40,7 @@ fn left_by(ban: impl Into<Arc<ConditionBan>>) -> Vec<usize> {
         let key = key(host, target);
         let begun = store.sequence();
         let published = store.publish(Publication { key: &key, rule, variant, object, tags: &tags, begun });
-        assert_eq!(published, Published::Stored);
+        assert_eq!(published, PublishResult::Stored);
     }
     let selector = Selector::Ban { site: SiteId(0), ban: ban.into() };
     store.invalidate(&Invalidation { selector, mode: Mode::Hard });
@@ -83,8 +83,8 @@ fn conditions_in_headers_are_a_ban() {
             head.fields.push(*name, *value);
         }
         let order = read(&head).unwrap();
-        match &order.invalidations[0].want {
-            Want::Ban { ban, .. } => Arc::clone(ban),
+        match &order.invalidations[0].scope {
+            PurgeScope::Ban { ban, .. } => Arc::clone(ban),
             other => panic!("{other:?}"),
         }
     };

@@ -7,7 +7,9 @@ mod support;
 
 use bytes::BytesMut;
 use message::{RequestHead, Status};
-use petasos_purge::{Malformed, OrderItem, PurgeOrder, PurgeOutcome, Want, is_purge_method, read, reply};
+use petasos_purge::{
+    Malformed, OrderItem, PurgeOrder, PurgeOutcome, PurgeScope, is_purge_method, read, reply,
+};
 use support::shown;
 
 /// Parses a request head that is written with line feeds as line ends.
@@ -278,7 +280,7 @@ fn magento() {
     let tags: Vec<_> = (0..1500).map(|number| format!("((^|,)cat_p_{number}(,|$))")).collect();
     let request = format!("PURGE / HTTP/1.1\nHost: shop.test\nX-Magento-Tags-Pattern: {}", tags.join("|"));
     let order = asked(&request).expect("a long list is a list");
-    let [OrderItem { want: Want::Tags { any_of, .. }, .. }] = order.invalidations.as_slice() else {
+    let [OrderItem { scope: PurgeScope::Tags { any_of, .. }, .. }] = order.invalidations.as_slice() else {
         panic!("{order:?}")
     };
     assert_eq!((any_of.len(), any_of.last().map(|tag| &tag[..])), (1500, Some(&b"cat_p_1499"[..])));

@@ -20,7 +20,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
-use store::{Body, Invalidation, Key, Object, Publication, Published, Selector, SiteId, Store, StoreLimits};
+use store::{
+    Body, Invalidation, Key, Object, Publication, PublishResult, Selector, SiteId, Store, StoreLimits,
+};
 use tempfile::TempDir;
 
 const LIMITS: TreeLimits = TreeLimits { pages_max: 3, bytes_max: 1 << 20 };
@@ -70,7 +72,7 @@ impl TreeFixture {
     }
 
     /// Stores and offers a page whose fetch began at the sequence number `begun`.
-    fn publish(&self, key: &Key, object: &Arc<Object>, tags: &[Bytes], begun: u64) -> Published {
+    fn publish(&self, key: &Key, object: &Arc<Object>, tags: &[Bytes], begun: u64) -> PublishResult {
         let rule = VaryRule::default();
         let variant = rule.key(&Fields::new());
         let publication =
@@ -83,7 +85,7 @@ impl TreeFixture {
 
     fn publish_page(&self, target: &'static str, body: &[u8]) {
         let object = self.page(body, 60, &[HTML]);
-        assert_eq!(self.publish(&key(target), &object, &[], self.store.sequence()), Published::Stored);
+        assert_eq!(self.publish(&key(target), &object, &[], self.store.sequence()), PublishResult::Stored);
     }
 
     fn invalidate(&self, selector: Selector, mode: Mode) {
@@ -290,7 +292,7 @@ fn fetch_older_than_an_invalidation_is_not_written() {
     let object = stage.page(b"old", 60, &[HTML]);
     let begun = stage.store.sequence();
     stage.invalidate(target("/a"), Mode::Hard);
-    assert_eq!(stage.publish(&key("/a"), &object, &[], begun), Published::Invalidated);
+    assert_eq!(stage.publish(&key("/a"), &object, &[], begun), PublishResult::Invalidated);
     stage.publish_page("/b", b"new");
     stage.end();
     assert_eq!(files(stage.directory.path()), ["http_a.test_80/b/index"]);

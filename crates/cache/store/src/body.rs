@@ -4,7 +4,7 @@
 //! Invariant: no chunk is empty, and each owns exactly as much memory as its length. A body on the
 //! disk has no chunks.
 
-use crate::Shelved;
+use crate::ShelvedObject;
 use bytes::Bytes;
 use disk::{DiskBody, FileRange, ReadError};
 use std::fmt;
@@ -25,7 +25,7 @@ pub struct Body {
 /// A body on the disk. It can be read to its end even if it is evicted or moved meanwhile.
 pub struct OnDisk {
     body: DiskBody,
-    place: Shelved,
+    place: ShelvedObject,
     /// Whether all of it has been read and matched its checksums.
     checked: AtomicBool,
     /// Whether a part of it could not be read or did not match its checksum.
@@ -96,7 +96,7 @@ impl OnDisk {
     }
 
     /// The place from which it was read. The object may have moved since.
-    pub(crate) const fn place(&self) -> Shelved {
+    pub(crate) const fn place(&self) -> ShelvedObject {
         self.place
     }
 }
@@ -120,7 +120,7 @@ impl Body {
     }
 
     /// A body that stays on the disk.
-    pub(crate) fn of_disk(body: DiskBody, place: Shelved) -> Self {
+    pub(crate) fn of_disk(body: DiskBody, place: ShelvedObject) -> Self {
         let len = body.len();
         let body = body.without_octets();
         let checked = AtomicBool::new(false);

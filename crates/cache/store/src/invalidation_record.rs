@@ -20,7 +20,7 @@ pub trait Bans: Send + Sync {
 
 /// An invalidation that was read back.
 #[derive(Debug)]
-pub(crate) enum Restored {
+pub(crate) enum RestoredInvalidation {
     /// The invalidation as it was recorded.
     Same(Invalidation),
     /// The invalidation of a site that does not exist any more. It can be ignored, because nothing
@@ -64,11 +64,11 @@ pub(crate) fn to_octets(invalidation: &Invalidation, names: &dyn SiteNames) -> V
 }
 
 /// Decodes an invalidation.
-pub(crate) fn of_octets(octets: &[u8], names: &dyn SiteNames, bans: &dyn Bans) -> Restored {
-    read(octets, names, bans).unwrap_or(Restored::Unreadable)
+pub(crate) fn of_octets(octets: &[u8], names: &dyn SiteNames, bans: &dyn Bans) -> RestoredInvalidation {
+    read(octets, names, bans).unwrap_or(RestoredInvalidation::Unreadable)
 }
 
-fn read(mut octets: &[u8], names: &dyn SiteNames, bans: &dyn Bans) -> Option<Restored> {
+fn read(mut octets: &[u8], names: &dyn SiteNames, bans: &dyn Bans) -> Option<RestoredInvalidation> {
     let rest = &mut octets;
     if take_u8(rest)? != FORMAT {
         return None;
@@ -77,9 +77,12 @@ fn read(mut octets: &[u8], names: &dyn SiteNames, bans: &dyn Bans) -> Option<Res
     let kind = take_u8(rest)?;
     let name = take_counted(rest)?;
     if kind == ALL {
-        return Some(Restored::Same(Invalidation { selector: Selector::Everything { site: None }, mode }));
+        return Some(RestoredInvalidation::Same(Invalidation {
+            selector: Selector::Everything { site: None },
+            mode,
+        }));
     }
-    let Some(site) = names.find_meant(name) else { return Some(Restored::OfNoSite) };
+    let Some(site) = names.find_meant(name) else { return Some(RestoredInvalidation::OfNoSite) };
     let selector = match kind {
         TARGET => Selector::Target { site, host: take_bytes(rest)?, target: take_bytes(rest)? },
         PREFIX => Selector::Prefix { site, host: take_bytes(rest)?, prefix: take_bytes(rest)? },
@@ -89,5 +92,5 @@ fn read(mut octets: &[u8], names: &dyn SiteNames, bans: &dyn Bans) -> Option<Res
         TAGS => Selector::Tags { site, any_of: take_list(rest)?, all_of: take_list(rest)? },
         _ => return None,
     };
-    rest.is_empty().then_some(Restored::Same(Invalidation { selector, mode }))
+    rest.is_empty().then_some(RestoredInvalidation::Same(Invalidation { selector, mode }))
 }

@@ -17,11 +17,11 @@
 //! sweep.
 
 use crate::hash::{KeyHasher, PrehashedState, TextHasher};
-use crate::list::{Compared, List, Sievable, Sieved};
+use crate::list::{CompiledSieve, List, ListComparison, Sievable};
 use crate::list_entry::{ListEntry, Listing};
 use crate::mark::InvalidationMark;
 use crate::selector::ResponseAttributes;
-use crate::sieve::Searched;
+use crate::sieve::SearchedResponse;
 use crate::tags::Tags;
 use crate::{Key, Selector, SiteId};
 use bytes::Bytes;
@@ -152,16 +152,20 @@ impl Ledger {
     }
 
     /// The strongest invalidation after `since` that matches the subject.
-    pub(crate) fn judge(&self, since: u64, subject: &InvalidationSubject<'_>) -> Compared {
+    pub(crate) fn judge(&self, since: u64, subject: &InvalidationSubject<'_>) -> ListComparison {
         if since >= self.sequence {
-            return Compared::default();
+            return ListComparison::default();
         }
         let mark = |mark: Option<&InvalidationMark>| mark.and_then(|mark| mark.since(since));
         let site = mark(self.sites.get(&subject.site)).max(self.everything.since(since));
         let host = mark(self.marks.get(&self.host_hash(subject.site, subject.https, subject.host)));
         let page = mark(self.marks.get(&subject.hash));
         let tags = subject.tags.iter().filter_map(|id| self.tags.mark(id).since(since)).max();
-        self.listed.compare(since, &Searched::new(*subject, &self.tags), site.max(host).max(page).max(tags))
+        self.listed.compare(
+            since,
+            &SearchedResponse::new(*subject, &self.tags),
+            site.max(host).max(page).max(tags),
+        )
     }
 
     /// The bans to compile into a sieve, if there are enough of them.
@@ -170,7 +174,7 @@ impl Ledger {
     }
 
     /// Adds a compiled sieve.
-    pub(crate) fn sieve(&mut self, sieved: Sieved) {
+    pub(crate) fn sieve(&mut self, sieved: CompiledSieve) {
         self.listed.sieve(sieved);
     }
 

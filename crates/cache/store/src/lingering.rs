@@ -12,10 +12,10 @@ use std::sync::{Arc, Weak};
 
 /// The lingering objects of a store.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LingeringObjects(Arc<Mutex<Left>>);
+pub(crate) struct LingeringObjects(Arc<Mutex<LingeringState>>);
 
 #[derive(Debug, Default)]
-struct Left {
+struct LingeringState {
     objects: Vec<(Weak<Object>, usize)>,
     /// The length of the list at which dropped objects are next removed from it.
     look_at: usize,
@@ -44,12 +44,12 @@ impl LingeringObjects {
         }
     }
 
-    fn left(&self) -> MutexGuard<'_, Left> {
+    fn left(&self) -> MutexGuard<'_, LingeringState> {
         sound(self.0.lock())
     }
 }
 
-impl Left {
+impl LingeringState {
     fn forget_the_gone(&mut self) {
         self.objects.retain(|(object, _)| object.strong_count() > 0);
         // Doubling the length means that each object is examined only a few times in total.

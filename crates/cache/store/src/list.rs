@@ -9,7 +9,7 @@
 //! is held, so its entries stay loose until it is ready. The answers are the same in both places.
 
 use crate::list_entry::{ListEntry, Listing};
-use crate::sieve::{BANS_MAX, Searched, Sieve};
+use crate::sieve::{BANS_MAX, SearchedResponse, Sieve};
 use crate::tags::Tags;
 use invalidation::{Ban, Mode, Need};
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ struct SieveBlock {
 
 /// The result of a comparison with the list.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Compared {
+pub(crate) struct ListComparison {
     /// The mode of the strongest matching invalidation.
     pub(crate) mode: Option<Mode>,
     /// The entries that were compared plus the searches of sieves.
@@ -49,7 +49,7 @@ pub(crate) struct Sievable {
 }
 
 /// A compiled sieve, with the numbers of its bans.
-pub(crate) struct Sieved {
+pub(crate) struct CompiledSieve {
     numbers: Vec<u64>,
     sieve: Sieve,
 }
@@ -140,8 +140,13 @@ impl List {
     }
 
     /// Compares an object with the entries after `since` that are stronger than `mode`.
-    pub(crate) fn compare(&self, since: u64, searched: &Searched<'_>, mode: Option<Mode>) -> Compared {
-        let mut compared = Compared { mode, comparisons: 0 };
+    pub(crate) fn compare(
+        &self,
+        since: u64,
+        searched: &SearchedResponse<'_>,
+        mode: Option<Mode>,
+    ) -> ListComparison {
+        let mut compared = ListComparison { mode, comparisons: 0 };
         for listed in self.loose.iter().rev().take_while(|listed| listed.sequence > since) {
             compared.with(listed, searched);
         }
@@ -177,8 +182,8 @@ impl List {
     }
 
     /// Makes a block of the sieve and of those of its bans that are still in the list.
-    pub(crate) fn sieve(&mut self, sieved: Sieved) {
-        let Sieved { numbers, sieve } = sieved;
+    pub(crate) fn sieve(&mut self, sieved: CompiledSieve) {
+        let CompiledSieve { numbers, sieve } = sieved;
         let mut bans: Vec<Option<ListEntry>> = numbers.iter().map(|_| None).collect();
         let mut place = |listed: ListEntry| {
             let place = numbers.binary_search(&listed.sequence).ok().and_then(|at| bans.get_mut(at));
@@ -197,7 +202,7 @@ impl List {
 }
 
 impl SieveBlock {
-    fn compare(&self, since: u64, searched: &Searched<'_>, compared: &mut Compared) {
+    fn compare(&self, since: u64, searched: &SearchedResponse<'_>, compared: &mut ListComparison) {
         let site = searched.subject().site;
         let is_new = |listed: &&ListEntry| listed.sequence > since && listed.site == site;
         if !self.bans.iter().flatten().any(|listed| is_new(&listed)) {
@@ -215,8 +220,8 @@ impl SieveBlock {
     }
 }
 
-impl Compared {
-    fn with(&mut self, listed: &ListEntry, searched: &Searched<'_>) {
+impl ListComparison {
+    fn with(&mut self, listed: &ListEntry, searched: &SearchedResponse<'_>) {
         if self.mode < Some(listed.mode) && listed.site == searched.subject().site {
             self.comparisons += 1;
             if listed.listing.means(searched.subject(), searched.stored()) {
@@ -228,10 +233,10 @@ impl Compared {
 
 impl Sievable {
     /// Compiles the sieve. This may take a few milliseconds, so no lock should be held.
-    pub(crate) fn compile(self) -> Sieved {
+    pub(crate) fn compile(self) -> CompiledSieve {
         let (numbers, needs): (Vec<_>, Vec<Need>) =
             self.bans.iter().filter_map(|(number, ban)| Some((*number, ban.need()?))).unzip();
-        Sieved { numbers, sieve: Sieve::of(&needs) }
+        CompiledSieve { numbers, sieve: Sieve::of(&needs) }
     }
 }
 
@@ -249,7 +254,7 @@ mod tests {
     use crate::hash::TextHasher;
     use crate::ledger::{InvalidationSubject, TagIds};
     use crate::list_entry::{ListEntry, Listing};
-    use crate::sieve::Searched;
+    use crate::sieve::SearchedResponse;
     use crate::tags::Tags;
     use invalidation::{Ban, Haystack, Mode, Need, ResponseView};
     use message::{ResponseHead, Status};
@@ -299,7 +304,7 @@ mod tests {
             has_equivalents: false,
             response: &head,
         };
-        let compared = list.compare(since, &Searched::new(subject, &known), None);
+        let compared = list.compare(since, &SearchedResponse::new(subject, &known), None);
         (compared.mode.is_some(), compared.comparisons)
     }
 

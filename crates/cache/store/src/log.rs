@@ -9,7 +9,7 @@
 use crate::Selector;
 use crate::hash::KeyHasher;
 use crate::ledger::{InvalidationSubject, Ledger, RecordedInvalidation, TagIds};
-use crate::list::{Compared, Sievable};
+use crate::list::{ListComparison, Sievable};
 use crate::sync::{AtomicU64, RwLock, RwLockReadGuard, RwLockWriteGuard, sound};
 use bytes::Bytes;
 use invalidation::Mode;
@@ -75,7 +75,7 @@ impl Log {
     /// The strongest invalidation after `since` that matches the subject.
     pub(crate) fn judge(&self, since: u64, subject: &InvalidationSubject<'_>) -> LedgerVerdict {
         let ledger = self.read();
-        let Compared { mode, comparisons } = ledger.judge(since, subject);
+        let ListComparison { mode, comparisons } = ledger.judge(since, subject);
         LedgerVerdict { mode, checked: ledger.sequence(), comparisons }
     }
 

@@ -42,11 +42,11 @@ pub struct Object {
     is_coded: bool,
     judged: CompactFreshness,
     /// Data that few objects have.
-    rare: Option<Box<Rare>>,
+    rare: Option<Box<RareParts>>,
 }
 
 #[derive(Debug, Default)]
-struct Rare {
+struct RareParts {
     /// A body stored apart from the head.
     body: Body,
     part: Option<ContentPart>,
@@ -66,7 +66,7 @@ impl Object {
             status: head.status,
             is_coded: head.fields.has(names::CONTENT_ENCODING),
             judged: freshness.into(),
-            rare: (!is_inline).then(|| Box::new(Rare { body, ..Rare::default() })),
+            rare: (!is_inline).then(|| Box::new(RareParts { body, ..RareParts::default() })),
         }
     }
 
@@ -85,7 +85,7 @@ impl Object {
         let inline = if is_inline { body.chunks() } else { &[] };
         let rare = (!is_inline || part.is_some()).then(|| {
             let body = if is_inline { Body::default() } else { body.clone() };
-            Box::new(Rare { body, part })
+            Box::new(RareParts { body, part })
         });
         let coding = names::CONTENT_ENCODING.as_bytes();
         let is_coded = layout.fields(head).any(|(name, _)| name.eq_ignore_ascii_case(coding));
@@ -106,8 +106,8 @@ impl Object {
     /// The same response, but stale: it must be validated before each use.
     pub(crate) fn to_be_validated(&self) -> Self {
         let rare = self.rare.as_ref().map(|rare| {
-            let Rare { body, part } = &**rare;
-            Box::new(Rare { body: body.clone(), part: part.clone() })
+            let RareParts { body, part } = &**rare;
+            Box::new(RareParts { body: body.clone(), part: part.clone() })
         });
         Self {
             octets: self.octets.clone(),
@@ -224,7 +224,7 @@ impl Object {
     /// The bytes of memory that the object occupies, including all its allocations.
     pub(crate) fn bytes(&self) -> usize {
         let own = allocated(COUNTED_BYTES) + self.octets.bytes();
-        own + self.rare.as_ref().map_or(0, |rare| allocated(size_of::<Rare>()) + rare.bytes())
+        own + self.rare.as_ref().map_or(0, |rare| allocated(size_of::<RareParts>()) + rare.bytes())
     }
 
     /// The non-empty pieces of a body stored with the head.
@@ -265,7 +265,7 @@ const COUNTED_BYTES: usize = size_of::<Object>() + 2 * size_of::<usize>();
 // This fills a size class exactly: one more byte would cost sixteen.
 const _: () = assert!(COUNTED_BYTES == 112);
 
-impl Rare {
+impl RareParts {
     fn bytes(&self) -> usize {
         let chunk = |chunk: &Bytes| size_of::<Bytes>() + allocated(chunk.len()) + SHARED_BYTES;
         let chunks: usize = self.body.chunks().iter().map(chunk).sum();

@@ -77,7 +77,7 @@ pub enum Selector {
 
 /// The result of an invalidation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Invalidated {
+pub struct InvalidationResult {
     /// Its number. It applies to responses whose fetch began with a lower number.
     pub sequence: u64,
     /// The number of stored objects that it matches. An object with several of the tags counts once
@@ -118,7 +118,7 @@ pub(crate) trait ResponseAttributes {
 /// A response on the disk only: in memory, only its place in the index is known. A ban that depends
 /// on more stays undecided.
 #[derive(Debug)]
-pub(crate) struct Unknown {
+pub(crate) struct IndexedResponse {
     was_asked: Cell<bool>,
     is_undecided: Cell<bool>,
     /// Whether it has `No-Vary-Search`. Every ban on targets asks for this field, and few responses
@@ -126,7 +126,7 @@ pub(crate) struct Unknown {
     has_equivalents: bool,
 }
 
-impl Unknown {
+impl IndexedResponse {
     pub(crate) const fn new(has_equivalents: bool) -> Self {
         Self { was_asked: Cell::new(false), is_undecided: Cell::new(false), has_equivalents }
     }
@@ -137,7 +137,7 @@ impl Unknown {
     }
 }
 
-impl ResponseAttributes for Unknown {
+impl ResponseAttributes for IndexedResponse {
     fn status(&self) -> Status {
         self.was_asked.set(true);
         Status::OK

@@ -14,12 +14,12 @@ use crate::growth::push_by_eighths;
 use crate::ledger::{InvalidationSubject, TagIds};
 use crate::lingering::LingeringObjects;
 use crate::log::{AdmittedObject, LedgerVerdict, Log};
-use crate::places::Places;
 use crate::s3fifo::{Hits, Members, S3Fifo};
 use crate::scopes::Scopes;
-use crate::selector::Unknown;
+use crate::selector::IndexedResponse;
 use crate::slot::{NONE, SLOT_BYTES, Slot, TAGS_MAX};
-use crate::{Key, Lookup, Object, Publication, Published, Shelved, StoreLimits};
+use crate::slot_locations::SlotLocations;
+use crate::{Key, Lookup, Object, Publication, PublishResult, ShelvedObject, StoreLimits};
 use bytes::Bytes;
 use disk::Location;
 use hashbrown::HashTable;
@@ -27,7 +27,7 @@ use invalidation::Mode;
 use message::Fields;
 use semantics::{VaryRule, canonical_target};
 pub(crate) use shelved::Adoption;
-use shelved::Below;
+use shelved::TierBelow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -48,8 +48,8 @@ pub(crate) struct Shard {
     counters: ShardCounters,
     lingering: LingeringObjects,
     log: Arc<Log>,
-    below: Below,
-    places: Places,
+    below: TierBelow,
+    slot_locations: SlotLocations,
     /// Bytes of the texts of slots whose objects are on the disk only. These slots are not in the
     /// eviction order.
     shelved_bytes: usize,
@@ -99,12 +99,12 @@ pub(crate) enum SlotVerdict {
 
 /// The result of checking several slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Checked {
+pub(crate) struct SlotCheck {
     pub(crate) removed: u64,
     pub(crate) softened: u64,
 }
 
-impl Checked {
+impl SlotCheck {
     const fn count(&mut self, verdict: SlotVerdict) {
         match verdict {
             SlotVerdict::Invalidated(Mode::Hard) => self.removed += 1,
@@ -137,8 +137,8 @@ impl Shard {
             counters: ShardCounters::default(),
             lingering,
             log,
-            below: Below::default(),
-            places: Places::default(),
+            below: TierBelow::default(),
+            slot_locations: SlotLocations::default(),
             shelved_bytes: 0,
             shelved_hand: 0,
             adopted: HashMap::new(),
@@ -147,7 +147,7 @@ impl Shard {
 
     /// The bytes in use. Free slots count too, because their memory is still allocated.
     pub(crate) fn bytes(&self) -> usize {
-        let slots = self.slots.len() * SLOT_BYTES + self.places.bytes() + self.shelved_bytes;
+        let slots = self.slots.len() * SLOT_BYTES + self.slot_locations.bytes() + self.shelved_bytes;
         self.order.bytes() + self.scopes.bytes() + slots
     }
 
@@ -184,8 +184,8 @@ impl Shard {
                 let found = match &slot.object {
                     Some(object) => Lookup::Found { object: Arc::clone(object), softened: slot.softened },
                     None => {
-                        let shelved = |location| Lookup::Shelved(Shelved { hash, location });
-                        self.places.get(id).map_or(Lookup::Absent, shelved)
+                        let shelved = |location| Lookup::Shelved(ShelvedObject { hash, location });
+                        self.slot_locations.get(id).map_or(Lookup::Absent, shelved)
                     }
                 };
                 return (found, Some(id));
@@ -193,8 +193,8 @@ impl Shard {
             // The check has removed the slot if it was invalidated, so the next round may select
             // an older variant. A slot that cannot be judged without its head has to be read first.
             if self.check(id, None) == SlotVerdict::Undecided {
-                let location = self.places.get(id);
-                let shelved = |location| Lookup::Shelved(Shelved { hash, location });
+                let location = self.slot_locations.get(id);
+                let shelved = |location| Lookup::Shelved(ShelvedObject { hash, location });
                 return (location.map_or(Lookup::Absent, shelved), None);
             }
         }
@@ -230,7 +230,7 @@ impl Shard {
         if slot.checked == self.log.sequence() {
             return SlotVerdict::Valid;
         }
-        let unknown = Unknown::new(slot.has_equivalents);
+        let unknown = IndexedResponse::new(slot.has_equivalents);
         let subject = match read {
             Some(object) => InvalidationSubject { response: object, ..slot.subject(scope, &unknown) },
             None => slot.subject(scope, &unknown),
@@ -253,9 +253,9 @@ impl Shard {
     }
 
     /// Checks all variants under `key` and under other percent-encodings of its target.
-    pub(crate) fn check_key(&mut self, hash: u64, key: &Key) -> Checked {
+    pub(crate) fn check_key(&mut self, hash: u64, key: &Key) -> SlotCheck {
         let ids = self.spelled(hash, key);
-        let mut checked = Checked::default();
+        let mut checked = SlotCheck::default();
         ids.into_iter().for_each(|id| checked.count(self.check(id, None)));
         checked
     }
@@ -289,10 +289,10 @@ impl Shard {
         from: usize,
         count: usize,
         comparisons_max: u64,
-    ) -> (Checked, Option<usize>) {
+    ) -> (SlotCheck, Option<usize>) {
         let end = from.saturating_add(count).min(self.slots.len());
         let enough = self.counters.comparisons + comparisons_max;
-        let mut checked = Checked::default();
+        let mut checked = SlotCheck::default();
         let mut next = from;
         while next < end && self.counters.comparisons < enough {
             checked.count(self.check(next as u32, None));
@@ -316,15 +316,15 @@ impl Shard {
         &mut self,
         hash: u64,
         publication: Publication<'_>,
-    ) -> Result<Admission, Published> {
+    ) -> Result<Admission, PublishResult> {
         let Publication { key, rule, variant, object, tags, begun } = publication;
         // A revalidated response keeps its body, and the body keeps its place on the disk.
         let place = object.on_disk().map(|body| body.place().location);
-        let base = place.and_then(|place| self.places.find(place));
+        let base = place.and_then(|place| self.slot_locations.find(place));
         if place.is_some() && base.is_none() {
             // The object would keep an unlinked file open, and the verifier would not read it.
             self.lingering.count(&object);
-            return Err(Published::Displaced);
+            return Err(PublishResult::Displaced);
         }
         let has_equivalents = object.has_equivalents();
         let subject = InvalidationSubject {
@@ -341,7 +341,7 @@ impl Shard {
         let tags = if has_too_many_tags { &[] } else { tags };
         let Some(admitted) = self.log.admit(begun, &subject, tags) else {
             self.lingering.count(&object);
-            return Err(Published::Invalidated);
+            return Err(PublishResult::Invalidated);
         };
         base.into_iter().for_each(|id| self.drop_but_place(id));
         self.replace(hash, key, &rule, variant.octets());
@@ -360,12 +360,12 @@ impl Shard {
         if !is_small || !self.make_room(bytes) {
             self.dismiss(&slot);
             place.into_iter().for_each(|place| self.below.remove(place));
-            return Err(Published::TooLarge);
+            return Err(PublishResult::TooLarge);
         }
         let id = self.add(slot);
         self.order.insert(id, hash, bytes);
         if let Some(place) = place {
-            self.places.set(id, place);
+            self.slot_locations.set(id, place);
         }
         self.counters.published += 1;
         let AdmittedObject { checked, softened, .. } = admitted;
@@ -460,7 +460,7 @@ impl Shard {
 
     fn evict(&mut self) -> bool {
         let Some(id) = self.order.evict(&mut *self.slots) else { return false };
-        if self.places.get(id).is_some() || self.slot(id).is_some_and(|slot| slot.writing != 0) {
+        if self.slot_locations.get(id).is_some() || self.slot(id).is_some_and(|slot| slot.writing != 0) {
             self.shelve(id);
         } else {
             self.take_slot(id);
@@ -531,7 +531,7 @@ impl Shard {
             self.shelved_bytes -= slot.text_bytes();
             self.counters.shelved -= 1;
         }
-        if let Some(location) = self.places.take(id) {
+        if let Some(location) = self.slot_locations.take(id) {
             self.below.remove(location);
         }
         self.dismiss(&slot);
@@ -544,7 +544,7 @@ impl Shard {
         self.index = HashTable::new();
         self.slots = Vec::new();
         self.free = Vec::new();
-        self.places = Places::default();
+        self.slot_locations = SlotLocations::default();
         self.order.clear();
     }
 

@@ -6,14 +6,14 @@
 //! the disk. The index in memory is the only one: an object missing from it is removed from the
 //! disk.
 
-use crate::invalidation_record::{self, Bans, Restored};
+use crate::invalidation_record::{self, Bans, RestoredInvalidation};
 use crate::log::Log;
 use crate::record::{HeadRecord, IndexRecord, SiteNames};
 use crate::shards::Shards;
 use crate::sync::{Mutex, sound};
 use crate::{Body, CHUNK_BYTES, Invalidation, Object, Selector};
 use bytes::Bytes;
-use disk::{DiskBody, Location, OffReason, ReadError, Record, Recovered, StoredObject, Tier};
+use disk::{DiskBody, Location, OffReason, ReadError, Record, RecoveredObject, StoredObject, Tier};
 use invalidation::Mode;
 use semantics::Moment;
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ const PENDING_MAX: usize = 4096;
 
 /// The place on the disk of an object that a look-up found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Shelved {
+pub struct ShelvedObject {
     /// The hash of its cache key.
     pub(crate) hash: u64,
     pub(crate) location: Location,
@@ -70,9 +70,9 @@ impl StoreDisk {
                 || Invalidation { selector: Selector::Everything { site: None }, mode: Mode::Hard };
             let Invalidation { selector, mode } =
                 match invalidation_record::of_octets(octets, &*self.names, bans) {
-                    Restored::Same(invalidation) => invalidation,
-                    Restored::OfNoSite => continue,
-                    Restored::Unreadable => everything(),
+                    RestoredInvalidation::Same(invalidation) => invalidation,
+                    RestoredInvalidation::OfNoSite => continue,
+                    RestoredInvalidation::Unreadable => everything(),
                 };
             log.replay(*sequence, &selector, mode);
             hear(*sequence, &selector);
@@ -153,7 +153,7 @@ impl StoreDisk {
     /// The object cannot be read, or it is a part (206) for which `admits` found no memory.
     pub(crate) fn read(
         &self,
-        place: Shelved,
+        place: ShelvedObject,
         is_meant: impl FnOnce(&IndexRecord) -> bool,
         (bytes_max, admits): (u64, impl FnOnce(u64) -> bool),
         now: Moment,
@@ -177,7 +177,7 @@ impl StoreDisk {
     }
 
     /// Decodes the entry of an earlier process's object. `None` if this process cannot use it.
-    pub(crate) fn entry(&self, recovered: &Recovered) -> Option<IndexRecord> {
+    pub(crate) fn entry(&self, recovered: &RecoveredObject) -> Option<IndexRecord> {
         IndexRecord::of_octets(&recovered.index, &*self.names)
     }
 

@@ -26,14 +26,14 @@ const NESTING_MAX: u32 = 64;
 /// A sieve. Bans are identified by their index in the slice that the sieve was made from.
 #[derive(Debug)]
 pub(crate) struct Sieve {
-    meshes: Vec<Mesh>,
+    meshes: Vec<NeedGroup>,
     /// The bans that always pass, as bits.
     passes: u64,
 }
 
 /// The needs that search the same part of a response.
 #[derive(Debug)]
-struct Mesh {
+struct NeedGroup {
     haystack: Haystack,
     set: RegexSet,
     /// The ban of each expression in the set.
@@ -42,7 +42,7 @@ struct Mesh {
 }
 
 /// A response that sieves search. The searchable forms of its tags are built on first use.
-pub(crate) struct Searched<'a> {
+pub(crate) struct SearchedResponse<'a> {
     subject: InvalidationSubject<'a>,
     stored: StoredView<'a>,
     tags: OnceCell<Vec<Box<[u8]>>>,
@@ -72,13 +72,13 @@ impl Sieve {
             .nest_limit(NESTING_MAX)
             .build();
         match set {
-            Ok(set) => self.meshes.push(Mesh { haystack, set, bans, all }),
+            Ok(set) => self.meshes.push(NeedGroup { haystack, set, bans, all }),
             Err(_) => self.passes |= all,
         }
     }
 
     /// The bans that may match a response, as bits.
-    pub(crate) fn passing(&self, searched: &Searched<'_>) -> u64 {
+    pub(crate) fn passing(&self, searched: &SearchedResponse<'_>) -> u64 {
         self.meshes.iter().fold(self.passes, |bits, mesh| bits | mesh.passing(searched))
     }
 
@@ -88,8 +88,8 @@ impl Sieve {
     }
 }
 
-impl Mesh {
-    fn passing(&self, searched: &Searched<'_>) -> u64 {
+impl NeedGroup {
+    fn passing(&self, searched: &SearchedResponse<'_>) -> u64 {
         let is_unknown = matches!(self.haystack, Haystack::Field(_)) && !searched.stored.response.is_known();
         let may_be_another = self.haystack == Haystack::Target && searched.subject.has_equivalents;
         if is_unknown || may_be_another {
@@ -127,7 +127,7 @@ impl Mesh {
     }
 }
 
-impl<'a> Searched<'a> {
+impl<'a> SearchedResponse<'a> {
     /// A response to search. `known` holds the tags that its tag numbers refer to.
     pub(crate) const fn new(subject: InvalidationSubject<'a>, known: &'a Tags) -> Self {
         let InvalidationSubject { host, target, response, tags, .. } = subject;
@@ -154,11 +154,11 @@ impl<'a> Searched<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Searched, Sieve};
+    use super::{SearchedResponse, Sieve};
     use crate::SiteId;
     use crate::hash::TextHasher;
     use crate::ledger::{InvalidationSubject, TagIds};
-    use crate::selector::Unknown;
+    use crate::selector::IndexedResponse;
     use crate::tags::Tags;
     use bytes::Bytes;
     use invalidation::{Haystack, Need};
@@ -199,12 +199,12 @@ mod tests {
         };
         let mut needs = needs();
         let all = Sieve::of(&needs);
-        let of = |sieve: &Sieve, subject| sieve.passing(&Searched::new(subject, &known));
+        let of = |sieve: &Sieve, subject| sieve.passing(&SearchedResponse::new(subject, &known));
         assert_eq!(of(&all, subject(&head)), 0b01_1111, "a set that is too large rejects no ban");
         needs.remove(4);
         let sieve = Sieve::of(&needs);
         assert_eq!(of(&sieve, subject(&head)), 0b0_1111);
-        let unknown = Unknown::new(false);
+        let unknown = IndexedResponse::new(false);
         assert_eq!(of(&sieve, subject(&unknown)), 0b1_1111, "unknown fields reject no ban");
         let elsewhere = InvalidationSubject { target: b"/old", ..subject(&head) };
         assert_eq!(of(&sieve, elsewhere), 0b0_1010);

@@ -9,7 +9,7 @@ use crate::log::AdmittedObject;
 use crate::octets::{length, put_short, take_short};
 use crate::s3fifo::Hits;
 use crate::scopes::MarkScope;
-use crate::selector::{ResponseAttributes, Unknown};
+use crate::selector::{IndexedResponse, ResponseAttributes};
 use crate::weight::allocated;
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ impl Slot {
     pub(crate) fn subject<'a>(
         &'a self,
         scope: &'a MarkScope,
-        unknown: &'a Unknown,
+        unknown: &'a IndexedResponse,
     ) -> InvalidationSubject<'a> {
         let response: &dyn ResponseAttributes = match &self.object {
             Some(object) => &**object,

@@ -16,14 +16,14 @@ use crate::ledger::{InvalidationSubject, RecordedInvalidation, TagIds};
 use crate::lingering::LingeringObjects;
 use crate::log::Log;
 use crate::record::{IndexRecord, SiteNames};
-use crate::shard::{Admission, Adoption, Checked, Shard};
+use crate::shard::{Admission, Adoption, Shard, SlotCheck};
 use crate::shards::Shards;
-use crate::shelf::{ShardRetention, Shelved, Spill, StoreDisk};
+use crate::shelf::{ShardRetention, ShelvedObject, Spill, StoreDisk};
 use crate::slot::TAGS_MAX;
 use crate::sweep::{Sweep, Swept};
-use crate::{Bans, Invalidated, Invalidation, Key, Object, OnDisk, Selector, SiteId};
+use crate::{Bans, Invalidation, InvalidationResult, Key, Object, OnDisk, Selector, SiteId};
 use bytes::Bytes;
-use disk::{OffReason, ReadError, Recovered, Recovery, StoredObject, Tier};
+use disk::{OffReason, ReadError, RecoveredObject, Recovery, StoredObject, Tier};
 use message::{Fields, ResponseHead, names};
 use semantics::{Moment, VariantKey, VaryRule};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub enum Lookup {
         softened: bool,
     },
     /// The object is on the disk only. [`Store::load`] reads it.
-    Shelved(Shelved),
+    Shelved(ShelvedObject),
     /// The key has variants, and the request selects none of them.
     NoVariant,
     /// Nothing is stored under the key.
@@ -104,7 +104,7 @@ pub struct Publication<'a> {
 
 /// The result of storing an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Published {
+pub enum PublishResult {
     /// The object is stored, and look-ups find it.
     Stored,
     /// The object exceeds a limit: it is too large or has too many tags. The same is returned for a
@@ -213,7 +213,11 @@ impl Store {
     /// A response with `No-Vary-Search` is passed to `admits` and is added only if `admits` calls
     /// the closure that it receives. The closure returns whether the object was added. `admits` may
     /// be called twice for one object.
-    pub fn adopt(&self, recovered: &Recovered, admits: impl Fn(&Returning<'_>, &mut dyn FnMut() -> bool)) {
+    pub fn adopt(
+        &self,
+        recovered: &RecoveredObject,
+        admits: impl Fn(&AdoptedEquivalent<'_>, &mut dyn FnMut() -> bool),
+    ) {
         let Some(shelf) = &self.shelf else { return };
         let adoption = shelf.entry(recovered).map_or(Adoption::Useless, |entry| {
             let hash = self.hasher.hash(&entry.key);
@@ -223,7 +227,7 @@ impl Store {
                     adoption = self.shards.of(hash).adopt(hash, &entry, recovered, read);
                     adoption == Adoption::Done
                 };
-                match Returning::of(&entry) {
+                match AdoptedEquivalent::of(&entry) {
                     Some(returning) => admits(&returning, &mut put),
                     None => drop(put()),
                 }
@@ -233,7 +237,7 @@ impl Store {
                 Adoption::Undecided => {
                     // The read serves to check the head against bans, so its age does not matter
                     // here.
-                    let place = Shelved { hash, location: recovered.location };
+                    let place = ShelvedObject { hash, location: recovered.location };
                     let read = shelf.read(place, |known| *known == entry, (0, |_| true), Moment::default());
                     read.ok().flatten().map_or(Adoption::Useless, |object| adopt(Some(&object)))
                 }
@@ -256,8 +260,16 @@ impl Store {
     ///
     /// An object that cannot be read is removed. `admits` receives the size of the body in bytes
     /// and says whether there is memory for it; without memory the body stays on the disk.
-    pub fn load(&self, key: &Key, shelved: Shelved, admits: impl FnOnce(u64) -> bool, now: Moment) -> Lookup {
-        let (Some(shelf), Shelved { hash, location }) = (&self.shelf, shelved) else { return Lookup::Absent };
+    pub fn load(
+        &self,
+        key: &Key,
+        shelved: ShelvedObject,
+        admits: impl FnOnce(u64) -> bool,
+        now: Moment,
+    ) -> Lookup {
+        let (Some(shelf), ShelvedObject { hash, location }) = (&self.shelf, shelved) else {
+            return Lookup::Absent;
+        };
         // A body that takes a large part of a shard's budget would evict everything else.
         let bytes_max = self.budget.bytes() / self.shards.count() as u64 / LARGEST_PER_SHARD;
         let read = shelf.read(shelved, |entry| entry.key == *key, (bytes_max, admits), now);
@@ -279,7 +291,7 @@ impl Store {
     /// read.
     pub fn forget_damaged(&self, body: &Arc<OnDisk>) {
         body.distrust();
-        let Shelved { hash, location } = body.place();
+        let ShelvedObject { hash, location } = body.place();
         let mut shard = self.shards.of(hash);
         shard.forget_body(hash, body);
         shard.forget(location);
@@ -293,18 +305,18 @@ impl Store {
         shard: usize,
         slot: usize,
         count: usize,
-    ) -> Option<Option<(Option<Shelved>, usize)>> {
+    ) -> Option<Option<(Option<ShelvedObject>, usize)>> {
         self.shards.at(shard).map(|shard| shard.next_place(slot, count))
     }
 
     /// Reads the object at a place on the disk, to verify it. `None` if the store has no disk.
     /// Blocks.
-    pub(crate) fn read_aside(&self, place: Shelved) -> Option<Result<StoredObject, ReadError>> {
+    pub(crate) fn read_aside(&self, place: ShelvedObject) -> Option<Result<StoredObject, ReadError>> {
         self.shelf.as_ref().map(|shelf| shelf.tier().read_aside(place.location))
     }
 
     /// Removes a damaged object at a place on the disk.
-    pub(crate) fn forget_place(&self, place: Shelved) {
+    pub(crate) fn forget_place(&self, place: ShelvedObject) {
         self.shards.of(place.hash).forget_place(place.location);
     }
 
@@ -388,7 +400,7 @@ impl Store {
 
     /// Stores an object and replaces the same variant, unless the object was invalidated after its
     /// fetch began.
-    pub fn publish(&self, publication: Publication<'_>) -> Published {
+    pub fn publish(&self, publication: Publication<'_>) -> PublishResult {
         let hash = self.hasher.hash(publication.key);
         let written = self.shelf.as_ref().map(|shelf| (shelf, DiskWrite::of(&publication)));
         let mut shard = self.shards.of(hash);
@@ -396,7 +408,7 @@ impl Store {
             Ok(admission) => admission,
             Err(refused) => return refused,
         };
-        let Some((shelf, DiskWrite { mut entry, object })) = written else { return Published::Stored };
+        let Some((shelf, DiskWrite { mut entry, object })) = written else { return PublishResult::Stored };
         entry.checked = admission.checked;
         entry.softened = admission.softened;
         match admission.place {
@@ -404,7 +416,7 @@ impl Store {
             // later one on the disk.
             Some(place) if !shelf.refresh(place, &entry, &object) => {
                 shard.forget(place);
-                return Published::TooLarge;
+                return PublishResult::TooLarge;
             }
             None if admission.writing != 0 => {
                 // If the queue refuses the object, `write` locks the shard again.
@@ -413,7 +425,7 @@ impl Store {
             }
             Some(_) | None => {}
         }
-        Published::Stored
+        PublishResult::Stored
     }
 
     /// Starts to store a body too large for memory. `expected` is its length in bytes, if known.
@@ -479,7 +491,7 @@ impl Store {
     /// A hard invalidation of a single page frees its memory at once. All other hard invalidations
     /// free theirs when [`Store::sweep`] has passed. When many invalidations wait for the sweep,
     /// this function performs a small part of it, so that invalidations do not outrun the sweep.
-    pub fn invalidate(&self, invalidation: &Invalidation) -> Invalidated {
+    pub fn invalidate(&self, invalidation: &Invalidation) -> InvalidationResult {
         let Invalidation { selector, mode } = invalidation;
         // The invalidation is in force from here on. The rest frees memory, journals and counts.
         let RecordedInvalidation { sequence, mut objects, is_crowded } = self.log.record(selector, *mode);
@@ -510,7 +522,7 @@ impl Store {
             }
             Selector::Prefix { .. } | Selector::Tags { .. } | Selector::Ban { .. } => {}
         }
-        Invalidated { sequence, objects }
+        InvalidationResult { sequence, objects }
     }
 
     /// The canonical hosts of the site's stored responses that `is_meant` accepts. `None` if there
@@ -618,7 +630,7 @@ impl Store {
         })
     }
 
-    fn check_key(&self, key: &Key) -> Checked {
+    fn check_key(&self, key: &Key) -> SlotCheck {
         let hash = self.hasher.hash(key);
         self.shards.of(hash).check_key(hash, key)
     }
@@ -631,7 +643,7 @@ impl Store {
 /// An adopted response with `No-Vary-Search`, a field that names other targets with the same
 /// content.
 #[derive(Clone, Copy, Debug)]
-pub struct Returning<'a> {
+pub struct AdoptedEquivalent<'a> {
     /// The key under which the response is stored.
     pub key: &'a Key,
     /// The value of its `No-Vary-Search`.
@@ -640,7 +652,7 @@ pub struct Returning<'a> {
     pub checked: u64,
 }
 
-impl<'a> Returning<'a> {
+impl<'a> AdoptedEquivalent<'a> {
     fn of(entry: &'a IndexRecord) -> Option<Self> {
         let no_vary_search = entry.no_vary_search.as_ref()?;
         Some(Self { key: &entry.key, no_vary_search, checked: entry.checked })

@@ -4,7 +4,7 @@
 //! recorded by then. Objects that are stored later were checked when they were stored. Look-ups do
 //! not depend on the sweep: it only frees memory, and lets the ledger forget invalidations.
 
-use crate::shard::{Checked, Shard};
+use crate::shard::{Shard, SlotCheck};
 use crate::sync::{Mutex, MutexGuard, sound};
 
 /// The most slots of a slice, which is checked under one hold of a shard's lock. Comparisons with
@@ -80,7 +80,7 @@ impl Sweep {
 }
 
 impl Swept {
-    fn add(&mut self, checked: Checked) {
+    fn add(&mut self, checked: SlotCheck) {
         self.removed += checked.removed;
         self.softened += checked.softened;
     }

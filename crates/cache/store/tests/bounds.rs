@@ -11,7 +11,7 @@ use semantics::{Freshness, Moment, VariantKey, VaryRule};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{
-    Body, Invalidation, Key, Lookup, Object, Publication, Published, Selector, SiteId, Store, StoreLimits,
+    Body, Invalidation, Key, Lookup, Object, Publication, PublishResult, Selector, SiteId, Store, StoreLimits,
 };
 
 const SITE: SiteId = SiteId(0);
@@ -37,7 +37,7 @@ fn key(target: &str) -> Key {
     Key::new(SITE, false, b"a.test", Bytes::copy_from_slice(target.as_bytes()))
 }
 
-fn publish(store: &Store, target: &str, begun: u64, body: &[u8]) -> Published {
+fn publish(store: &Store, target: &str, begun: u64, body: &[u8]) -> PublishResult {
     let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
     store.publish(Publication {
         key: &key(target),
@@ -110,7 +110,7 @@ fn flood_of_bans_stays_a_barrier_without_the_sweep() {
     let store = Store::new(StoreLimits { listed_max: 64, ..StoreLimits::default() }, 1);
     let pages = 40_000;
     for number in 0..pages {
-        assert_eq!(publish(&store, &number.to_string(), 0, b"x"), Published::Stored);
+        assert_eq!(publish(&store, &number.to_string(), 0, b"x"), PublishResult::Stored);
     }
     let mut most = 0;
     for number in 0..100 {
@@ -134,7 +134,7 @@ fn flood_of_invalidations_is_bounded_and_keeps_other_pages() {
         [(target, MARKS), (tag, MARKS), (prefix, LISTED), (ban, LISTED), (both, LISTED)];
     for (selector, count) in floods {
         let store = Store::new(StoreLimits::default(), 1);
-        assert_eq!(publish(&store, "/", 0, b"x"), Published::Stored);
+        assert_eq!(publish(&store, "/", 0, b"x"), PublishResult::Stored);
         let mut highest = 0;
         for number in 0..count {
             purge(&store, selector(number));
@@ -142,10 +142,10 @@ fn flood_of_invalidations_is_bounded_and_keeps_other_pages() {
         }
         assert!(is_found(&store, "/"));
         assert!(highest < 16 << 20, "{highest}");
-        assert_eq!(publish(&store, "/", 0, b"x"), Published::Invalidated);
+        assert_eq!(publish(&store, "/", 0, b"x"), PublishResult::Invalidated);
         assert!(!store.may_join(0, &key("/"), &[], &ResponseHead::new(Status::OK)));
         let recent = u64::from(count - LISTED / 2);
-        assert_eq!(publish(&store, "/", recent, b"x"), Published::Stored);
+        assert_eq!(publish(&store, "/", recent, b"x"), PublishResult::Stored);
         assert!(is_found(&store, "/"));
     }
 }
@@ -161,7 +161,7 @@ fn repeated_invalidation_is_recorded_once() {
         assert!(store.stats().tag_bytes < once + 16_384, "{} {once}", store.stats().tag_bytes);
         assert_eq!(
             publish(&store, "/", 0, b"x"),
-            Published::Stored,
+            PublishResult::Stored,
             "a fetch from before the purges can still be judged"
         );
     }
@@ -174,7 +174,7 @@ fn tags_forgotten_before_the_sweep_stay_purged() {
     let store = Store::new(StoreLimits::default(), 1);
     let pages = 3_000;
     for number in 0..pages {
-        assert_eq!(publish(&store, &number.to_string(), 0, b"x"), Published::Stored);
+        assert_eq!(publish(&store, &number.to_string(), 0, b"x"), PublishResult::Stored);
     }
     let tags = |first: u32, count: u32| (first..first + count).map(|number| format!("other:{number}").into());
     let any_of = std::iter::once("kept".into()).chain(tags(0, 65_000)).collect();
@@ -184,7 +184,7 @@ fn tags_forgotten_before_the_sweep_stay_purged() {
     assert!((0..pages).all(|number| !is_found(&store, &number.to_string())));
     while store.sweep(4_096).more {}
     assert_eq!(store.stats().objects, 0);
-    assert_eq!(publish(&store, "/", store.sequence(), b"x"), Published::Stored);
+    assert_eq!(publish(&store, "/", store.sequence(), b"x"), PublishResult::Stored);
     assert!(is_found(&store, "/"));
 }
 
@@ -209,7 +209,7 @@ fn superseded_invalidations_are_forgotten() {
 #[test]
 fn purge_of_too_many_tags_purges_the_site() {
     let store = Store::new(StoreLimits::default(), 1);
-    assert_eq!(publish(&store, "/", 0, b"x"), Published::Stored);
+    assert_eq!(publish(&store, "/", 0, b"x"), PublishResult::Stored);
     let any_of = (0..MARKS).map(|number| format!("other:{number}").into()).collect();
     purge(&store, Selector::Tags { site: SITE, any_of, all_of: Vec::new() });
     assert!(!is_found(&store, "/"));
@@ -226,7 +226,7 @@ fn store_shrinks_for_other_memory_of_the_process() {
     let store = Store::new(limits, 1);
     let fill = || {
         for number in 0..1_000 {
-            assert_eq!(publish(&store, &number.to_string(), 0, &[7; 20_000]), Published::Stored);
+            assert_eq!(publish(&store, &number.to_string(), 0, &[7; 20_000]), PublishResult::Stored);
         }
     };
     fill();

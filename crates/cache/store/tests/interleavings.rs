@@ -16,7 +16,7 @@ use shuttle::{check_pct, check_random, thread};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{
-    Body, Invalidation, Key, Lookup, Object, Publication, Published, Selector, SiteId, Store, StoreLimits,
+    Body, Invalidation, Key, Lookup, Object, Publication, PublishResult, Selector, SiteId, Store, StoreLimits,
 };
 
 const SITE: SiteId = SiteId(0);
@@ -94,7 +94,7 @@ impl VersionedOrigin {
 
 /// Fetches and publishes the page in the steps of a real fetch: sequence number, request, response,
 /// publication.
-fn fly(store: &Store, origin: &VersionedOrigin) -> Published {
+fn fly(store: &Store, origin: &VersionedOrigin) -> PublishResult {
     let begun = store.sequence();
     let version = origin.version();
     thread::yield_now();
@@ -180,7 +180,7 @@ fn purge_hides_pages_fetched_before_it() {
             sweeper.join().unwrap();
             while store.sweep(100).more {}
             look();
-            assert!(mode == Mode::Hard || published.iter().all(|one| *one == Published::Stored));
+            assert!(mode == Mode::Hard || published.iter().all(|one| *one == PublishResult::Stored));
         });
     }
 }
@@ -222,7 +222,7 @@ fn bans_above_the_limit_are_barriers_during_sieving() {
         sweeper.join().unwrap();
         while store.sweep(100).more {}
         // The other ban may have been widened so that it matches the fetch under way.
-        assert!(found(&store).is_none_or(|(version, _)| version == 2 && published == Published::Stored));
+        assert!(found(&store).is_none_or(|(version, _)| version == 2 && published == PublishResult::Stored));
     };
     check_random(scenario, SCHEDULES);
     check_pct(scenario, SCHEDULES, 3);
@@ -270,7 +270,7 @@ fn concurrent_purges_have_one_order() {
         let mut numbers = purgers.map(|purger| purger.join().unwrap());
         numbers.sort_unstable();
         assert_eq!(numbers, [1, 2]);
-        assert_eq!(fly(&store, &origin), Published::Stored);
+        assert_eq!(fly(&store, &origin), PublishResult::Stored);
         assert_eq!(found(&store), Some((3, false)));
     });
 }

@@ -20,7 +20,7 @@ use semantics::{Freshness, Moment, VariantKey, VaryRule};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{
-    Body, Invalidation, Key, Lookup, Object, Publication, Published, Selector, SiteId, Store, StoreLimits,
+    Body, Invalidation, Key, Lookup, Object, Publication, PublishResult, Selector, SiteId, Store, StoreLimits,
 };
 
 const HOSTS: [&str; 3] = ["a.example", "b.example", "A.example:80"];
@@ -121,7 +121,7 @@ impl TestPage {
         head
     }
 
-    fn publish(&self, store: &Store) -> Published {
+    fn publish(&self, store: &Store) -> PublishResult {
         let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
         let body = Body::copy_of(self.number.to_string().as_bytes());
         store.publish(Publication {
@@ -134,28 +134,28 @@ impl TestPage {
         })
     }
 
-    fn is_meant(&self, meant: &Meant) -> bool {
+    fn is_meant(&self, meant: &ModelSelector) -> bool {
         let key = key(self.key);
         let is_host = |site: usize, host: usize| {
             let named = Key::new(key.site(), key.is_https(), HOSTS[host].as_bytes(), Bytes::new());
             key.site() == SiteId(site as u32) && key.host() == named.host()
         };
         match *meant {
-            Meant::Target { site, host, target } => {
+            ModelSelector::Target { site, host, target } => {
                 is_host(site, host) && key.target() == TARGETS[target].as_bytes()
             }
-            Meant::Prefix { site, host, target } => {
+            ModelSelector::Prefix { site, host, target } => {
                 is_host(site, host) && key.target().starts_with(TARGETS[target].as_bytes())
             }
-            Meant::Host { site, host } => is_host(site, host),
-            Meant::Tags { site, any_of, all_of } => {
+            ModelSelector::Host { site, host } => is_host(site, host),
+            ModelSelector::Tags { site, any_of, all_of } => {
                 key.site() == SiteId(site as u32)
                     && any_of | all_of != 0
                     && self.tags & all_of == all_of
                     && (any_of == 0 || self.tags & any_of != 0)
             }
-            Meant::Everything { site } => site.is_none_or(|site| key.site() == SiteId(site as u32)),
-            Meant::Ban { site, color, target } => {
+            ModelSelector::Everything { site } => site.is_none_or(|site| key.site() == SiteId(site as u32)),
+            ModelSelector::Ban { site, color, target } => {
                 key.site() == SiteId(site as u32)
                     && FieldBan::new(color, target).means(key.target(), self.color)
             }
@@ -165,7 +165,7 @@ impl TestPage {
 
 /// A selector, described by small numbers.
 #[derive(Clone, Debug)]
-enum Meant {
+enum ModelSelector {
     Target { site: usize, host: usize, target: usize },
     Prefix { site: usize, host: usize, target: usize },
     Host { site: usize, host: usize },
@@ -174,7 +174,7 @@ enum Meant {
     Ban { site: usize, color: usize, target: usize },
 }
 
-impl Meant {
+impl ModelSelector {
     fn selector(&self) -> Selector {
         let (host_of, site_of) =
             (|host: usize| Bytes::from_static(HOSTS[host].as_bytes()), |site| SiteId(site as u32));
@@ -203,26 +203,26 @@ enum InvalidationStep {
     Begin { key: usize, varies: bool, language: usize, tags: u8, color: usize },
     Publish { fetch: usize },
     Join { fetch: usize },
-    Invalidate { meant: Meant, mode: Mode },
+    Invalidate { meant: ModelSelector, mode: Mode },
     Lookup { key: usize, language: usize },
     Sweep { slots: usize },
 }
 
-fn meant() -> impl Strategy<Value = Meant> {
+fn meant() -> impl Strategy<Value = ModelSelector> {
     let site = 0usize..2;
     let host = 0usize..3;
     let target = 0usize..4;
     prop_oneof![
         3 => (site.clone(), host.clone(), target.clone())
-            .prop_map(|(site, host, target)| Meant::Target { site, host, target }),
+            .prop_map(|(site, host, target)| ModelSelector::Target { site, host, target }),
         2 => (site.clone(), host.clone(), target.clone())
-            .prop_map(|(site, host, target)| Meant::Prefix { site, host, target }),
-        1 => (site.clone(), host).prop_map(|(site, host)| Meant::Host { site, host }),
+            .prop_map(|(site, host, target)| ModelSelector::Prefix { site, host, target }),
+        1 => (site.clone(), host).prop_map(|(site, host)| ModelSelector::Host { site, host }),
         3 => (site.clone(), 0u8..16, prop_oneof![Just(0u8), 0u8..16])
-            .prop_map(|(site, any_of, all_of)| Meant::Tags { site, any_of, all_of }),
-        1 => prop::option::of(site.clone()).prop_map(|site| Meant::Everything { site }),
+            .prop_map(|(site, any_of, all_of)| ModelSelector::Tags { site, any_of, all_of }),
+        1 => prop::option::of(site.clone()).prop_map(|site| ModelSelector::Everything { site }),
         4 => (site, 0usize..2, target)
-            .prop_map(|(site, color, target)| Meant::Ban { site, color, target }),
+            .prop_map(|(site, color, target)| ModelSelector::Ban { site, color, target }),
     ]
 }
 
@@ -249,7 +249,7 @@ struct InvalidationModel {
     /// Newest last.
     stored: Vec<TestPage>,
     fetches: Vec<TestPage>,
-    invalidations: Vec<(Meant, Mode)>,
+    invalidations: Vec<(ModelSelector, Mode)>,
     /// Whether the store has removed all invalidated objects.
     swept: bool,
 }
@@ -261,19 +261,19 @@ impl InvalidationModel {
         since.filter(|(meant, _)| page.is_meant(meant)).map(|(_, mode)| *mode).max()
     }
 
-    fn publish(&mut self, page: TestPage) -> Published {
+    fn publish(&mut self, page: TestPage) -> PublishResult {
         let invalidated = self.invalidated(&page);
         if invalidated == Some(Mode::Hard) {
-            return Published::Invalidated;
+            return PublishResult::Invalidated;
         }
         let place = |page: &TestPage| (key(page.key), page.rule(), page.variant());
         self.stored.retain(|old| place(old) != place(&page));
         self.stored.push(TestPage { softened: invalidated == Some(Mode::Soft), ..page });
-        Published::Stored
+        PublishResult::Stored
     }
 
     /// Applies an invalidation and returns the number of objects that it matches.
-    fn invalidate(&mut self, meant: Meant, mode: Mode) -> u64 {
+    fn invalidate(&mut self, meant: ModelSelector, mode: Mode) -> u64 {
         let is_meant = |page: &TestPage| page.is_meant(&meant);
         let count = self.stored.iter().filter(|page| is_meant(page)).count();
         match mode {
@@ -316,9 +316,9 @@ fn run(limits: StoreLimits, steps: Vec<InvalidationStep>, complete: bool) -> Res
             InvalidationStep::Publish { fetch } if !model.fetches.is_empty() => {
                 let page = model.fetches[fetch % model.fetches.len()].clone();
                 let published = page.publish(&store);
-                if exact || published != Published::Invalidated {
+                if exact || published != PublishResult::Invalidated {
                     let expected = model.publish(page);
-                    prop_assert!(published == expected || !complete && published == Published::TooLarge);
+                    prop_assert!(published == expected || !complete && published == PublishResult::TooLarge);
                 }
             }
             InvalidationStep::Join { fetch } if !model.fetches.is_empty() => {
@@ -330,7 +330,7 @@ fn run(limits: StoreLimits, steps: Vec<InvalidationStep>, complete: bool) -> Res
             InvalidationStep::Invalidate { meant, mode } => {
                 let invalidated = store.invalidate(&Invalidation { selector: meant.selector(), mode });
                 let counts_once = match meant {
-                    Meant::Tags { any_of, all_of, .. } => (any_of | all_of).count_ones() <= 1,
+                    ModelSelector::Tags { any_of, all_of, .. } => (any_of | all_of).count_ones() <= 1,
                     _ => true,
                 };
                 let expected = model.invalidate(meant, mode);

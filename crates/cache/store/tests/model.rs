@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use message::{Fields, ResponseHead, Status};
 use petasos_store::{
-    Aborted, Body, Filling, FillingReader, Key, Lookup, Object, Publication, Published, SiteId, Store,
+    Aborted, Body, Filling, FillingReader, Key, Lookup, Object, Publication, PublishResult, SiteId, Store,
     StoreLimits,
 };
 use profiles::Policy;
@@ -60,7 +60,13 @@ fn number_of(object: &Object) -> usize {
         .unwrap_or(usize::MAX)
 }
 
-fn publish(store: &Store, key: &Key, rule: VaryRule, variant: VariantKey, object: Arc<Object>) -> Published {
+fn publish(
+    store: &Store,
+    key: &Key,
+    rule: VaryRule,
+    variant: VariantKey,
+    object: Arc<Object>,
+) -> PublishResult {
     store.publish(Publication { key, rule, variant, object, tags: &[], begun: 0 })
 }
 
@@ -115,7 +121,7 @@ fn run(limits: StoreLimits, steps: &[StoreStep], complete: bool) -> Result<(), T
                 let variant = rule.key(&fields(language));
                 model.publish(&key, &rule, &variant, number);
                 let published = publish(&store, &key, rule, variant, object(number, padding));
-                prop_assert!(published == Published::Stored || !complete);
+                prop_assert!(published == PublishResult::Stored || !complete);
             }
             StoreStep::Remove { key: k } => {
                 let expected = model.0.remove(&key(k)).map_or(0, |variants| variants.len());

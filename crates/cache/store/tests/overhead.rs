@@ -11,7 +11,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Body, Key, Object, Publication, Published, SiteId, Store, StoreLimits};
+use store::{Body, Key, Object, Publication, PublishResult, SiteId, Store, StoreLimits};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -60,7 +60,7 @@ fn publish(store: &Store, number: u64, body: &[u8]) -> u64 {
         tags: &tags(number),
         begun: store.sequence(),
     });
-    assert_eq!(published, Published::Stored);
+    assert_eq!(published, PublishResult::Stored);
     octets as u64
 }
 

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use clock::{Monotonic, Timestamp};
-use disk::{DiskWriter, Opened, Recovery, Tier, TierSettings};
+use disk::{DiskWriter, OpenedTier, Recovery, Tier, TierSettings};
 use invalidation::{Ban, Mode, ResponseView};
 use message::{Fields, ResponseHead, Status};
 use petasos_store as store;
@@ -19,8 +19,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{
-    Bans, Body, Examination, Examined, Invalidation, Key, Lookup, Object, Publication, Published, Selector,
-    SiteId, SiteNames, Store, StoreLimits,
+    Bans, Body, Examination, ExaminationStep, Invalidation, Key, Lookup, Object, Publication, PublishResult,
+    Selector, SiteId, SiteNames, Store, StoreLimits,
 };
 
 const SITE: SiteId = SiteId(3);
@@ -81,7 +81,8 @@ impl StoreOverDisk {
     fn sized(directory: &Path, life: u64, bytes_max: u64) -> Self {
         let settings = TierSettings { directory: directory.to_owned(), bytes_max, ..TierSettings::default() };
         let clock = Arc::new(platform::SystemClock::new());
-        let Opened { tier, writer, recovery } = disk::open(Arc::new(SystemDisk), clock, settings).unwrap();
+        let OpenedTier { tier, writer, recovery } =
+            disk::open(Arc::new(SystemDisk), clock, settings).unwrap();
         let mut heard = Vec::new();
         let hear = |sequence, selector: &Selector| heard.push((sequence, selector.clone()));
         // One shard, with memory for about four of the larger pages.
@@ -129,19 +130,19 @@ impl StoreOverDisk {
         });
     }
 
-    fn publish(&self, page: usize, version: u32, content_bytes: usize, tags: &[Bytes]) -> Published {
+    fn publish(&self, page: usize, version: u32, content_bytes: usize, tags: &[Bytes]) -> PublishResult {
         let content = vec![letter(version); content_bytes];
         self.publish_body(page, version, Body::copy_of(&content), tags)
     }
 
     /// Revalidates the stored page as a new version with the same content. `None` if the page is
     /// not stored.
-    fn confirm(&self, page: usize, version: u32, tags: &[Bytes]) -> Option<Published> {
+    fn confirm(&self, page: usize, version: u32, tags: &[Bytes]) -> Option<PublishResult> {
         let (object, _) = self.find(page)?;
         Some(self.publish_body(page, version, object.body(), tags))
     }
 
-    fn publish_body(&self, page: usize, version: u32, body: Body, tags: &[Bytes]) -> Published {
+    fn publish_body(&self, page: usize, version: u32, body: Body, tags: &[Bytes]) -> PublishResult {
         let mut head = ResponseHead::new(Status::OK);
         head.fields.push("Color", COLORS[page % 2]);
         head.fields.push("Version", version.to_string());
@@ -216,7 +217,7 @@ fn evicted_object_is_found_on_the_disk() {
     let directory = tempfile::tempdir().unwrap();
     let mut cache = StoreOverDisk::open(directory.path(), 1);
     for page in 0..40 {
-        assert_eq!(cache.publish(page, page as u32, 20_000, &[]), Published::Stored);
+        assert_eq!(cache.publish(page, page as u32, 20_000, &[]), PublishResult::Stored);
         cache.write();
     }
     let stats = cache.store.stats();
@@ -333,7 +334,10 @@ fn play(acts: Vec<StoreAct>) {
                 version =
                     1 + model.pages.iter().flatten().map(|known| known.0).max().unwrap_or(0).max(version);
                 let content_bytes = if large { 25_000 } else { 300 };
-                assert_eq!(cache.publish(page, version, content_bytes, &[tag(number)]), Published::Stored);
+                assert_eq!(
+                    cache.publish(page, version, content_bytes, &[tag(number)]),
+                    PublishResult::Stored
+                );
                 model.pages[page] = Some((version, number, false));
             }
             StoreAct::Get { page } => {
@@ -347,7 +351,7 @@ fn play(acts: Vec<StoreAct>) {
             StoreAct::Confirm { page, tag: number } => {
                 let known = model.pages[page].map_or(0, |(version, ..)| version);
                 if let Some(published) = cache.confirm(page, known + LETTERS, &[tag(number)]) {
-                    assert_eq!(published, Published::Stored);
+                    assert_eq!(published, PublishResult::Stored);
                     model.pages[page] = Some((known + LETTERS, number, false));
                 }
             }
@@ -416,7 +420,7 @@ fn revalidated_disk_object_keeps_its_new_head() {
     cache.invalidate(Selector::Everything { site: None }, Mode::Soft);
     assert_eq!(cache.get(0), Some((1, true)));
     assert!(cache.find(0).unwrap().0.on_disk().is_some());
-    assert_eq!(cache.confirm(0, 1 + LETTERS, &[tag(2)]), Some(Published::Stored));
+    assert_eq!(cache.confirm(0, 1 + LETTERS, &[tag(2)]), Some(PublishResult::Stored));
     assert_eq!(cache.get(0), Some((1 + LETTERS, false)));
     // The page is evicted and read again: first by this process, then by later ones, which start
     // without its memory.
@@ -451,7 +455,7 @@ fn object_is_dropped_if_the_disk_refuses_its_new_head() {
     let objects = cache.tier.figures().objects;
     // These tags exceed the largest index entry.
     let tags: Vec<Bytes> = (0..70).map(|number| Bytes::from(format!("{number:01000}"))).collect();
-    assert_eq!(cache.confirm(0, 1 + LETTERS, &tags), Some(Published::TooLarge));
+    assert_eq!(cache.confirm(0, 1 + LETTERS, &tags), Some(PublishResult::TooLarge));
     assert_eq!(cache.get(0), None);
     cache.write();
     assert_eq!(cache.tier.figures().objects, objects - 1);
@@ -462,7 +466,7 @@ fn object_evicted_during_its_write_is_found_afterwards() {
     let directory = tempfile::tempdir().unwrap();
     let mut cache = StoreOverDisk::open(directory.path(), 1);
     for page in 0..40 {
-        assert_eq!(cache.publish(page, page as u32, 20_000, &[]), Published::Stored);
+        assert_eq!(cache.publish(page, page as u32, 20_000, &[]), PublishResult::Stored);
     }
     cache.invalidate(Selector::Host { site: SITE, host: "other.test".into() }, Mode::Hard);
     cache.store.remove(&key(7));
@@ -482,7 +486,7 @@ fn object_too_large_for_memory_evicts_nothing() {
     }
     // The memory becomes too small for this page. It is sent from the disk, and no other page is
     // evicted for it.
-    assert_eq!(cache.publish(30, 1, 64_000, &[]), Published::Stored);
+    assert_eq!(cache.publish(30, 1, 64_000, &[]), PublishResult::Stored);
     cache.store.fit(200 << 10, 100 << 10);
     cache.write();
     assert_eq!(cache.get(30), Some((1, false)));
@@ -521,7 +525,7 @@ fn damaged_body_is_removed_and_no_revalidation_revives_it() {
     cache.store.forget_damaged(body);
     assert!(body.file_range().is_none(), "sending from the file stops");
     assert!(cache.find(0).is_none());
-    assert_eq!(cache.publish_body(0, LETTERS, object.body(), &[]), Published::Displaced);
+    assert_eq!(cache.publish_body(0, LETTERS, object.body(), &[]), PublishResult::Displaced);
     assert!(cache.find(0).is_none());
     assert_eq!(cache.tier.figures().objects, before - 1);
     cache.store.forget_damaged(body);
@@ -535,9 +539,9 @@ fn examine(cache: &StoreOverDisk) -> (u64, u32) {
     let mut damaged = 0;
     loop {
         match walk.step(&cache.store, 70_000) {
-            Examined::Sound(more) => bytes += more,
-            Examined::Damaged => damaged += 1,
-            Examined::End => return (bytes, damaged),
+            ExaminationStep::Sound(more) => bytes += more,
+            ExaminationStep::Damaged => damaged += 1,
+            ExaminationStep::End => return (bytes, damaged),
         }
     }
 }
@@ -617,10 +621,10 @@ fn renewed_object_is_refused_if_its_body_was_moved_or_lost() {
             }
         }
         assert!(is_unlinked());
-        assert_eq!(cache.publish_body(0, LETTERS, object.body(), &[]), Published::Displaced);
+        assert_eq!(cache.publish_body(0, LETTERS, object.body(), &[]), PublishResult::Displaced);
         assert_eq!(cache.get(0), is_wanted.then_some((0, false)));
         if is_wanted {
-            assert_eq!(cache.confirm(0, LETTERS, &[]), Some(Published::Stored));
+            assert_eq!(cache.confirm(0, LETTERS, &[]), Some(PublishResult::Stored));
             assert_eq!(cache.get(0), Some((LETTERS, false)));
         }
     }

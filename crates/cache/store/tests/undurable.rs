@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use clock::ManualClock;
-use disk::{DiskWriter, Opened, Recovery, TierSettings};
+use disk::{DiskWriter, OpenedTier, Recovery, TierSettings};
 use invalidation::{Ban, Mode};
 use petasos_store as store;
 use platform::SimulatedDisk;
@@ -36,7 +36,7 @@ impl Bans for NoBans {
 fn open(disk: &SimulatedDisk) -> (Store, DiskWriter, Recovery) {
     let settings =
         TierSettings { directory: "/cache".into(), bytes_max: 64 << 20, ..TierSettings::default() };
-    let Opened { tier, writer, recovery } =
+    let OpenedTier { tier, writer, recovery } =
         disk::open(Arc::new(disk.clone()), Arc::new(ManualClock::default()), settings).unwrap();
     let store = Store::new(StoreLimits::default(), 1);
     let (store, _) = store.above(&tier, &recovery, Arc::new(UndurableSiteNames), &NoBans, 1, |_, _| {});

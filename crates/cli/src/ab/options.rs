@@ -71,7 +71,7 @@ pub(crate) struct AbOptions {
 }
 
 /// Option letters and their values, in the order of the command line.
-type Given = Vec<(char, String)>;
+type GivenOptions = Vec<(char, String)>;
 
 /// Parses the arguments after the word `ab`.
 ///
@@ -108,7 +108,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<CommandLine, String> {
 
 /// Splits the options from the remaining arguments. The first argument that is not an option ends
 /// the options.
-fn split(arguments: &[String]) -> Result<(Given, &[String]), String> {
+fn split(arguments: &[String]) -> Result<(GivenOptions, &[String]), String> {
     let mut given = Vec::new();
     let mut rest = arguments;
     while let [first, after @ ..] = rest {

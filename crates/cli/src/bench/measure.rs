@@ -8,9 +8,9 @@ use super::interrupt::Interrupt;
 use crate::output::note;
 use anyhow::Context as _;
 use clock::Clock;
-use load::{Control, Progress};
+use load::{Control, RunProgress};
 use platform::SystemClock;
-use record::{Ended, Outcome, Plan};
+use record::{Ended, Plan, RunOutcome};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -34,8 +34,8 @@ pub(crate) const EXIT_FAILED: u8 = 1;
 pub(crate) fn measure(
     plan: &Plan,
     interrupt: &Interrupt,
-    mut watch: impl FnMut(Progress) + Send,
-) -> anyhow::Result<Outcome> {
+    mut watch: impl FnMut(RunProgress) + Send,
+) -> anyhow::Result<RunOutcome> {
     measure_watched(plan, interrupt, move |control, clock| watch(control.progress(clock)))
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn measure_watched(
     plan: &Plan,
     interrupt: &Interrupt,
     mut watch: impl FnMut(&Control, &dyn Clock) + Send,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<RunOutcome> {
     let clock = SystemClock::new();
     let control = Control::stopped_by(interrupt.flag());
     let (over, is_over) = mpsc::channel::<()>();
@@ -68,7 +68,7 @@ pub(crate) fn measure_watched(
 }
 
 /// The exit code for an outcome: 0 when every request was answered as expected, else 1.
-pub(crate) fn exit_code(outcome: &Outcome) -> ExitCode {
+pub(crate) fn exit_code(outcome: &RunOutcome) -> ExitCode {
     ExitCode::from(if why_failed(outcome, false).is_none() { 0 } else { EXIT_FAILED })
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn explained(reasons: &[String]) -> ExitCode {
 
 /// The reason why a run failed: it was cut short, had no good response, or had failed requests.
 /// `allows_errors` is set if a condition of `--fail-if` bounds the number of failures instead.
-pub(crate) fn why_failed(outcome: &Outcome, allows_errors: bool) -> Option<String> {
+pub(crate) fn why_failed(outcome: &RunOutcome, allows_errors: bool) -> Option<String> {
     let failed = outcome.failures.total();
     match outcome.ended {
         Ended::Requests | Ended::Time => {}

@@ -7,7 +7,7 @@
 use super::measure::{write_text, write_with};
 use crate::output::note;
 use anyhow::{bail, ensure};
-use record::{Outcome, Plan, SAMPLES_MAX};
+use record::{Plan, RunOutcome, SAMPLES_MAX};
 use report::csv::{page_seconds_csv, seconds_csv};
 use report::html::{run_page, visits_page};
 use report::page::PageRun;
@@ -122,7 +122,7 @@ impl OutputArgs {
     pub(crate) fn write(
         &self,
         report: &str,
-        outcome: &Outcome,
+        outcome: &RunOutcome,
         run: &Run,
         all: &[Run],
     ) -> anyhow::Result<()> {

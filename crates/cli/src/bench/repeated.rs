@@ -9,13 +9,13 @@ use super::interrupt::Interrupt;
 use super::live::Display;
 use super::measure;
 use crate::output::note;
-use record::{Outcome, Plan};
+use record::{Plan, RunOutcome};
 use report::run::Run;
 
 /// A finished run.
 pub(super) struct FinishedRun {
     /// The measurements.
-    pub(super) outcome: Outcome,
+    pub(super) outcome: RunOutcome,
     /// The record, stored as JSON.
     pub(super) record: Run,
 }

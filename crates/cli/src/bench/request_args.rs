@@ -6,7 +6,7 @@ use super::idle_flags::IdleFlag;
 use crate::values::header;
 use anyhow::Context as _;
 use message::Method;
-use record::{Body, Plan};
+use record::{Plan, RequestBody};
 use std::path::PathBuf;
 
 /// What is sent.
@@ -68,7 +68,7 @@ impl RequestArgs {
         };
         if let Some((content, usual_type)) = content {
             let content_type = self.content_type.clone().unwrap_or_else(|| usual_type.to_owned());
-            plan.body = Some(Body { content: content.into(), content_type });
+            plan.body = Some(RequestBody { content: content.into(), content_type });
             plan.method = Method::Post;
         }
         if let Some(method) = &self.method {

@@ -6,7 +6,7 @@
 use crate::output::note;
 use anyhow::{Context as _, bail, ensure};
 use report::compare::Side;
-use report::import::{Imported, import};
+use report::import::{ImportedRun, import};
 use report::run::{Run, read_runs};
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -105,7 +105,7 @@ fn read_file(path: &Path) -> anyhow::Result<Vec<Run>> {
     let beginning = file.fill_buf().with_context(cannot)?.trim_ascii_start();
     // Our JSON begins with an object; everything else is a report of another tool.
     if !beginning.is_empty() && !beginning.starts_with(b"{") {
-        let Imported { runs, notes } = import(file).with_context(|| path.display().to_string())?;
+        let ImportedRun { runs, notes } = import(file).with_context(|| path.display().to_string())?;
         notes.iter().for_each(|text| note(format_args!("petasos: compare: {}: {text}", path.display())));
         return Ok(runs);
     }

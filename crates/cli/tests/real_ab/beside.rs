@@ -2,19 +2,19 @@
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use testkit::{Action, Origin, Output, Seen, petasos, response};
+use testkit::{Action, CommandOutput, Origin, Seen, petasos, response};
 
 /// A User-Agent for both programs, so that both send the same bytes.
 pub(crate) const SAME_NAME: [&str; 2] = ["-H", "User-Agent: Tester/1.0"];
 
 /// Runs the real `ab`.
-pub(crate) fn theirs(arguments: &[&str]) -> Output {
+pub(crate) fn theirs(arguments: &[&str]) -> CommandOutput {
     let mut command = Command::new("ab");
     let output = command.args(arguments).env("TZ", "UTC").stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|error| {
         panic!("cannot run ab ({error}): install it from Debian's package apache2-utils")
     });
-    Output {
+    CommandOutput {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
@@ -22,7 +22,7 @@ pub(crate) fn theirs(arguments: &[&str]) -> Output {
 }
 
 /// Runs `petasos ab`.
-pub(crate) fn ours(arguments: &[&str]) -> Output {
+pub(crate) fn ours(arguments: &[&str]) -> CommandOutput {
     petasos([&["ab"][..], arguments].concat())
 }
 

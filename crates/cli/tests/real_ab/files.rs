@@ -2,10 +2,10 @@
 
 use crate::beside::{ours, page, theirs};
 use crate::lines::{form, numbers, report};
-use testkit::Output;
+use testkit::CommandOutput;
 
 /// Runs a program and returns its CSV file, its TSV file and its report.
-fn run(program: fn(&[&str]) -> Output, directory: &std::path::Path, url: &str) -> [String; 3] {
+fn run(program: fn(&[&str]) -> CommandOutput, directory: &std::path::Path, url: &str) -> [String; 3] {
     let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
     let csv = path("csv");
     let tsv = path("tsv");

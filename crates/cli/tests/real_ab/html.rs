@@ -2,10 +2,10 @@
 
 use crate::beside::{SAME_NAME, answer, origin, ours, page, theirs};
 use crate::lines::{TIMED_ROWS, form};
-use testkit::{Action, Origin, Output};
+use testkit::{Action, CommandOutput, Origin};
 
 /// The lines of the HTML table.
-fn table(output: &Output) -> Vec<String> {
+fn table(output: &CommandOutput) -> Vec<String> {
     let stdout = &output.stdout;
     let begin = stdout.find("<table").unwrap_or_else(|| panic!("no table in {stdout}"));
     let end = stdout.find("</table>\n").unwrap();
@@ -98,9 +98,10 @@ fn files_are_written_together_with_an_html_table() {
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let origin = page();
     let url = format!("{}/", origin.url());
-    for (run, name, is_written) in
-        [(ours as fn(&[&str]) -> Output, "ours", true), (theirs as fn(&[&str]) -> Output, "theirs", false)]
-    {
+    for (run, name, is_written) in [
+        (ours as fn(&[&str]) -> CommandOutput, "ours", true),
+        (theirs as fn(&[&str]) -> CommandOutput, "theirs", false),
+    ] {
         let files = [path(&format!("{name}.csv")), path(&format!("{name}.tsv"))];
         run(&["-w", "-n", "3", "-e", &files[0], "-g", &files[1], &url]);
         assert_eq!(files.map(|file| std::path::Path::new(&file).exists()), [is_written; 2], "{name}");

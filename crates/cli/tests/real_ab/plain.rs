@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use testkit::{Action, Gate, Origin, Output, Seen, response};
+use testkit::{Action, CommandOutput, Gate, Origin, Seen, response};
 
 const PAGE: &[u8] = b"hello world";
 
@@ -106,7 +106,7 @@ struct ProgramOutput {
 }
 
 /// Runs a program against its own server.
-fn run(script: OriginScript, arguments: &[&str], program: fn(&[&str]) -> Output) -> ProgramOutput {
+fn run(script: OriginScript, arguments: &[&str], program: fn(&[&str]) -> CommandOutput) -> ProgramOutput {
     let origin = numbered(script);
     let url = format!("{}/page?x=1", origin.url());
     let port = url.split([':', '/']).nth(4).unwrap().to_owned();
@@ -118,7 +118,7 @@ fn run(script: OriginScript, arguments: &[&str], program: fn(&[&str]) -> Output)
     ProgramOutput { stdout, stderr: named(&output.stderr) }
 }
 
-pub(crate) fn plain(arguments: &[&str]) -> Output {
+pub(crate) fn plain(arguments: &[&str]) -> CommandOutput {
     ours(&[&["--plain"], arguments].concat())
 }
 
@@ -211,12 +211,13 @@ fn plain_runs_without_a_server_end_like_ab() {
     for url in ["http://127.0.0.1:1/", "http://no.such.host.invalid/"] {
         let theirs = theirs(&["-n", "3", url]);
         let ours = plain(&["-n", "3", url]);
-        let after = |output: &Output| output.stdout.lines().skip(BANNER_LINES).map(str::to_owned).collect();
+        let after =
+            |output: &CommandOutput| output.stdout.lines().skip(BANNER_LINES).map(str::to_owned).collect();
         let (their_lines, our_lines): (Vec<String>, Vec<String>) = (after(&theirs), after(&ours));
         assert_eq!(our_lines, their_lines);
         // The number after the resolver's message is specific to `ab`'s library, so it is not
         // compared.
-        let reason = |output: &Output| output.stderr.split(" (").next().unwrap().trim().to_owned();
+        let reason = |output: &CommandOutput| output.stderr.split(" (").next().unwrap().trim().to_owned();
         assert_eq!(reason(&ours), reason(&theirs));
     }
 }
@@ -257,7 +258,7 @@ pub(crate) const IDIOMS: [(&str, bool); 15] = [
 #[test]
 fn idioms_of_awk_grep_and_sed_find_the_same_fields() {
     for script in [page as OriginScript, sometimes_missing] {
-        let text = |program: fn(&[&str]) -> Output| {
+        let text = |program: fn(&[&str]) -> CommandOutput| {
             let origin = numbered(script);
             program(&["-n", "30", &format!("{}/", origin.url())]).stdout
         };

@@ -7,7 +7,7 @@ use crate::plain::{
     BAD_SERVERS, BANNER_LINES, GOOD_LINES, IDIOMS, OriginScript, compare, cut, missing, page, plain,
 };
 use std::collections::BTreeSet;
-use testkit::{Action, Certificate, Gate, Output, Seen, TlsFront};
+use testkit::{Action, Certificate, CommandOutput, Gate, Seen, TlsFront};
 
 fn broken(seen: &Seen, _: usize) -> Vec<Action> {
     answer("500 Internal Server Error", seen, b"oh")
@@ -105,7 +105,7 @@ fn plain_reports_match_ab_for_odd_responses() {
 fn compare_at(url: &str, line: &str) {
     let arguments: Vec<&str> = line.split(' ').chain([url]).collect();
     let [theirs, ours] = [theirs, plain].map(|run| run(&arguments));
-    let lines = |output: &Output| -> Vec<String> {
+    let lines = |output: &CommandOutput| -> Vec<String> {
         let lines = crate::lines::without_warnings(&output.stdout);
         lines.into_iter().skip(BANNER_LINES).collect()
     };

@@ -17,7 +17,7 @@ pub struct Call {
 
 /// The reply to a call that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Done {
+pub struct ProfileReply {
     /// The profile whose rules were in force before.
     pub before: String,
     /// As in the call.
@@ -30,7 +30,7 @@ pub struct Done {
 
 /// The reply to a call that was not carried out, or not completely.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Refused {
+pub struct ProfileRefusal {
     /// Whether a restart keeps the change; only for a change that is in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<bool>,

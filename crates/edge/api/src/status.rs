@@ -10,19 +10,19 @@ pub const PATH: &str = "/status";
 
 /// The document.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Status {
+pub struct EdgeStatus {
     /// Client connections that are open.
     pub connections: usize,
     /// The disk tier; none without a disk.
-    pub disk: Option<Disk>,
+    pub disk: Option<DiskStatus>,
     /// Whether the edge ends as soon as its connections are done.
     pub draining: bool,
     /// Requests since the start.
     pub requests: u64,
     /// The sites, in the order of the configuration.
-    pub sites: Vec<Site>,
+    pub sites: Vec<SiteStatus>,
     /// The store in memory.
-    pub store: Store,
+    pub store: StoreStatus,
     /// The version of the program.
     pub version: String,
     /// Number of workers.
@@ -31,7 +31,7 @@ pub struct Status {
 
 /// The disk tier.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Disk {
+pub struct DiskStatus {
     /// The number of the last operation that the disk tier accepted.
     pub accepted: u64,
     /// Bytes in use.
@@ -56,7 +56,7 @@ pub struct Disk {
 
 /// One site.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Site {
+pub struct SiteStatus {
     /// State of the origin's breaker, such as `closed`.
     pub breaker: String,
     /// Idle connections to the origin.
@@ -89,7 +89,7 @@ pub struct Site {
 
 /// The store in memory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Store {
+pub struct StoreStatus {
     /// Bytes in use.
     pub bytes: u64,
     /// The limit of `bytes`.

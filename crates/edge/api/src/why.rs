@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The path of the call.
 pub const PATH: &str = "/why";
 
-/// The version of [`Answer`]. It increases when a member changes its meaning or is removed.
+/// The version of [`WhyReply`]. It increases when a member changes its meaning or is removed.
 pub const FORMAT: u32 = 1;
 
 /// The request that a question is about.
@@ -24,7 +24,7 @@ pub struct Question {
 
 /// What would happen to the request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Answer {
+pub struct WhyReply {
     /// [`FORMAT`].
     pub format: u32,
     /// The verdict, as in docs/reasons.md.
@@ -34,7 +34,7 @@ pub struct Answer {
     /// The reason's advice for the operator.
     pub advice: String,
     /// What the request demands of the origin.
-    pub asks: Asks,
+    pub asks: OriginDemand,
     /// The part of the request, or of the last response, that is the cause.
     pub culprit: Option<Cause>,
     /// The site that the request belongs to; none if no site has this host name.
@@ -56,7 +56,7 @@ pub struct Answer {
 /// What a request demands of the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Asks {
+pub enum OriginDemand {
     /// Nothing.
     Nothing,
     /// A background refresh that the request does not wait for.

@@ -2,7 +2,7 @@
 //! and each value keeps its place in the text. Contradictions between values are found later, when
 //! the plan is resolved.
 
-use crate::setting::{Scope, Setting, Value};
+use crate::setting::{Setting, SettingScope, SettingValue};
 use crate::table::SETTINGS;
 use document::{Diagnostic, Place, Reader, decimal, nearest};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub type Overrides = Vec<(&'static str, String)>;
 /// A value and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Located {
-    pub(crate) value: Value,
+    pub(crate) value: SettingValue,
     pub(crate) place: Place,
 }
 
@@ -25,14 +25,14 @@ pub(crate) type Level = BTreeMap<&'static str, Located>;
 
 /// A configuration text in which every key is known and every value has the kind of its row.
 #[derive(Clone, Debug)]
-pub struct Document {
+pub struct ConfigDocument {
     /// The settings at the top of the file.
     pub(crate) top: Level,
     /// The `[[site]]` tables in order, each with the place of its header.
     pub(crate) sites: Vec<(Level, Place)>,
 }
 
-impl Document {
+impl ConfigDocument {
     /// Reads a configuration text. `name` is the text's name in messages. An empty text is a valid
     /// document.
     ///
@@ -40,7 +40,7 @@ impl Document {
     /// All unknown keys and all values that their rows refuse, in the order of the text. A syntax
     /// error is reported alone.
     pub fn parse(name: &str, text: &str) -> Result<Self, Vec<Diagnostic>> {
-        let walk = Walk { reader: Reader::new(name, text) };
+        let walk = DocumentWalk { reader: Reader::new(name, text) };
         let document = walk.reader.parse(text).map(|table| walk.document(table.get_ref()));
         let problems = walk.reader.into_problems();
         document.filter(|_| problems.is_empty()).ok_or(problems)
@@ -48,12 +48,12 @@ impl Document {
 }
 
 /// Walks the parsed TOML by the table of settings.
-struct Walk {
+struct DocumentWalk {
     reader: Reader,
 }
 
-impl Walk {
-    fn document(&self, table: &DeTable<'_>) -> Document {
+impl DocumentWalk {
+    fn document(&self, table: &DeTable<'_>) -> ConfigDocument {
         let mut top = Level::new();
         let mut sites = Vec::new();
         for (key, value) in table {
@@ -63,7 +63,7 @@ impl Walk {
                 self.entry("", key, value, None, &mut top);
             }
         }
-        Document { top, sites }
+        ConfigDocument { top, sites }
     }
 
     fn sites(&self, value: &Spanned<DeValue<'_>>) -> Vec<(Level, Place)> {
@@ -78,7 +78,7 @@ impl Walk {
             match item.get_ref().as_table() {
                 Some(table) => {
                     for (key, value) in table {
-                        self.entry("", key, value, Some(Scope::Site), &mut level);
+                        self.entry("", key, value, Some(SettingScope::Site), &mut level);
                     }
                 }
                 None => self.reader.problem(item.span(), "a site must be a table", ""),
@@ -97,7 +97,7 @@ impl Walk {
         prefix: &str,
         key: &Spanned<std::borrow::Cow<'_, str>>,
         value: &Spanned<DeValue<'_>>,
-        only: Option<Scope>,
+        only: Option<SettingScope>,
         level: &mut Level,
     ) {
         let full = format!("{prefix}{}", key.get_ref());
@@ -144,7 +144,7 @@ impl Walk {
     }
 
     fn list(&self, setting: &Setting, items: &toml::de::DeArray<'_>, place: Place) -> Option<Located> {
-        let mut joined: Option<Value> = None;
+        let mut joined: Option<SettingValue> = None;
         for item in items {
             let parsed = match item.get_ref() {
                 DeValue::Integer(number) if setting.kind.has_numbers() => {

@@ -1,6 +1,6 @@
 //! Settings of the edge: the table of all settings, the configuration file as the user wrote it,
-//! and the resolved [`Plan`]. The document keeps the place of every value for messages. The plan is
-//! immutable, and the edge runs on it.
+//! and the resolved [`EdgePlan`]. The document keeps the place of every value for messages. The
+//! plan is immutable, and the edge runs on it.
 //!
 //! Invariant: a value reaches the plan only through its row in [`SETTINGS`]. An unknown key and a
 //! value of the wrong kind or out of range become a [`Diagnostic`] with place and fix. They are
@@ -22,13 +22,13 @@ mod site_table;
 mod table;
 mod void;
 
-pub use self::document::{Document, Overrides};
+pub use self::document::{ConfigDocument, Overrides};
 pub use log_level::LogLevel;
 pub use machine::Machine;
 pub use peers::PeerEntry;
-pub use plan::{AccessLog, Disk, Limits, Plan, Site, StaticTree};
+pub use plan::{AccessLogTarget, DiskPlan, EdgeLimits, EdgePlan, SitePlan, StaticTreePlan};
 pub use reference::settings_reference;
-pub use setting::{Kind, Scope, Setting, Value};
+pub use setting::{Setting, SettingKind, SettingScope, SettingValue};
 pub use table::SETTINGS;
 
 use ::document::Diagnostic;
@@ -53,6 +53,6 @@ pub fn load(
     overrides: &Overrides,
     machine: &Machine,
     read: &ReadFile<'_>,
-) -> Result<Plan, Vec<Diagnostic>> {
-    plan::resolve(&Document::parse(name, text)?, overrides, machine, read)
+) -> Result<EdgePlan, Vec<Diagnostic>> {
+    plan::resolve(&ConfigDocument::parse(name, text)?, overrides, machine, read)
 }

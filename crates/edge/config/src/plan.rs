@@ -7,13 +7,13 @@
 mod contradictions;
 
 use crate::ReadFile;
-use crate::document::{Document, Level, Located, Overrides};
+use crate::document::{ConfigDocument, Level, Located, Overrides};
 use crate::log_level::LogLevel;
 use crate::machine::Machine;
 use crate::peers;
 use crate::rules::{chosen, widened};
 use crate::sense;
-use crate::setting::{Setting, Value};
+use crate::setting::{Setting, SettingValue};
 use crate::table::SETTINGS;
 use crate::void::void_settings;
 use address::{Address, OriginUrl, Prefixes};
@@ -28,7 +28,7 @@ use std::time::Duration;
 
 /// Everything that the edge needs to run.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct EdgePlan {
     /// The address where visitors connect.
     pub listen: Address,
     /// The address where metrics and status are served.
@@ -38,9 +38,9 @@ pub struct Plan {
     /// Memory that the process may occupy, in bytes (setting `memory`).
     pub memory_bytes: u64,
     /// The directory for stored responses. `None`: they are kept in memory only.
-    pub disk: Option<Disk>,
+    pub disk: Option<DiskPlan>,
     /// The destination of access log lines. `None`: no access log.
-    pub access_log: Option<AccessLog>,
+    pub access_log: Option<AccessLogTarget>,
     /// The least severe messages that go to standard error.
     pub log_level: LogLevel,
     /// Proxies in front of the edge whose forwarding fields are believed.
@@ -54,15 +54,15 @@ pub struct Plan {
     /// Whether the edge creates `token_file` if it does not exist.
     pub create_token: bool,
     /// Files for bodies on their way that have no room in memory.
-    pub spool: Spool,
+    pub spool: SpoolPlan,
     /// All limits.
-    pub limits: Limits,
+    pub limits: EdgeLimits,
     /// Fetching of hot pages after purges.
-    pub refill: Refill,
+    pub refill: RefillPlan,
     /// The directory into which pages are also written as files. `None`: there is no static tree.
-    pub static_tree: Option<StaticTree>,
+    pub static_tree: Option<StaticTreePlan>,
     /// The sites in the order of the file; at least one.
-    pub sites: Vec<Site>,
+    pub sites: Vec<SitePlan>,
     /// Warnings for the operator. They do not prevent a start.
     pub warnings: Vec<Diagnostic>,
     /// The places where the settings of `FILE_SETTINGS` were written.
@@ -83,7 +83,11 @@ const FILE_SETTINGS: [&str; 7] = [
 
 /// The directory that the setting `key` names. `none` gives no directory; a setting that was left
 /// out gives `default`.
-fn directory_or_default(top: &Lookup<'_>, key: &'static str, default: Option<PathBuf>) -> Option<PathBuf> {
+fn directory_or_default(
+    top: &SettingLevels<'_>,
+    key: &'static str,
+    default: Option<PathBuf>,
+) -> Option<PathBuf> {
     match top.text(key) {
         Some("none") => None,
         Some(directory) => Some(PathBuf::from(directory)),
@@ -93,7 +97,7 @@ fn directory_or_default(top: &Lookup<'_>, key: &'static str, default: Option<Pat
 
 /// Storage on disk for stored responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Disk {
+pub struct DiskPlan {
     /// The directory.
     pub directory: PathBuf,
     /// Upper bound of the space that its files may take, in bytes.
@@ -109,7 +113,7 @@ pub struct Disk {
 
 /// Files for bodies between a client and an origin that have no room in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spool {
+pub struct SpoolPlan {
     /// The directory. `None`: bodies wait in memory only.
     pub directory: Option<PathBuf>,
     /// Upper bound of the space that its files may take, in bytes.
@@ -118,7 +122,7 @@ pub struct Spool {
 
 /// Refill: fetching hot pages again after a purge, before visitors request them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refill {
+pub struct RefillPlan {
     /// Whether every purge is followed by a refill. If not, only purges that request one are.
     pub enabled: bool,
     /// Upper bound of fetches per second; at least 1.
@@ -129,7 +133,7 @@ pub struct Refill {
 
 /// The static tree: pages that are also written as files, for web servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StaticTree {
+pub struct StaticTreePlan {
     /// The directory.
     pub directory: PathBuf,
     /// Upper bound of the pages in the tree.
@@ -140,7 +144,7 @@ pub struct StaticTree {
 
 /// The destination of access log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AccessLog {
+pub enum AccessLogTarget {
     /// Standard output.
     Stdout,
     /// A file; lines are appended.
@@ -149,7 +153,7 @@ pub enum AccessLog {
 
 /// One configured site.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub struct SitePlan {
     /// The site's index in the plan. It is part of every cache key.
     pub id: u32,
     /// Host names in lower case, without port. Empty: the site answers to any name.
@@ -185,14 +189,14 @@ macro_rules! limits {
         /// All limits of the edge. The settings table states the meaning, unit and default of each,
         /// under `limits.` and the field's name.
         #[derive(Clone, Debug, PartialEq, Eq)]
-        pub struct Limits {
+        pub struct EdgeLimits {
             $(#[doc = concat!("The setting `limits.", stringify!($field), "`.")] pub $field: $type,)*
         }
 
-        impl Limits {
-            fn resolve(lookup: &Lookup<'_>) -> Self {
-                Self { $($field: match lookup.required(concat!("limits.", stringify!($field))) {
-                    Value::$variant(value) => <$type>::try_from(value).unwrap_or(<$type>::MAX),
+        impl EdgeLimits {
+            fn resolve(levels: &SettingLevels<'_>) -> Self {
+                Self { $($field: match levels.required(concat!("limits.", stringify!($field))) {
+                    SettingValue::$variant(value) => <$type>::try_from(value).unwrap_or(<$type>::MAX),
                     other => unreachable!("the table gives {other:?}, which is no {}", stringify!($variant)),
                 },)* }
             }
@@ -255,43 +259,43 @@ limits! {
     access_log_lines_max: usize = Count;
 }
 
-impl Default for Limits {
+impl Default for EdgeLimits {
     fn default() -> Self {
-        Self::resolve(&Lookup { levels: Vec::new() })
+        Self::resolve(&SettingLevels { levels: Vec::new() })
     }
 }
 
-impl Refill {
-    fn resolve(lookup: &Lookup<'_>) -> Self {
-        let count = |key| lookup.count(key).unwrap_or(1);
+impl RefillPlan {
+    fn resolve(levels: &SettingLevels<'_>) -> Self {
+        let count = |key| levels.count(key).unwrap_or(1);
         Self {
-            enabled: lookup.value("refill.enabled") == Some(Value::Switch(true)),
+            enabled: levels.value("refill.enabled") == Some(SettingValue::Switch(true)),
             rate: u32::try_from(count("refill.rate")).unwrap_or(u32::MAX),
             pages_max: usize::try_from(count("refill.pages_max")).unwrap_or(usize::MAX),
         }
     }
 }
 
-impl StaticTree {
-    fn resolve(lookup: &Lookup<'_>) -> Option<Self> {
-        let directory = PathBuf::from(lookup.text("static_tree.directory")?);
-        let pages_max = usize::try_from(lookup.count("static_tree.pages_max").unwrap_or(1));
-        let bytes_max = lookup.size("static_tree.size").unwrap_or(0);
+impl StaticTreePlan {
+    fn resolve(levels: &SettingLevels<'_>) -> Option<Self> {
+        let directory = PathBuf::from(levels.text("static_tree.directory")?);
+        let pages_max = usize::try_from(levels.count("static_tree.pages_max").unwrap_or(1));
+        let bytes_max = levels.size("static_tree.size").unwrap_or(0);
         Some(Self { directory, pages_max: pages_max.unwrap_or(usize::MAX), bytes_max })
     }
 }
 
-impl Plan {
+impl EdgePlan {
     /// The plan of `petasos serve --origin ORIGIN` without further settings, on a machine with one
     /// core and 1 GiB of memory.
     pub fn for_origin(origin: OriginUrl) -> Self {
-        let lookup = Lookup { levels: Vec::new() };
+        let levels = SettingLevels { levels: Vec::new() };
         let machine = Machine::of_size(1, MEMORY_SHARE * (256 << 20));
-        let site = Site::resolve(0, origin, Policy::default_profile(), &lookup);
-        Self::assemble(&lookup, &machine, PeerLists::default(), vec![site])
+        let site = SitePlan::resolve(0, origin, Policy::default_profile(), &levels);
+        Self::assemble(&levels, &machine, PeerLists::default(), vec![site])
     }
 
-    fn assemble(top: &Lookup<'_>, machine: &Machine, peers: PeerLists, sites: Vec<Site>) -> Self {
+    fn assemble(top: &SettingLevels<'_>, machine: &Machine, peers: PeerLists, sites: Vec<SitePlan>) -> Self {
         Self {
             listen: top.address("listen"),
             admin: top.address("admin"),
@@ -299,7 +303,7 @@ impl Plan {
                 .count("workers")
                 .map_or_else(|| default_workers(machine), |count| usize::try_from(count).unwrap_or(1)),
             memory_bytes: top.size("memory").unwrap_or(machine.memory_bytes / MEMORY_SHARE),
-            disk: top.text("disk").map(|directory| Disk {
+            disk: top.text("disk").map(|directory| DiskPlan {
                 directory: PathBuf::from(directory),
                 bytes_max: top.size("disk_size").unwrap_or(0),
                 state_directory: directory_or_default(
@@ -315,8 +319,8 @@ impl Plan {
                 power_safe_purges: top.text("purge_durability") == Some("power"),
             }),
             access_log: top.text("access_log").map(|text| match text {
-                "-" => AccessLog::Stdout,
-                path => AccessLog::File(path.into()),
+                "-" => AccessLogTarget::Stdout,
+                path => AccessLogTarget::File(path.into()),
             }),
             log_level: top.text("log_level").and_then(LogLevel::by_name).unwrap_or(LogLevel::Info),
             trusted_proxies: peers.trusted,
@@ -326,8 +330,8 @@ impl Plan {
                 .and_then(|status| u16::try_from(status).ok())
                 .unwrap_or(503),
             token_file: top.text("token_file").map(PathBuf::from),
-            create_token: top.value("create_token") == Some(Value::Switch(true)),
-            spool: Spool {
+            create_token: top.value("create_token") == Some(SettingValue::Switch(true)),
+            spool: SpoolPlan {
                 directory: directory_or_default(
                     top,
                     "spool_directory",
@@ -335,9 +339,9 @@ impl Plan {
                 ),
                 bytes_max: top.size("spool_size").unwrap_or(0),
             },
-            limits: Limits::resolve(top),
-            refill: Refill::resolve(top),
-            static_tree: StaticTree::resolve(top),
+            limits: EdgeLimits::resolve(top),
+            refill: RefillPlan::resolve(top),
+            static_tree: StaticTreePlan::resolve(top),
             sites,
             warnings: Vec::new(),
             places: FILE_SETTINGS.into_iter().filter_map(|key| Some((key, top.place(key)?))).collect(),
@@ -437,36 +441,36 @@ const ERROR_PAGE_BYTES_MAX: usize = 64 * 1024;
 /// Divisor for the default of `memory`: a quarter of the machine's memory.
 const MEMORY_SHARE: u64 = 4;
 
-impl Site {
+impl SitePlan {
     /// The site's names, joined for messages.
     fn title(&self) -> String {
         if self.names.is_empty() { "any name".to_owned() } else { self.names.join(", ") }
     }
 
-    fn resolve(id: u32, origin: OriginUrl, policy: Policy, lookup: &Lookup<'_>) -> Self {
-        let profile = lookup.text("profile").unwrap_or(DEFAULT).to_owned();
-        let policy = widened(policy, lookup);
+    fn resolve(id: u32, origin: OriginUrl, policy: Policy, levels: &SettingLevels<'_>) -> Self {
+        let profile = levels.text("profile").unwrap_or(DEFAULT).to_owned();
+        let policy = widened(policy, levels);
         let recognisable = Profile::all().iter().filter(|known| profile == AUTO && known.is_recognisable());
-        let recognisable = recognisable.map(|known| widened(known.policy.clone(), lookup)).collect();
+        let recognisable = recognisable.map(|known| widened(known.policy.clone(), levels)).collect();
         Self {
             id,
-            names: match lookup.value("names") {
-                Some(Value::Hosts(names)) => names,
+            names: match levels.value("names") {
+                Some(SettingValue::Hosts(names)) => names,
                 _ => Vec::new(),
             },
-            ports: match lookup.value("ports") {
-                Some(Value::Ports(ports)) => ports,
+            ports: match levels.value("ports") {
+                Some(SettingValue::Ports(ports)) => ports,
                 _ => Vec::new(),
             },
             origin,
             // Cache keys and fetches use names without a final dot.
-            public_host: lookup.text("host").map(|host| host.strip_suffix('.').unwrap_or(host).to_owned()),
-            public_https: lookup.text("proto") == Some("https"),
-            via_to_origin: lookup.value("via_to_origin") != Some(Value::Switch(false)),
+            public_host: levels.text("host").map(|host| host.strip_suffix('.').unwrap_or(host).to_owned()),
+            public_https: levels.text("proto") == Some("https"),
+            via_to_origin: levels.value("via_to_origin") != Some(SettingValue::Switch(false)),
             profile,
             policy,
             recognisable,
-            static_tree_layout: lookup
+            static_tree_layout: levels
                 .text("static_tree.layout")
                 .filter(|layout| *layout != "none")
                 .map(str::to_owned),
@@ -477,9 +481,9 @@ impl Site {
 
 /// Reads the file of the setting `error_page`. A file that cannot be read or is too large is an
 /// error.
-fn error_page(lookup: &Lookup<'_>, read: &ReadFile<'_>) -> Result<Option<Arc<str>>, Diagnostic> {
-    let Some(path) = lookup.text("error_page") else { return Ok(None) };
-    let problem = |text| Diagnostic::new(text, lookup.place("error_page").unwrap_or(Place::Default));
+fn error_page(levels: &SettingLevels<'_>, read: &ReadFile<'_>) -> Result<Option<Arc<str>>, Diagnostic> {
+    let Some(path) = levels.text("error_page") else { return Ok(None) };
+    let problem = |text| Diagnostic::new(text, levels.place("error_page").unwrap_or(Place::Default));
     let page = read(path).map_err(|error| problem(format!("cannot read the error page {path}: {error}")))?;
     if page.len() > ERROR_PAGE_BYTES_MAX {
         let text = format!("the error page {path} is larger than {ERROR_PAGE_BYTES_MAX} bytes");
@@ -496,7 +500,7 @@ struct PeerLists {
 }
 
 impl PeerLists {
-    fn resolve(top: &Lookup<'_>, read: &ReadFile<'_>, problems: &mut Vec<Diagnostic>) -> Self {
+    fn resolve(top: &SettingLevels<'_>, read: &ReadFile<'_>, problems: &mut Vec<Diagnostic>) -> Self {
         let trusted = top.peers("trusted_proxies", read, problems).unwrap_or_default();
         let purging = top.peers("purge_peers", read, problems).unwrap_or_default();
         if purging.is_everybody() {
@@ -512,31 +516,31 @@ impl PeerLists {
 
 /// Turns a document and the flags' overrides into a plan for this machine.
 pub(crate) fn resolve(
-    document: &Document,
+    document: &ConfigDocument,
     overrides: &Overrides,
     machine: &Machine,
     read: &ReadFile<'_>,
-) -> Result<Plan, Vec<Diagnostic>> {
+) -> Result<EdgePlan, Vec<Diagnostic>> {
     let (flags, mut problems) = read_flags(overrides);
     let lone = [(Level::new(), Place::Default)];
-    let levels = if document.sites.is_empty() { &lone[..] } else { &document.sites };
+    let tables = if document.sites.is_empty() { &lone[..] } else { &document.sites };
     let (mut sites, mut warnings) = (Vec::new(), Vec::new());
-    for (id, (own, place)) in (0..).zip(levels) {
-        let lookup = Lookup { levels: vec![&flags, own, &document.top] };
-        match lookup.value("origin") {
-            Some(Value::Origin(origin)) => {
-                problems.extend(disobedience(&lookup));
-                let profile = lookup.text("profile").unwrap_or(DEFAULT);
+    for (id, (own, place)) in (0..).zip(tables) {
+        let levels = SettingLevels { levels: vec![&flags, own, &document.top] };
+        match levels.value("origin") {
+            Some(SettingValue::Origin(origin)) => {
+                problems.extend(disobedience(&levels));
+                let profile = levels.text("profile").unwrap_or(DEFAULT);
                 problems.extend(void_settings(
                     profile,
-                    |key| lookup.stated(key).cloned(),
-                    |key| lookup.place(key),
+                    |key| levels.stated(key).cloned(),
+                    |key| levels.place(key),
                 ));
-                problems.extend(nameless_tree(&lookup, place));
-                match (chosen(&lookup, read), error_page(&lookup, read)) {
+                problems.extend(nameless_tree(&levels, place));
+                match (chosen(&levels, read), error_page(&levels, read)) {
                     (Ok(policy), Ok(error_page)) => {
-                        let site = Site { error_page, ..Site::resolve(id, origin, policy, &lookup) };
-                        warnings.extend(leading_address(&site, &lookup, place));
+                        let site = SitePlan { error_page, ..SitePlan::resolve(id, origin, policy, &levels) };
+                        warnings.extend(leading_address(&site, &levels, place));
                         sites.push(site);
                     }
                     (policy, page) => problems.extend(policy.err().into_iter().flatten().chain(page.err())),
@@ -556,14 +560,14 @@ pub(crate) fn resolve(
         );
         problems.push(problem.with_help("move it into the [[site]] that it belongs to"));
     }
-    let top = Lookup { levels: vec![&flags, &document.top] };
+    let top = SettingLevels { levels: vec![&flags, &document.top] };
     let peers = PeerLists::resolve(&top, read, &mut problems);
     problems.extend(nameless_token(&top));
     problems.extend(sense::errors(&top, read));
     if !problems.is_empty() {
         return Err(problems);
     }
-    let mut plan = Plan::assemble(&top, machine, peers, sites);
+    let mut plan = EdgePlan::assemble(&top, machine, peers, sites);
     warnings.extend(sense::warnings(&top, &plan, machine));
     plan.warnings = warnings;
     Ok(plan)
@@ -586,20 +590,20 @@ fn read_flags(overrides: &Overrides) -> (Level, Vec<Diagnostic>) {
 }
 
 /// Levels of settings, the strongest first. The table's defaults come below all levels.
-pub(crate) struct Lookup<'a> {
+pub(crate) struct SettingLevels<'a> {
     levels: Vec<&'a Level>,
 }
 
-impl Lookup<'_> {
-    pub(crate) fn stated(&self, key: &'static str) -> Option<&Value> {
+impl SettingLevels<'_> {
+    pub(crate) fn stated(&self, key: &'static str) -> Option<&SettingValue> {
         self.levels.iter().find_map(|level| level.get(key)).map(|located| &located.value)
     }
 
-    pub(crate) fn value(&self, key: &'static str) -> Option<Value> {
+    pub(crate) fn value(&self, key: &'static str) -> Option<SettingValue> {
         self.stated(key).cloned().or_else(|| default(row(key)))
     }
 
-    fn required(&self, key: &'static str) -> Value {
+    fn required(&self, key: &'static str) -> SettingValue {
         #[expect(
             clippy::expect_used,
             reason = "only called for keys whose row has a default; a test calls all"
@@ -609,14 +613,14 @@ impl Lookup<'_> {
 
     fn address(&self, key: &'static str) -> Address {
         match self.required(key) {
-            Value::Address(address) => address,
+            SettingValue::Address(address) => address,
             other => unreachable!("the table gives {other:?} for `{key}`, which is no address"),
         }
     }
 
     pub(crate) fn count(&self, key: &'static str) -> Option<u64> {
         match self.value(key) {
-            Some(Value::Count(count)) => Some(count),
+            Some(SettingValue::Count(count)) => Some(count),
             _ => None,
         }
     }
@@ -628,7 +632,7 @@ impl Lookup<'_> {
 
     pub(crate) fn duration(&self, key: &'static str) -> Option<Duration> {
         match self.value(key) {
-            Some(Value::Duration(duration)) => Some(duration),
+            Some(SettingValue::Duration(duration)) => Some(duration),
             _ => None,
         }
     }
@@ -639,27 +643,27 @@ impl Lookup<'_> {
         read: &ReadFile<'_>,
         problems: &mut Vec<Diagnostic>,
     ) -> Option<Prefixes> {
-        let Some(Value::Peers(entries)) = self.stated(key) else { return None };
+        let Some(SettingValue::Peers(entries)) = self.stated(key) else { return None };
         Some(peers::resolve(entries, &self.place(key).unwrap_or(Place::Default), read, problems))
     }
 
     pub(crate) fn patterns(&self, key: &'static str) -> Vec<Pattern> {
         match self.value(key) {
-            Some(Value::Texts(texts)) => texts.iter().map(|text| Pattern::new(text)).collect(),
+            Some(SettingValue::Texts(texts)) => texts.iter().map(|text| Pattern::new(text)).collect(),
             _ => Vec::new(),
         }
     }
 
     pub(crate) fn size(&self, key: &'static str) -> Option<u64> {
         match self.value(key) {
-            Some(Value::Size(bytes)) => Some(bytes),
+            Some(SettingValue::Size(bytes)) => Some(bytes),
             _ => None,
         }
     }
 
     pub(crate) fn text(&self, key: &'static str) -> Option<&str> {
         match self.stated(key) {
-            Some(Value::Text(text)) => Some(text),
+            Some(SettingValue::Text(text)) => Some(text),
             _ => row(key).default,
         }
     }
@@ -671,18 +675,18 @@ fn row(key: &str) -> &'static Setting {
     SETTINGS.iter().find(|setting| setting.key == key).expect("the key is in the table")
 }
 
-fn default(setting: &Setting) -> Option<Value> {
+fn default(setting: &Setting) -> Option<SettingValue> {
     #[expect(clippy::expect_used, reason = "a test parses every default")]
     setting.default.map(|text| setting.kind.parse(text).expect("the default is legal"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Limits, LogLevel, Plan, Policy};
-    use crate::{Machine, Overrides, SETTINGS, Scope};
+    use super::{EdgeLimits, EdgePlan, LogLevel, Policy};
+    use crate::{Machine, Overrides, SETTINGS, SettingScope};
     use profiles::ClientAddress;
 
-    fn load(text: &str, overrides: &Overrides) -> Result<Plan, String> {
+    fn load(text: &str, overrides: &Overrides) -> Result<EdgePlan, String> {
         let read = |path: &str| match path {
             "./shop.toml" => Ok("title = 'Shop'\nextends = 'wordpress'\n".to_owned()),
             "./cdn.txt" => Ok("# a network\n192.0.2.0/24\n".to_owned()),
@@ -702,7 +706,7 @@ mod tests {
 
     #[test]
     fn limits_of_table_and_struct_match() {
-        let fields = format!("{:?}", Limits::default()).matches(": ").count();
+        let fields = format!("{:?}", EdgeLimits::default()).matches(": ").count();
         let rows = SETTINGS.iter().filter(|setting| setting.key.starts_with("limits.")).count();
         assert_eq!(fields, rows);
     }
@@ -711,7 +715,7 @@ mod tests {
     fn defaults_come_from_the_machine() {
         let plan = load("", &origin()).unwrap();
         assert_eq!((plan.workers, plan.memory_bytes), (2, 1 << 30));
-        assert_eq!(plan.limits, Limits::default());
+        assert_eq!(plan.limits, EdgeLimits::default());
     }
 
     #[test]
@@ -752,7 +756,7 @@ mod tests {
     #[test]
     fn refill_is_set_by_table_or_flag() {
         let plan = load("[refill]\nenabled = true\nrate = 20\n", &origin()).unwrap();
-        assert_eq!(plan.refill, super::Refill { enabled: true, rate: 20, pages_max: 1000 });
+        assert_eq!(plan.refill, super::RefillPlan { enabled: true, rate: 20, pages_max: 1000 });
         let plan = load("", &[origin(), vec![("refill.enabled", "true".to_owned())]].concat()).unwrap();
         assert!(plan.refill.enabled && !load("", &origin()).unwrap().refill.enabled);
         assert!(load("[refill]\nenabled = 'yes'\n", &origin()).is_err());
@@ -949,7 +953,7 @@ mod tests {
     fn every_global_default_resolves() {
         let missing: Vec<_> = SETTINGS
             .iter()
-            .filter(|setting| setting.scope == Scope::Global && setting.default.is_none())
+            .filter(|setting| setting.scope == SettingScope::Global && setting.default.is_none())
             .map(|setting| setting.key)
             .collect();
         assert_eq!(

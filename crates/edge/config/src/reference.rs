@@ -1,6 +1,6 @@
 //! Renders docs/settings.md from the settings table. A test compares the file with this text.
 
-use crate::setting::Scope;
+use crate::setting::SettingScope;
 use crate::table::SETTINGS;
 use std::fmt::Write;
 
@@ -20,8 +20,8 @@ pub fn settings_reference() -> String {
     );
     for setting in SETTINGS {
         let scope = match setting.scope {
-            Scope::Global => "edge",
-            Scope::Site => "site",
+            SettingScope::Global => "edge",
+            SettingScope::Site => "site",
         };
         let code = |text: Option<&str>| text.map_or_else(String::new, |text| format!("`{text}`"));
         // Writing into a String cannot fail.

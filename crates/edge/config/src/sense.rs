@@ -5,8 +5,8 @@
 
 use crate::ReadFile;
 use crate::machine::Machine;
-use crate::plan::{Lookup, Plan};
-use crate::setting::Value;
+use crate::plan::{EdgePlan, SettingLevels};
+use crate::setting::SettingValue;
 use document::quantity::format_size;
 use document::{Diagnostic, Place};
 use std::io::ErrorKind;
@@ -37,7 +37,7 @@ const TIMES: [&str; 7] = [
 const MARGIN_HOLDS_BYTES: u64 = 64 << 20;
 
 /// Values with which the edge cannot work.
-pub(crate) fn errors(top: &Lookup<'_>, read: &ReadFile<'_>) -> Vec<Diagnostic> {
+pub(crate) fn errors(top: &SettingLevels<'_>, read: &ReadFile<'_>) -> Vec<Diagnostic> {
     let sizes = SIZES.iter().filter_map(|&(key, least, most)| {
         let bytes = top.size(key)?;
         let (is, help) = match bytes {
@@ -61,9 +61,9 @@ pub(crate) fn errors(top: &Lookup<'_>, read: &ReadFile<'_>) -> Vec<Diagnostic> {
 
 /// Reports a token file that cannot be read or whose first line is empty. A missing file is no
 /// problem if `create_token` is set.
-fn unreadable_token(top: &Lookup<'_>, read: &ReadFile<'_>) -> Option<Diagnostic> {
-    let Some(Value::Text(path)) = top.stated("token_file") else { return None };
-    let is_created = top.value("create_token") == Some(Value::Switch(true));
+fn unreadable_token(top: &SettingLevels<'_>, read: &ReadFile<'_>) -> Option<Diagnostic> {
+    let Some(SettingValue::Text(path)) = top.stated("token_file") else { return None };
+    let is_created = top.value("create_token") == Some(SettingValue::Switch(true));
     let problem = match read(path) {
         Ok(text) if text.lines().next().is_some_and(|line| !line.trim().is_empty()) => return None,
         Ok(_) => format!("the first line of the token file {path} is empty"),
@@ -77,7 +77,7 @@ fn unreadable_token(top: &Lookup<'_>, read: &ReadFile<'_>) -> Option<Diagnostic>
 }
 
 /// Warnings: values that work but may surprise the operator.
-pub(crate) fn warnings(top: &Lookup<'_>, plan: &Plan, machine: &Machine) -> Vec<Diagnostic> {
+pub(crate) fn warnings(top: &SettingLevels<'_>, plan: &EdgePlan, machine: &Machine) -> Vec<Diagnostic> {
     [
         open_admin(top, plan),
         trust_of_everybody(top, plan),
@@ -91,7 +91,7 @@ pub(crate) fn warnings(top: &Lookup<'_>, plan: &Plan, machine: &Machine) -> Vec<
     .collect()
 }
 
-fn open_admin(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
+fn open_admin(top: &SettingLevels<'_>, plan: &EdgePlan) -> Option<Diagnostic> {
     if plan.admin.is_loopback() {
         return None;
     }
@@ -108,7 +108,7 @@ fn open_admin(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
     Some(Diagnostic::warning(message, place).with_help(help))
 }
 
-fn trust_of_everybody(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
+fn trust_of_everybody(top: &SettingLevels<'_>, plan: &EdgePlan) -> Option<Diagnostic> {
     if !plan.trusted_proxies.is_everybody() {
         return None;
     }
@@ -119,7 +119,7 @@ fn trust_of_everybody(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
     Some(Diagnostic::warning(message, top.place("trusted_proxies")?).with_help(help))
 }
 
-fn large_memory(top: &Lookup<'_>, plan: &Plan, machine: &Machine) -> Option<Diagnostic> {
+fn large_memory(top: &SettingLevels<'_>, plan: &EdgePlan, machine: &Machine) -> Option<Diagnostic> {
     if plan.memory_bytes <= machine.memory_bytes {
         return None;
     }
@@ -131,7 +131,7 @@ fn large_memory(top: &Lookup<'_>, plan: &Plan, machine: &Machine) -> Option<Diag
     )
 }
 
-fn small_memory(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
+fn small_memory(top: &SettingLevels<'_>, plan: &EdgePlan) -> Option<Diagnostic> {
     if plan.memory_bytes >= MARGIN_HOLDS_BYTES {
         return None;
     }
@@ -144,7 +144,7 @@ fn small_memory(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
     Some(Diagnostic::warning(message, top.place("memory")?).with_help(help))
 }
 
-fn large_object(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
+fn large_object(top: &SettingLevels<'_>, plan: &EdgePlan) -> Option<Diagnostic> {
     let (key, bytes) = ("limits.object_bytes_max", plan.limits.object_bytes_max);
     if bytes <= plan.memory_bytes {
         return None;
@@ -156,7 +156,7 @@ fn large_object(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
     Some(Diagnostic::warning(message, place).with_help(help))
 }
 
-fn large_disk_object(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
+fn large_disk_object(top: &SettingLevels<'_>, plan: &EdgePlan) -> Option<Diagnostic> {
     let (key, bytes) = ("limits.disk_object_bytes_max", plan.limits.disk_object_bytes_max);
     let disk = plan.disk.as_ref().filter(|disk| disk.bytes_max < bytes)?;
     let message = format!("`{key}` is {}, more than `disk_size`", format_size(bytes));
@@ -166,10 +166,10 @@ fn large_disk_object(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Machine, Plan};
+    use crate::{EdgePlan, Machine};
     use std::io;
 
-    fn load(text: &str) -> Result<Plan, String> {
+    fn load(text: &str) -> Result<EdgePlan, String> {
         let read = |path: &str| match path {
             "./token" => Ok("secret\n".to_owned()),
             "./empty" => Ok("\n".to_owned()),

@@ -16,7 +16,7 @@ pub(crate) const LEADER: &str = "leader";
 
 /// The levels of a configuration at which a setting may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum SettingScope {
     /// At the top of the file only.
     Global,
     /// In a `[[site]]`, or at the top as the default of every site.
@@ -26,7 +26,7 @@ pub enum Scope {
 /// The kind of value that a setting accepts. Counts and ports are TOML integers, switches TOML
 /// booleans, lists TOML arrays; all other values are TOML strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SettingKind {
     /// A listening address: `127.0.0.1:8080`, `[::1]:8080`, `unix:PATH`.
     Address,
     /// An origin: `http://HOST[:PORT]` or `unix:PATH`.
@@ -68,9 +68,9 @@ pub struct Setting {
     /// The key. A dot separates the name of a TOML table from the key inside it.
     pub key: &'static str,
     /// The levels at which it may be written.
-    pub scope: Scope,
+    pub scope: SettingScope,
     /// The values it accepts.
-    pub kind: Kind,
+    pub kind: SettingKind,
     /// The default as it would be written in the file. `None`: the setting has no fixed default,
     /// and `doc` says what leaving it out means.
     pub default: Option<&'static str>,
@@ -82,32 +82,33 @@ pub struct Setting {
 
 /// A value that a row accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// Of [`Kind::Address`].
+pub enum SettingValue {
+    /// Of [`SettingKind::Address`].
     Address(Address),
-    /// Of [`Kind::Origin`].
+    /// Of [`SettingKind::Origin`].
     Origin(OriginUrl),
-    /// Of [`Kind::Duration`].
+    /// Of [`SettingKind::Duration`].
     Duration(Duration),
-    /// Of [`Kind::Size`], in bytes.
+    /// Of [`SettingKind::Size`], in bytes.
     Size(u64),
-    /// Of [`Kind::Count`].
+    /// Of [`SettingKind::Count`].
     Count(u64),
-    /// Of [`Kind::Switch`].
+    /// Of [`SettingKind::Switch`].
     Switch(bool),
-    /// Of [`Kind::Choice`], [`Kind::Text`], [`Kind::ClientAddress`] and [`Kind::Profile`].
+    /// Of [`SettingKind::Choice`], [`SettingKind::Text`], [`SettingKind::ClientAddress`] and
+    /// [`SettingKind::Profile`].
     Text(String),
-    /// Of [`Kind::Hosts`], lower case.
+    /// Of [`SettingKind::Hosts`], lower case.
     Hosts(Vec<String>),
-    /// Of [`Kind::Ports`].
+    /// Of [`SettingKind::Ports`].
     Ports(Vec<u16>),
-    /// Of [`Kind::Peers`].
+    /// Of [`SettingKind::Peers`].
     Peers(Vec<PeerEntry>),
-    /// Of [`Kind::Patterns`] and [`Kind::Choices`].
+    /// Of [`SettingKind::Patterns`] and [`SettingKind::Choices`].
     Texts(Vec<String>),
 }
 
-impl Kind {
+impl SettingKind {
     /// The kind's name in messages and in the reference.
     pub fn name(self) -> String {
         match self {
@@ -152,36 +153,39 @@ impl Kind {
     ///
     /// # Errors
     /// A sentence that says which values are accepted.
-    pub fn parse(self, text: &str) -> Result<Value, String> {
+    pub fn parse(self, text: &str) -> Result<SettingValue, String> {
         match self {
-            Self::Address => {
-                text.parse().map(Value::Address).map_err(|error: address::AddressError| error.to_string())
-            }
-            Self::Origin => {
-                text.parse().map(Value::Origin).map_err(|error: address::OriginUrlError| error.to_string())
-            }
-            Self::Duration => parse_duration(text).map(Value::Duration),
-            Self::Size => parse_size(text).map(Value::Size),
-            Self::Count(least, most) => parse_count(text, least, most).map(Value::Count),
+            Self::Address => text
+                .parse()
+                .map(SettingValue::Address)
+                .map_err(|error: address::AddressError| error.to_string()),
+            Self::Origin => text
+                .parse()
+                .map(SettingValue::Origin)
+                .map_err(|error: address::OriginUrlError| error.to_string()),
+            Self::Duration => parse_duration(text).map(SettingValue::Duration),
+            Self::Size => parse_size(text).map(SettingValue::Size),
+            Self::Count(least, most) => parse_count(text, least, most).map(SettingValue::Count),
             Self::Numbers(numbers) => {
                 let number = text.parse().ok().filter(|number| numbers.contains(number));
-                number.map(Value::Count).ok_or_else(|| format!("`{text}` is not {}", self.name()))
+                number.map(SettingValue::Count).ok_or_else(|| format!("`{text}` is not {}", self.name()))
             }
-            Self::Switch => {
-                text.parse().map(Value::Switch).map_err(|_| format!("`{text}` is neither true nor false"))
-            }
-            Self::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
+            Self::Switch => text
+                .parse()
+                .map(SettingValue::Switch)
+                .map_err(|_| format!("`{text}` is neither true nor false")),
+            Self::Choice(words) if words.contains(&text) => Ok(SettingValue::Text(text.to_owned())),
             Self::Choice(words) => Err(format!("`{text}` is not one of: {}", words.join(", "))),
             Self::Text if text.is_empty() => Err("the text is empty".to_owned()),
-            Self::Text => Ok(Value::Text(text.to_owned())),
+            Self::Text => Ok(SettingValue::Text(text.to_owned())),
             Self::ClientAddress => parse_client_address(text),
             Self::Profile => parse_profile(text),
-            Self::Hosts => parse_host(text).map(|host| Value::Hosts(vec![host])),
-            Self::Ports => parse_port(text).map(|port| Value::Ports(vec![port])),
-            Self::Peers => PeerEntry::parse(text).map(|peer| Value::Peers(vec![peer])),
-            Self::Patterns => parse_pattern(text).map(|pattern| Value::Texts(vec![pattern])),
+            Self::Hosts => parse_host(text).map(|host| SettingValue::Hosts(vec![host])),
+            Self::Ports => parse_port(text).map(|port| SettingValue::Ports(vec![port])),
+            Self::Peers => PeerEntry::parse(text).map(|peer| SettingValue::Peers(vec![peer])),
+            Self::Patterns => parse_pattern(text).map(|pattern| SettingValue::Texts(vec![pattern])),
             Self::Choices(words) => {
-                Self::Choice(words).parse(text).map(|_| Value::Texts(vec![text.to_owned()]))
+                Self::Choice(words).parse(text).map(|_| SettingValue::Texts(vec![text.to_owned()]))
             }
         }
     }
@@ -211,8 +215,8 @@ impl Setting {
     /// Reads the value of the row's flag. Commas separate the entries of a list.
     ///
     /// # Errors
-    /// As for [`Kind::parse`].
-    pub(crate) fn parse_flag(&self, text: &str) -> Result<Value, String> {
+    /// As for [`SettingKind::parse`].
+    pub(crate) fn parse_flag(&self, text: &str) -> Result<SettingValue, String> {
         if !self.kind.is_list() {
             return self.kind.parse(text);
         }
@@ -222,7 +226,7 @@ impl Setting {
     }
 }
 
-impl Value {
+impl SettingValue {
     /// The value as in a configuration file, including quotes.
     pub fn to_toml(&self) -> String {
         let list = |items: Vec<String>| format!("[{}]", items.join(", "));
@@ -292,10 +296,10 @@ fn profile_names() -> Vec<&'static str> {
     std::iter::once(AUTO).chain(Profile::names()).collect()
 }
 
-fn parse_profile(text: &str) -> Result<Value, String> {
+fn parse_profile(text: &str) -> Result<SettingValue, String> {
     let names = profile_names();
     if names.contains(&text) || is_path(text) {
-        return Ok(Value::Text(text.to_owned()));
+        return Ok(SettingValue::Text(text.to_owned()));
     }
     Err(format!(
         "`{text}` is not one of: {}; a file of your own is a path, such as ./my.toml",
@@ -305,9 +309,9 @@ fn parse_profile(text: &str) -> Result<Value, String> {
 
 /// Reads the value of `client_address`. Addresses of this machine are refused: with one, a shared
 /// fetch would receive pages that the origin shows to this machine only.
-fn parse_client_address(text: &str) -> Result<Value, String> {
+fn parse_client_address(text: &str) -> Result<SettingValue, String> {
     if text == LEADER {
-        return Ok(Value::Text(text.to_owned()));
+        return Ok(SettingValue::Text(text.to_owned()));
     }
     let address: IpAddr =
         text.parse().map_err(|_| format!("`{text}` is neither `{LEADER}` nor an IP address"))?;
@@ -317,7 +321,7 @@ fn parse_client_address(text: &str) -> Result<Value, String> {
             "`{text}` is an address of this machine; use one that belongs to nobody, such as 192.0.2.1"
         ));
     }
-    Ok(Value::Text(address.to_string()))
+    Ok(SettingValue::Text(address.to_string()))
 }
 
 /// Reads the name of a cookie or field, or a pattern for several. A lone `*` is refused because it
@@ -346,46 +350,50 @@ fn parse_host(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, Value};
+    use super::{SettingKind, SettingValue};
 
     #[test]
     fn counts_keep_to_their_bounds() {
-        let kind = Kind::Count(1, 10);
-        assert_eq!(kind.parse("10"), Ok(Value::Count(10)));
+        let kind = SettingKind::Count(1, 10);
+        assert_eq!(kind.parse("10"), Ok(SettingValue::Count(10)));
         assert!(kind.parse("0").is_err() && kind.parse("11").is_err() && kind.parse("-1").is_err());
     }
 
     #[test]
     fn a_switch_is_on_or_off() {
-        assert_eq!(Kind::Switch.parse("true"), Ok(Value::Switch(true)));
-        assert_eq!(Kind::Switch.parse("yes").unwrap_err(), "`yes` is neither true nor false");
+        assert_eq!(SettingKind::Switch.parse("true"), Ok(SettingValue::Switch(true)));
+        assert_eq!(SettingKind::Switch.parse("yes").unwrap_err(), "`yes` is neither true nor false");
     }
 
     #[test]
     fn client_address_is_never_one_of_this_machine() {
         for good in ["leader", "192.0.2.1", "2001:db8::1"] {
-            assert_eq!(Kind::ClientAddress.parse(good), Ok(Value::Text(good.to_owned())));
+            assert_eq!(SettingKind::ClientAddress.parse(good), Ok(SettingValue::Text(good.to_owned())));
         }
         for bad in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "follower", ""] {
-            assert!(Kind::ClientAddress.parse(bad).is_err(), "{bad}");
+            assert!(SettingKind::ClientAddress.parse(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn a_profile_is_a_name_or_a_path() {
         for text in ["auto", "default", "wordpress", "./my.toml", "my.toml", "/etc/petasos/shop"] {
-            assert_eq!(Kind::Profile.parse(text), Ok(Value::Text(text.to_owned())));
+            assert_eq!(SettingKind::Profile.parse(text), Ok(SettingValue::Text(text.to_owned())));
         }
-        assert!(Kind::Profile.parse("wordpres").unwrap_err().contains("./my.toml"));
+        assert!(SettingKind::Profile.parse("wordpres").unwrap_err().contains("./my.toml"));
     }
 
     #[test]
     fn hosts_are_lowercased_and_refuse_ports() {
         for text in ["Example.ORG", "example.org."] {
-            assert_eq!(Kind::Hosts.parse(text), Ok(Value::Hosts(vec!["example.org".to_owned()])), "{text}");
+            assert_eq!(
+                SettingKind::Hosts.parse(text),
+                Ok(SettingValue::Hosts(vec!["example.org".to_owned()])),
+                "{text}"
+            );
         }
-        assert!(Kind::Hosts.parse("example.org:80").is_err());
-        assert!(Kind::Hosts.parse(".").is_err());
-        assert!(Kind::Hosts.parse("exam ple").is_err());
+        assert!(SettingKind::Hosts.parse("example.org:80").is_err());
+        assert!(SettingKind::Hosts.parse(".").is_err());
+        assert!(SettingKind::Hosts.parse("exam ple").is_err());
     }
 }

@@ -1,19 +1,19 @@
 //! The settings of a site, as rows of the settings table.
 
-use crate::setting::{Kind, Setting};
+use crate::setting::{Setting, SettingKind};
 use crate::table::site;
 use profiles::AUTO;
 
 pub(crate) const SITE: &[Setting] = &[
     site(
         "names",
-        Kind::Hosts,
+        SettingKind::Hosts,
         None,
         "Host names of the site, without port. If left out: the site answers to any name; only one site can.",
     ),
     site(
         "ports",
-        Kind::Ports,
+        SettingKind::Ports,
         None,
         "Ports in `Host` by which visitors reach the site, for example `[8080]` for a mapped port of a \
          container. Three ports need no entry: the default port, that of `listen`, and that in \
@@ -22,14 +22,14 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "origin",
-        Kind::Origin,
+        SettingKind::Origin,
         None,
         "URL of the application server behind the site. Every site needs one.",
     )
     .flag("--origin"),
     site(
         "profile",
-        Kind::Profile,
+        SettingKind::Profile,
         Some(AUTO),
         "Rules for the kind of site: which cookies mean a session, which paths are never shared, and which \
          lifetime a response gets that states none. docs/profiles.md lists them. `auto` means `default` \
@@ -40,7 +40,7 @@ pub(crate) const SITE: &[Setting] = &[
     .flag("--profile"),
     site(
         "ttl",
-        Kind::Duration,
+        SettingKind::Duration,
         None,
         "Lifetime of 200 and 301 responses to GET that state none and set no cookie, for requests without \
          Cookie or Authorization. If left out: the profile's value, which for `default` is none.",
@@ -48,7 +48,7 @@ pub(crate) const SITE: &[Setting] = &[
     .flag("--ttl"),
     site(
         "not_found_ttl",
-        Kind::Duration,
+        SettingKind::Duration,
         None,
         "Lifetime of 404 and 410 responses that state none, and the upper limit for those that state one. \
          It is short because a page may be published at any moment. If left out: the profile's value, 30s \
@@ -56,7 +56,7 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "error_ttl",
-        Kind::Duration,
+        SettingKind::Duration,
         None,
         "Longest time that Petasos shares a 5xx response, whatever lifetime the response states. A 5xx \
          response without a lifetime is not shared. If left out: the profile's value, 5s for `default`; \
@@ -64,7 +64,7 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "stale_on_error",
-        Kind::Choice(&["obey", "override"]),
+        SettingKind::Choice(&["obey", "override"]),
         Some("obey"),
         "Whether Petasos may send stale responses when the origin fails. `obey` follows each response: \
          must-revalidate, proxy-revalidate, s-maxage and no-cache forbid it. `override` ignores \
@@ -73,35 +73,35 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "stale_on_error_max",
-        Kind::Duration,
+        SettingKind::Duration,
         Some("1d"),
         "Time after the end of its lifetime for which a response may be sent because the origin fails. The \
          response's own stale-if-error takes precedence.",
     ),
     site(
         "targeted_fields",
-        Kind::Choices(&["Surrogate-Control", "CDN-Cache-Control"]),
+        SettingKind::Choices(&["Surrogate-Control", "CDN-Cache-Control"]),
         None,
         "Response fields that address this cache and replace Cache-Control. The first field that is present \
          and readable counts. If left out: the profile's fields, which are both, in this order.",
     ),
     site(
         "session_cookies",
-        Kind::Patterns,
+        SettingKind::Patterns,
         None,
         "Cookies that mark a visitor's session, in addition to those of the profile. A request with one of \
          them passes.",
     ),
     site(
         "noise_cookies",
-        Kind::Patterns,
+        SettingKind::Patterns,
         None,
         "Cookies that never change a page, in addition to those of the profile. Petasos removes them from \
          requests whose response may be shared.",
     ),
     site(
         "stripped_cookies",
-        Kind::Patterns,
+        SettingKind::Patterns,
         None,
         "Cookies that Petasos removes from responses to requests without a session. These responses may \
          then be shared although the application sets the cookie for every visitor. A visitor then gets the \
@@ -110,7 +110,7 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "static_files",
-        Kind::Switch,
+        SettingKind::Switch,
         None,
         "Whether Petasos fetches static files (styles, scripts, fonts, pictures, sound, film) without \
          cookies and answers requests with any cookies from the store, as docs/profiles.md describes. If \
@@ -118,7 +118,7 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "static_paths",
-        Kind::Patterns,
+        SettingKind::Patterns,
         None,
         "Paths where no response of a static type depends on cookies, in addition to those of the profile, \
          such as `/static/*`. Petasos ignores the request's cookies and removes the response's cookies \
@@ -127,7 +127,7 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "static_ttl_max",
-        Kind::Duration,
+        SettingKind::Duration,
         None,
         "Longest lifetime that Petasos assumes for a static file with `Last-Modified` that states none. The \
          assumed lifetime is a tenth of the time since the file's last change. Visitors see a changed file \
@@ -138,7 +138,7 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "tracking_parameters",
-        Kind::Patterns,
+        SettingKind::Patterns,
         None,
         "Query parameters that only measure where a visitor came from, in addition to those of the profile. \
          A page is the same with and without them. Petasos does not forward them when the response may be \
@@ -146,14 +146,14 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "known_parameters",
-        Kind::Patterns,
+        SettingKind::Patterns,
         None,
         "Query parameters that the application reads, in addition to those of the profile: different values \
          are different pages. `unknown_parameters_per_minute` counts all other parameters.",
     ),
     site(
         "unknown_parameters_per_minute",
-        Kind::Count(1, 60_000),
+        SettingKind::Count(1, 60_000),
         None,
         "Number of different addresses with unknown query parameters that Petasos fetches in a minute from \
          one path. For all paths of the site together the limit is ten times as high. This keeps a flood of \
@@ -162,7 +162,7 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "beyond_unknown_parameters",
-        Kind::Choice(&["refuse", "page"]),
+        SettingKind::Choice(&["refuse", "page"]),
         None,
         "Response to a request beyond `unknown_parameters_per_minute`. `refuse`: 429 with Retry-After. \
          `page`: the page without its unknown parameters; only for a site whose pages no unknown parameter \
@@ -170,7 +170,7 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "noise_fields",
-        Kind::Patterns,
+        SettingKind::Patterns,
         None,
         "Request fields that never change a page, in addition to those that every profile knows. Petasos \
          removes them from requests whose response may be shared. A request with any other unknown field \
@@ -178,7 +178,7 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "forwarded_fields",
-        Kind::Patterns,
+        SettingKind::Patterns,
         None,
         "Request fields that Petasos forwards even when the response may be shared. The application reads \
          them without changing the page, such as trace identifiers, or it names them in Vary where they \
@@ -186,7 +186,7 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "device_class",
-        Kind::Choice(&["none", "mobile"]),
+        SettingKind::Choice(&["none", "mobile"]),
         Some("none"),
         "Device classes that get their own variants of each page. `mobile`: one class for mobile devices, \
          which WordPress' wp_is_mobile recognises by their User-Agent, and one for all others. The origin \
@@ -196,7 +196,7 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "client_address",
-        Kind::ClientAddress,
+        SettingKind::ClientAddress,
         None,
         "Client address in the X-Forwarded-For of a fetch whose response may be shared. An IP address: a \
          constant that belongs to no client. If the origin refuses the constant, no client gets that \
@@ -207,7 +207,7 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "exact_etags",
-        Kind::Switch,
+        SettingKind::Switch,
         None,
         "Whether every change of a page changes its ETag, as with an ETag made from the content. After a \
          purge, Petasos then uses the ETag to ask the origin whether the page has changed. `false`: this \
@@ -217,7 +217,7 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "error_page",
-        Kind::Text,
+        SettingKind::Text,
         None,
         "HTML file that visitors get if the origin fails and no stored page may replace the error. The file \
          has at most 64 KiB and is read at the start. Petasos replaces `{status}`, `{phrase}` and \
@@ -226,7 +226,7 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "via_to_origin",
-        Kind::Switch,
+        SettingKind::Switch,
         Some("true"),
         "Whether requests to the origin carry the field Via, as RFC 9110 section 7.6.3 demands of a \
          gateway. Some web servers do not compress responses to requests with Via: nginx, unless \
@@ -235,7 +235,7 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "host",
-        Kind::Text,
+        SettingKind::Text,
         None,
         "Public host name that the origin gets as Host, for trying the edge on another address. If left \
          out: the Host that the visitor sent.",
@@ -243,7 +243,7 @@ pub(crate) const SITE: &[Setting] = &[
     .flag("--host"),
     site(
         "proto",
-        Kind::Choice(&["http", "https"]),
+        SettingKind::Choice(&["http", "https"]),
         Some("http"),
         "Public scheme that the origin gets in X-Forwarded-Proto.",
     )

@@ -3,30 +3,30 @@
 //! come from these rows.
 
 use crate::log_level;
-use crate::setting::{Kind, Scope, Setting};
+use crate::setting::{Setting, SettingKind, SettingScope};
 use crate::site_table::SITE;
 
 pub(crate) const fn row(
     key: &'static str,
-    scope: Scope,
-    kind: Kind,
+    scope: SettingScope,
+    kind: SettingKind,
     default: Option<&'static str>,
     doc: &'static str,
 ) -> Setting {
     Setting { key, scope, kind, default, flag: None, doc }
 }
 
-const fn global(key: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Setting {
-    row(key, Scope::Global, kind, Some(default), doc)
+const fn global(key: &'static str, kind: SettingKind, default: &'static str, doc: &'static str) -> Setting {
+    row(key, SettingScope::Global, kind, Some(default), doc)
 }
 
 pub(crate) const fn site(
     key: &'static str,
-    kind: Kind,
+    kind: SettingKind,
     default: Option<&'static str>,
     doc: &'static str,
 ) -> Setting {
-    row(key, Scope::Site, kind, default, doc)
+    row(key, SettingScope::Site, kind, default, doc)
 }
 
 impl Setting {
@@ -69,14 +69,14 @@ const fn joined(parts: [&[Setting]; 3]) -> [Setting; SETTINGS_COUNT] {
 const EDGE: &[Setting] = &[
     global(
         "listen",
-        Kind::Address,
+        SettingKind::Address,
         "127.0.0.1:8080",
         "Address where clients connect. `:PORT` means every address of the machine.",
     )
     .flag("--listen"),
     global(
         "admin",
-        Kind::Address,
+        SettingKind::Address,
         "127.0.0.1:8081",
         "Address that serves metrics and status and accepts purges. A client on this machine reads them \
          without a token, and purges without one unless `token_file` is set. A client on another machine, or \
@@ -86,8 +86,8 @@ const EDGE: &[Setting] = &[
     .flag("--admin"),
     row(
         "workers",
-        Scope::Global,
-        Kind::Count(1, 1024),
+        SettingScope::Global,
+        SettingKind::Count(1, 1024),
         None,
         "Threads that serve connections. If left out: one less than the number of processor cores, and at \
          least one. The remaining core keeps an application on the same machine responsive during a flood of \
@@ -96,8 +96,8 @@ const EDGE: &[Setting] = &[
     .flag("--workers"),
     row(
         "memory",
-        Scope::Global,
-        Kind::Size,
+        SettingScope::Global,
+        SettingKind::Size,
         None,
         "Memory that the process may occupy, including stored responses and bodies in transfer; \
          docs/performance.md states the margin. If left out: a quarter of the machine's memory, or of the \
@@ -106,8 +106,8 @@ const EDGE: &[Setting] = &[
     .flag("--memory"),
     row(
         "disk",
-        Scope::Global,
-        Kind::Text,
+        SettingScope::Global,
+        SettingKind::Text,
         None,
         "Directory where Petasos also keeps stored responses. A restart, even after a crash, then begins \
          with a warm cache, and responses that were evicted from memory need no new fetch. The directory \
@@ -117,7 +117,7 @@ const EDGE: &[Setting] = &[
     .flag("--disk"),
     global(
         "disk_size",
-        Kind::Size,
+        SettingKind::Size,
         "10GiB",
         "Largest total size of the files in the directory `disk`. When it is reached, Petasos evicts the \
          oldest responses that are not in memory too.",
@@ -125,7 +125,7 @@ const EDGE: &[Setting] = &[
     .flag("--disk-size"),
     global(
         "purge_durability",
-        Kind::Choice(&["process", "power"]),
+        SettingKind::Choice(&["process", "power"]),
         "process",
         "Events that an answered purge survives when `disk` is set. `process`: any end of the process; \
          after a power cut Petasos validates every stored response before it uses it. `power`: also a power \
@@ -134,8 +134,8 @@ const EDGE: &[Setting] = &[
     .flag("--purge-durability"),
     row(
         "state_directory",
-        Scope::Global,
-        Kind::Text,
+        SettingScope::Global,
+        SettingKind::Text,
         None,
         "Directory, best on another device than `disk`, with a small file that vouches for the contents of \
          `disk`. If `disk` fails during a purge, Petasos invalidates this file, and the next start begins \
@@ -144,8 +144,8 @@ const EDGE: &[Setting] = &[
     ),
     row(
         "runtime_directory",
-        Scope::Global,
-        Kind::Text,
+        SettingScope::Global,
+        SettingKind::Text,
         None,
         "Directory with a small file that vouches for the contents of `disk` until the machine restarts. It \
          may be empty after a restart of the machine. Petasos uses it if `purge_durability` is `process`. The directory must outlive the \
@@ -155,8 +155,8 @@ const EDGE: &[Setting] = &[
     ),
     row(
         "spool_directory",
-        Scope::Global,
-        Kind::Text,
+        SettingScope::Global,
+        SettingKind::Text,
         None,
         "Directory for unnamed files with bodies that wait between a client and an origin when memory has \
          no room for them. The directory may hold other files. `none`: bodies wait in memory only. If left \
@@ -164,14 +164,14 @@ const EDGE: &[Setting] = &[
     ),
     global(
         "spool_size",
-        Kind::Size,
+        SettingKind::Size,
         "1GiB",
         "Largest total size of the files in `spool_directory`. When it is reached, a larger request streams \
          to the origin, and the origin waits for a slow reader of its response.",
     ),
     global(
         "purge_partial_status",
-        Kind::Numbers(&[503, 202]),
+        SettingKind::Numbers(&[503, 202]),
         "503",
         "Status of a purge that is in force but that a restart would undo, because Petasos can write \
          neither `disk` nor `state_directory` nor `runtime_directory`. The response's content says so with \
@@ -179,15 +179,15 @@ const EDGE: &[Setting] = &[
     ),
     row(
         "access_log",
-        Scope::Global,
-        Kind::Text,
+        SettingScope::Global,
+        SettingKind::Text,
         None,
         "File that gets one line for each request, or `-` for standard output. If left out: no access log.",
     )
     .flag("--access-log"),
     global(
         "log_level",
-        Kind::Choice(log_level::NAMES),
+        SettingKind::Choice(log_level::NAMES),
         "info",
         "Least severe messages that Petasos writes to standard error. `error`: a function is off, or a part \
          of Petasos has failed. `warn`: also what needs attention, such as an origin that does not answer. \
@@ -196,8 +196,8 @@ const EDGE: &[Setting] = &[
     .flag("--log-level"),
     row(
         "trusted_proxies",
-        Scope::Global,
-        Kind::Peers,
+        SettingScope::Global,
+        SettingKind::Peers,
         None,
         "Addresses of proxies in front of the edge whose X-Forwarded-For and X-Forwarded-Proto Petasos \
          believes. An entry is an address, a prefix such as 10.0.0.0/8, or @ and the path of a file. The \
@@ -207,8 +207,8 @@ const EDGE: &[Setting] = &[
     .flag("--trusted-proxies"),
     row(
         "purge_peers",
-        Scope::Global,
-        Kind::Peers,
+        SettingScope::Global,
+        SettingKind::Peers,
         None,
         "Addresses whose PURGE, BAN and other purge methods Petasos obeys at `listen` without a token, if \
          no proxy forwarded the request. An entry is an address, a prefix such as \
@@ -219,8 +219,8 @@ const EDGE: &[Setting] = &[
     .flag("--purge-peers"),
     row(
         "token_file",
-        Scope::Global,
-        Kind::Text,
+        SettingScope::Global,
+        SettingKind::Text,
         None,
         "File whose first line is the secret token for purges. Clients in `purge_peers` purge at `listen` \
          without it. If left out: this machine may purge at `admin`, and only `purge_peers` may purge at \
@@ -229,7 +229,7 @@ const EDGE: &[Setting] = &[
     .flag("--token-file"),
     global(
         "create_token",
-        Kind::Switch,
+        SettingKind::Switch,
         "false",
         "At the start, creates the file `token_file` with a random secret of 256 bits that only its owner \
          can read. Petasos leaves an existing file unchanged.",
@@ -241,53 +241,58 @@ const EDGE: &[Setting] = &[
 const LIMITS: &[Setting] = &[
     global(
         "limits.connections_max",
-        Kind::Count(1, COUNT_MAX),
+        SettingKind::Count(1, COUNT_MAX),
         "10000",
         "Largest number of open connections from clients, all workers together.",
     ),
     global(
         "limits.connections_per_address_max",
-        Kind::Count(0, COUNT_MAX),
+        SettingKind::Count(0, COUNT_MAX),
         "1000",
         "Largest number of connections from one client address; an IPv6 network of 64 bits counts as one \
          address. Addresses of `trusted_proxies` and of this machine are exempt. `0`: no limit per address.",
     ),
     global(
         "limits.admin_connections_max",
-        Kind::Count(1, COUNT_MAX),
+        SettingKind::Count(1, COUNT_MAX),
         "64",
         "Largest number of open connections at the admin address. Further ones get 503.",
     ),
     global(
         "limits.request_head_bytes_max",
-        Kind::Size,
+        SettingKind::Size,
         "32KiB",
         "Largest size of one request's head: its request line and header fields.",
     ),
     global(
         "limits.purge_head_bytes_max",
-        Kind::Size,
+        SettingKind::Size,
         "96KiB",
         "Largest size of the head of a purge request from an authorised client. It exceeds \
          `limits.request_head_bytes_max` because purge headers may list 64 KiB of tags and more.",
     ),
     global(
         "limits.request_fields_max",
-        Kind::Count(1, FIELDS_MAX),
+        SettingKind::Count(1, FIELDS_MAX),
         "128",
         "Largest number of header fields in one request.",
     ),
-    global("limits.request_body_bytes_max", Kind::Size, "1GiB", "Largest content of one request."),
+    global("limits.request_body_bytes_max", SettingKind::Size, "1GiB", "Largest content of one request."),
     global(
         "limits.request_head_timeout",
-        Kind::Duration,
+        SettingKind::Duration,
         "10s",
         "Longest time from the first byte of a request to the end of its head.",
     ),
-    global("limits.request_body_timeout", Kind::Duration, "30s", "Longest pause inside a request's content."),
+    global(
+        "limits.request_body_timeout",
+        SettingKind::Duration,
+        "30s",
+        "Longest pause inside a request's content.",
+    ),
     global(
         "limits.request_buffer_bytes_max",
-        Kind::Size,
+        SettingKind::Size,
         "64MiB",
         "Largest content of a request that Petasos reads whole before it contacts the origin, so that a \
          slow client does not occupy a fetch. Larger content streams to the origin, and so does content of a \
@@ -295,104 +300,104 @@ const LIMITS: &[Setting] = &[
     ),
     global(
         "limits.response_buffer_bytes_max",
-        Kind::Size,
+        SettingKind::Size,
         "256MiB",
         "Largest content of one response that waits in `spool_directory` for a slow client, so that the \
          origin need not wait.",
     ),
     global(
         "limits.buffer_memory_percent",
-        Kind::Count(1, 50),
+        SettingKind::Count(1, 50),
         "5",
         "Share of `memory`, in percent, for bodies that wait between a client and an origin. Stored responses may take \
          the rest.",
     ),
     global(
         "limits.request_rate_min",
-        Kind::Size,
+        SettingKind::Size,
         "512B",
         "Lowest rate, in bytes per second, at which a client must send a request's content while the edge \
          waits for it. Petasos averages it over `limits.rate_window`. `0B`: no minimum.",
     ),
     global(
         "limits.response_rate_min",
-        Kind::Size,
+        SettingKind::Size,
         "512B",
         "Lowest rate, in bytes per second, at which a client must read a response while the edge waits for \
          it. Petasos averages it over `limits.rate_window`. `0B`: no minimum.",
     ),
     global(
         "limits.rate_window",
-        Kind::Duration,
+        SettingKind::Duration,
         "1m",
         "Time of waiting for a client over which Petasos measures `limits.request_rate_min` and \
          `limits.response_rate_min`.",
     ),
     global(
         "limits.idle_timeout",
-        Kind::Duration,
+        SettingKind::Duration,
         "1m",
         "Time after which Petasos closes a client connection without a request.",
     ),
     global(
         "limits.write_timeout",
-        Kind::Duration,
+        SettingKind::Duration,
         "1m",
         "Longest time in which a client reads no byte of a response.",
     ),
     global(
         "limits.tunnel_idle_timeout",
-        Kind::Duration,
+        SettingKind::Duration,
         "1h",
         "Longest time without data on an upgraded connection.",
     ),
     global(
         "limits.drain_timeout",
-        Kind::Duration,
+        SettingKind::Duration,
         "30s",
         "Longest time that requests in progress may continue after SIGTERM.",
     ),
     global(
         "limits.drain_streams",
-        Kind::Duration,
+        SettingKind::Duration,
         "5s",
         "Time that upgraded connections, such as WebSocket, and event streams continue after SIGTERM. Their \
          clients reconnect by themselves.",
     ),
-    global("limits.connect_timeout", Kind::Duration, "3s", "Longest time to connect to an origin."),
+    global("limits.connect_timeout", SettingKind::Duration, "3s", "Longest time to connect to an origin."),
     global(
         "limits.first_byte_timeout",
-        Kind::Duration,
+        SettingKind::Duration,
         "1m",
         "Longest time from the end of a request to the first byte of the origin's response.",
     ),
     global(
         "limits.between_bytes_timeout",
-        Kind::Duration,
+        SettingKind::Duration,
         "1m",
         "Longest pause inside an origin's response.",
     ),
     global(
         "limits.response_head_bytes_max",
-        Kind::Size,
+        SettingKind::Size,
         "64KiB",
         "Largest size of one response's head: its status line and header fields.",
     ),
     global(
         "limits.response_fields_max",
-        Kind::Count(1, FIELDS_MAX),
+        SettingKind::Count(1, FIELDS_MAX),
         "256",
         "Largest number of header fields in one response.",
     ),
     global(
         "limits.fetches_max",
-        Kind::Count(1, COUNT_MAX),
+        SettingKind::Count(1, COUNT_MAX),
         "64",
         "Largest number of requests that one origin processes at a time.",
     ),
     global(
         "limits.client_fetches_max",
-        Kind::Count(1, COUNT_MAX),
+        SettingKind::Count(1, COUNT_MAX),
         "32",
         "Largest number of requests of one client address, or of one IPv6 network of 64 bits, that one \
          origin processes at a time. Further requests of the client wait in the queue while other clients go \
@@ -400,7 +405,7 @@ const LIMITS: &[Setting] = &[
     ),
     global(
         "limits.stalled_fetches_max",
-        Kind::Count(0, COUNT_MAX),
+        SettingKind::Count(0, COUNT_MAX),
         "256",
         "Largest number of fetches per origin that do not count for `limits.fetches_max`. In these fetches \
          the origin waits until a slow client has read more of the response or has sent more of the request. \
@@ -409,7 +414,7 @@ const LIMITS: &[Setting] = &[
     ),
     global(
         "limits.queue_max",
-        Kind::Count(0, COUNT_MAX),
+        SettingKind::Count(0, COUNT_MAX),
         "1024",
         "Longest queue of requests that wait for one origin when all its fetches are in use. Requests from \
          people precede requests from robots. When the queue is full, a person's request replaces the last \
@@ -417,40 +422,40 @@ const LIMITS: &[Setting] = &[
     ),
     global(
         "limits.client_queue_max",
-        Kind::Count(0, COUNT_MAX),
+        SettingKind::Count(0, COUNT_MAX),
         "512",
         "Largest number of requests of one client address, or of one IPv6 network of 64 bits, that wait for \
          one origin. Petasos answers further requests of the client with 503.",
     ),
     global(
         "limits.queue_timeout",
-        Kind::Duration,
+        SettingKind::Duration,
         "10s",
         "Longest time that a request waits in the queue of an origin (`limits.queue_max`). Petasos then \
          answers it with 503.",
     ),
     global(
         "limits.idle_connections_max",
-        Kind::Count(0, COUNT_MAX),
+        SettingKind::Count(0, COUNT_MAX),
         "64",
         "Largest number of unused connections that Petasos keeps to one origin.",
     ),
     global(
         "limits.idle_connection_timeout",
-        Kind::Duration,
+        SettingKind::Duration,
         "4s",
         "Time that Petasos keeps an unused connection to an origin. It must be less than the origin's own \
          keep-alive time; Apache's is 5s.",
     ),
     global(
         "limits.flight_wait",
-        Kind::Duration,
+        SettingKind::Duration,
         "10s",
         "Longest time that a request waits for another request's fetch of the same page.",
     ),
     global(
         "limits.stale_wait",
-        Kind::Duration,
+        SettingKind::Duration,
         "1s",
         "Longest time that a request waits for a fetch while a stale copy of its page may replace an error. \
          Petasos then sends the copy. A fetch also counts as silent for the \
@@ -459,7 +464,7 @@ const LIMITS: &[Setting] = &[
     ),
     global(
         "limits.probe_pause_max",
-        Kind::Duration,
+        SettingKind::Duration,
         "5s",
         "Longest pause between two probes of an origin whose breaker is open. The next probe also waits at \
          most this long for the one before it. Petasos probes an origin that refuses connections at least \
@@ -467,7 +472,7 @@ const LIMITS: &[Setting] = &[
     ),
     global(
         "limits.failure_pause",
-        Kind::Duration,
+        SettingKind::Duration,
         "1s",
         "Pause before Petasos requests a page again whose fetch ended without a response or with 500, 502, \
          503 or 504. During the pause, Petasos sends a stale copy at once if it \
@@ -477,20 +482,20 @@ const LIMITS: &[Setting] = &[
     ),
     global(
         "limits.hit_for_miss",
-        Kind::Duration,
+        SettingKind::Duration,
         "2m",
         "Lifetime of a hit-for-miss entry: the time that Petasos remembers that a page cannot be shared. \
          Requests for this page do not wait for one another.",
     ),
     global(
         "limits.hit_for_miss_entries_max",
-        Kind::Count(0, COUNT_MAX),
+        SettingKind::Count(0, COUNT_MAX),
         "65536",
         "Largest number of hit-for-miss entries (see `limits.hit_for_miss`).",
     ),
     global(
         "limits.leak_guard_every",
-        Kind::Count(0, COUNT_MAX),
+        SettingKind::Count(0, COUNT_MAX),
         "1000",
         "Sampling rate of the leak guard: the origin gets one in this many hits with cookies, and 64 of \
          each new site. If the origin's response differs from the stored page, visitors with cookies get \
@@ -499,7 +504,7 @@ const LIMITS: &[Setting] = &[
     ),
     global(
         "limits.writes_per_minute",
-        Kind::Count(0, COUNT_MAX),
+        SettingKind::Count(0, COUNT_MAX),
         "20",
         "Number of writes per minute and site that make pages stale by the rules of the site's profile. \
          After further writes, Petasos serves stored pages while it refreshes them in the background. `0`: \
@@ -507,7 +512,7 @@ const LIMITS: &[Setting] = &[
     ),
     global(
         "limits.page_writes_per_minute",
-        Kind::Count(0, COUNT_MAX),
+        SettingKind::Count(0, COUNT_MAX),
         "120",
         "Number of stored pages per minute and site that Petasos removes because a request with an unsafe \
          method named them (RFC 9111 section 4.4). It serves further pages while it refreshes them in the \
@@ -515,7 +520,7 @@ const LIMITS: &[Setting] = &[
     ),
     global(
         "limits.self_purge_memory",
-        Kind::Duration,
+        SettingKind::Duration,
         "1h",
         "Time for which the write rules of a site's profile invalidate nothing because the site purges by \
          itself. It begins when an authorised client purges pages of the site during a write or within ten \
@@ -523,7 +528,7 @@ const LIMITS: &[Setting] = &[
     ),
     global(
         "limits.foreign_ports_max",
-        Kind::Count(0, 65_535),
+        SettingKind::Count(0, 65_535),
         "4",
         "Number of foreign ports in `Host`, per site, for which Petasos stores pages. The ports that \
          are not foreign are the default port, those of `listen`, `host` and `ports`, and X-Forwarded-Port \
@@ -533,28 +538,28 @@ const LIMITS: &[Setting] = &[
     ),
     global(
         "limits.object_bytes_max",
-        Kind::Size,
+        SettingKind::Size,
         "64MiB",
         "Largest content of one response that is stored in memory. Larger responses go to the `disk`; \
          without one, Petasos forwards them and does not store them.",
     ),
     global(
         "limits.decoded_bytes_max",
-        Kind::Size,
+        SettingKind::Size,
         "256MiB",
         "Largest content of one response after Petasos has decoded it from gzip for a client that does not accept \
  gzip. Petasos cuts off a longer response.",
     ),
     global(
         "limits.disk_object_bytes_max",
-        Kind::Size,
+        SettingKind::Size,
         "1GiB",
         "Largest content of one response that is stored on the disk. Petasos forwards larger responses and \
          does not store them.",
     ),
     global(
         "limits.disk_fill_percent",
-        Kind::Count(1, 100),
+        SettingKind::Count(1, 100),
         "25",
         "Share of `disk_size`, in percent, that responses being written to the disk may take together. \
          Petasos cannot evict a response while it is written, so it forwards further responses and does not \
@@ -562,34 +567,34 @@ const LIMITS: &[Setting] = &[
     ),
     global(
         "limits.disk_timeout",
-        Kind::Duration,
+        SettingKind::Duration,
         "2s",
         "Longest time that a request, or the response to a purge, waits for the disk. A slower disk \
          operation switches the `disk` off until the disk answers again.",
     ),
     global(
         "limits.completion_timeout",
-        Kind::Duration,
+        SettingKind::Duration,
         "5m",
         "Longest total time that a response waits for the origin after the disk failed to deliver the rest \
          of its content. Petasos then cuts the response off at the client.",
     ),
     global(
         "limits.disk_verify_rate",
-        Kind::Size,
+        SettingKind::Size,
         "2MiB",
         "Bytes per second that Petasos reads from the disk in the background to find damaged responses \
          before a client meets them. After it has read everything, it begins again. `0B` switches it off.",
     ),
     global(
         "limits.access_log_lines_max",
-        Kind::Count(1, COUNT_MAX),
+        SettingKind::Count(1, COUNT_MAX),
         "8192",
         "Largest number of access log lines that wait to be written. Petasos drops and counts further lines.",
     ),
     global(
         "refill.enabled",
-        Kind::Switch,
+        SettingKind::Switch,
         "false",
         "Whether Petasos fetches the most requested of the purged pages again after each purge, before \
          visitors request them. `false`: it does so only after purges that ask for it.",
@@ -597,21 +602,21 @@ const LIMITS: &[Setting] = &[
     .flag("--refill"),
     global(
         "refill.rate",
-        Kind::Count(1, 1000),
+        SettingKind::Count(1, 1000),
         "5",
         "Largest number of pages that Petasos refills per second. It fetches one at a time, and only while \
          no request waits for the origin.",
     ),
     global(
         "refill.pages_max",
-        Kind::Count(0, 100_000),
+        SettingKind::Count(0, 100_000),
         "1000",
         "Number of the most requested pages that Petasos remembers for refilling. 0: none.",
     ),
     row(
         "static_tree.directory",
-        Scope::Global,
-        Kind::Text,
+        SettingScope::Global,
+        SettingKind::Text,
         None,
         "Directory where Petasos also writes, as files, the pages that every visitor without a session \
          gets. A web server can then serve them by itself: docs/static-tree.md. The directory belongs to one \
@@ -619,20 +624,20 @@ const LIMITS: &[Setting] = &[
     ),
     site(
         "static_tree.layout",
-        Kind::Choice(&["typo3", "wp-super-cache", "cache-enabler", "boost", "none"]),
+        SettingKind::Choice(&["typo3", "wp-super-cache", "cache-enabler", "boost", "none"]),
         Some("typo3"),
         "Naming scheme of the files in `static_tree.directory`: that of TYPO3's static file cache, WP Super \
          Cache, Cache Enabler or Drupal's Boost. `none`: Petasos writes no page of the site.",
     ),
     global(
         "static_tree.pages_max",
-        Kind::Count(1, COUNT_MAX),
+        SettingKind::Count(1, COUNT_MAX),
         "10000",
         "Largest number of pages in the static tree. When it is reached, Petasos writes no further pages.",
     ),
     global(
         "static_tree.size",
-        Kind::Size,
+        SettingKind::Size,
         "1GiB",
         "Largest total size of the files in the static tree. When it is reached, Petasos writes no further \
          pages.",

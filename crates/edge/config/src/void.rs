@@ -1,7 +1,7 @@
 //! Settings that would have no effect: each becomes a problem with its place.
 
 use crate::Diagnostic;
-use crate::setting::Value;
+use crate::setting::SettingValue;
 use document::Place;
 use profiles::LETTER;
 use semantics::is_void_declaration;
@@ -25,19 +25,19 @@ const OF_COOKIES: &str =
 /// wrote it, `place` its place.
 pub(crate) fn void_settings(
     profile: &str,
-    value: impl Fn(&'static str) -> Option<Value>,
+    value: impl Fn(&'static str) -> Option<SettingValue>,
     place: impl Fn(&'static str) -> Option<Place>,
 ) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     for (key, forwarded) in [("noise_fields", false), ("forwarded_fields", true)] {
-        let Some(Value::Texts(names)) = value(key) else { continue };
+        let Some(SettingValue::Texts(names)) = value(key) else { continue };
         for name in names.iter().filter(|name| is_void_declaration(name, forwarded)) {
             let place = place(key).unwrap_or(Place::Default);
             let problem = Diagnostic::new(format!("`{key}` has no effect on `{name}`"), place);
             problems.push(problem.with_help(help(name, forwarded)));
         }
     }
-    if let (Some(Value::Ports(_)), Some(_)) = (value("ports"), value("host")) {
+    if let (Some(SettingValue::Ports(_)), Some(_)) = (value("ports"), value("host")) {
         let place = place("ports").unwrap_or(Place::Default);
         let problem = Diagnostic::new("`ports` has no effect with `host`", place);
         problems.push(
@@ -45,9 +45,9 @@ pub(crate) fn void_settings(
         );
     }
     let in_vain = |key: &'static str| match value(key) {
-        Some(Value::Switch(on)) => on,
-        Some(Value::Texts(names)) => !names.is_empty(),
-        Some(Value::Duration(_)) => true,
+        Some(SettingValue::Switch(on)) => on,
+        Some(SettingValue::Texts(names)) => !names.is_empty(),
+        Some(SettingValue::Duration(_)) => true,
         _ => false,
     };
     let unused = if profile == LETTER { &UNUSED_BY_LETTER[..] } else { &[] };

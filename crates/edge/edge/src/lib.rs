@@ -21,8 +21,8 @@ mod sites;
 mod upkeep;
 mod worker;
 
-pub use control::counters::{METRICS, Metric, MetricKind, Row};
+pub use control::counters::{METRICS, Metric, MetricKind, MetricRow};
 pub use control::operator::OperatorLog;
 pub use control::reference::observing_reference;
-pub use serve::{Bound, Edge, Running, ServeError, serve};
+pub use serve::{Bound, BoundEdge, RunningEdge, ServeError, serve};
 pub use upkeep::directories::check_directories;

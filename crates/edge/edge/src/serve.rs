@@ -1,11 +1,11 @@
 //! Starting and ending an edge: binding, worker threads, signals and the drain.
 //!
 //! Invariant: the edge serves nothing before all addresses are bound, and leaves nothing running
-//! after [`Edge::run`] has returned. The end has two stages. In the drain, requests under way
+//! after [`BoundEdge::run`] has returned. The end has two stages. In the drain, requests under way
 //! continue and idle connections are closed. Quitting follows at the drain's deadline or on a
 //! second stop.
 
-use crate::control::access_log::{AccessLog, Writer};
+use crate::control::access_log::{AccessLog, LogWriter};
 use crate::control::admin;
 use crate::control::first_look;
 use crate::control::operator::Finishing;
@@ -15,7 +15,7 @@ use crate::upkeep::disk_threads;
 use crate::upkeep::footprint;
 use crate::upkeep::leaving::join_in_time;
 use crate::upkeep::refill;
-use crate::upkeep::signals::{Requests, Stops};
+use crate::upkeep::signals::{OperatorSignals, Stops};
 use crate::upkeep::supervisor;
 use crate::upkeep::sweeper;
 use crate::upkeep::take_over::take_over;
@@ -24,7 +24,7 @@ use crate::upkeep::verifier;
 use crate::worker;
 use address::Address;
 use clock::Clock;
-use config::{AccessLog as LogTarget, Plan};
+use config::{AccessLogTarget, EdgePlan};
 use net::{BindError, Listener};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -85,16 +85,16 @@ pub struct Bound {
 }
 
 /// An edge whose addresses are bound but that does not serve yet.
-pub struct Edge {
+pub struct BoundEdge {
     shared: Arc<Shared>,
     listeners: Vec<Listener>,
     admin: Listener,
-    writer: Option<Writer>,
+    writer: Option<LogWriter>,
     bound: Bound,
 }
 
 /// An edge that runs in the background. Dropping it quits.
-pub struct Running {
+pub struct RunningEdge {
     bound: Bound,
     stop: mpsc::Sender<()>,
     thread: Option<JoinHandle<Result<(), ServeError>>>,
@@ -107,12 +107,12 @@ pub struct Running {
 ///
 /// # Errors
 /// [`ServeError`] when it cannot start.
-pub fn serve(plan: Plan, clock: Arc<dyn Clock>, output: &mut dyn Write) -> Result<(), ServeError> {
+pub fn serve(plan: EdgePlan, clock: Arc<dyn Clock>, output: &mut dyn Write) -> Result<(), ServeError> {
     let _finishing = Finishing;
     raise_descriptor_limit();
     let runtime = runtime()?;
-    let requests = runtime.block_on(async { Requests::take() })?;
-    let edge = Edge::bind(plan, clock)?;
+    let requests = runtime.block_on(async { OperatorSignals::take() })?;
+    let edge = BoundEdge::bind(plan, clock)?;
     // A closed output does not stop the edge.
     let _ = writeln!(output, "{}", edge.ready_line()).and_then(|()| output.flush());
     obey(requests, &edge.shared, &runtime);
@@ -123,7 +123,7 @@ pub fn serve(plan: Plan, clock: Arc<dyn Clock>, output: &mut dyn Write) -> Resul
 }
 
 /// Handles the signals that do not end the process.
-fn obey(requests: Requests, shared: &Arc<Shared>, runtime: &Runtime) {
+fn obey(requests: OperatorSignals, shared: &Arc<Shared>, runtime: &Runtime) {
     let requests = Arc::new(tokio::sync::Mutex::new(requests));
     let _context = runtime.enter();
     supervisor::start_task("signals", shared, move |shared| {
@@ -137,12 +137,12 @@ fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-impl Edge {
+impl BoundEdge {
     /// Binds the plan's addresses and opens its log.
     ///
     /// # Errors
     /// [`ServeError`]; nothing is left bound.
-    pub fn bind(mut plan: Plan, clock: Arc<dyn Clock>) -> Result<Self, ServeError> {
+    pub fn bind(mut plan: EdgePlan, clock: Arc<dyn Clock>) -> Result<Self, ServeError> {
         let listeners = net::bind(&plan.listen, plan.workers.max(1))?;
         let admin = one(net::bind(&plan.admin, 1)?, &plan.admin)?;
         let listen =
@@ -192,14 +192,14 @@ impl Edge {
     ///
     /// # Errors
     /// If the system cannot create a thread.
-    pub fn start(self) -> io::Result<Running> {
+    pub fn start(self) -> io::Result<RunningEdge> {
         let bound = self.bound.clone();
         let (stop, stops) = mpsc::channel(2);
         // Not supervised: its end is the result of `join`.
         let thread = std::thread::Builder::new()
             .name("petasos-edge".to_owned())
             .spawn(move || self.run(runtime()?, Stops::Channel(stops)))?;
-        Ok(Running { bound, stop, thread: Some(thread) })
+        Ok(RunningEdge { bound, stop, thread: Some(thread) })
     }
 
     fn run(self, runtime: Runtime, stops: Stops) -> Result<(), ServeError> {
@@ -249,12 +249,12 @@ impl Edge {
         shared.persistence.close();
         drop(shared);
         // Lost lines are counted and reported where they are lost.
-        let _ = writer.and_then(Writer::finish);
+        let _ = writer.and_then(LogWriter::finish);
         controlled.map_err(ServeError::System)
     }
 }
 
-impl Running {
+impl RunningEdge {
     /// The addresses that are really listened on.
     pub fn bound(&self) -> &Bound {
         &self.bound
@@ -279,7 +279,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningEdge {
     fn drop(&mut self) {
         self.stop();
         self.stop();
@@ -329,9 +329,9 @@ fn in_a_url(address: &Address) -> String {
     }
 }
 
-fn path_of(target: &LogTarget) -> String {
+fn path_of(target: &AccessLogTarget) -> String {
     match target {
-        LogTarget::Stdout => "on standard output".to_owned(),
-        LogTarget::File(path) => path.display().to_string(),
+        AccessLogTarget::Stdout => "on standard output".to_owned(),
+        AccessLogTarget::File(path) => path.display().to_string(),
     }
 }

@@ -4,7 +4,7 @@
 //! that of one store shard, and writes to no memory that another worker writes to.
 
 use crate::control::access_log::AccessLog;
-use crate::control::counters::{Cells, Counters, Metric};
+use crate::control::counters::{Cells, EdgeCounters, Metric};
 use crate::control::purge_access::PurgeAccess;
 use crate::fetch::fetch_table::FetchTable;
 use crate::fetch::read_queues::ReadQueues;
@@ -27,7 +27,7 @@ use crate::upkeep::persistence::{self, Persistence};
 use crate::upkeep::tree::StaticTree;
 use bytes::Bytes;
 use clock::Clock;
-use config::{Limits, Plan};
+use config::{EdgeLimits, EdgePlan};
 use disk::Recovery;
 use invalidation::Mode;
 use net::Peer;
@@ -40,7 +40,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use store::{Invalidated, Invalidation, Key, Selector, Store, StoreLimits};
+use store::{Invalidation, InvalidationResult, Key, Selector, Store, StoreLimits};
 use tokio::sync::{Notify, Semaphore};
 
 /// One in this many bytes of `plan.memory_bytes` is reserved for bodies outside the store. These
@@ -53,8 +53,8 @@ pub(crate) const ORDERS_MAX: usize = 4;
 
 /// The state of a running edge, shared by its workers and background threads.
 pub(crate) struct Shared {
-    pub(crate) plan: Plan,
-    pub(crate) limits: Arc<Limits>,
+    pub(crate) plan: EdgePlan,
+    pub(crate) limits: Arc<EdgeLimits>,
     pub(crate) sites: Sites,
     pub(crate) store: Store,
     pub(crate) persistence: Persistence,
@@ -82,7 +82,7 @@ pub(crate) struct Shared {
     pub(crate) transit: Arc<MemoryShare>,
     /// Buffers for bodies between clients and origins.
     pub(crate) buffers: Arc<Buffers>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: EdgeCounters,
     pub(crate) log: Option<AccessLog>,
     pub(crate) complaints: Complaints,
     pub(crate) clock: Arc<dyn Clock>,
@@ -117,7 +117,7 @@ pub(crate) struct ConnectionSlot {
 
 /// Why a connection is not permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoSlot {
+pub(crate) enum ConnectionRefusal {
     /// `limits.connections_max` are open.
     Full,
     /// The client's address has `limits.connections_per_address_max` open.
@@ -125,7 +125,7 @@ pub(crate) enum NoSlot {
 }
 
 impl Shared {
-    pub(crate) fn new(plan: Plan, log: Option<AccessLog>, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(plan: EdgePlan, log: Option<AccessLog>, clock: Arc<dyn Clock>) -> Self {
         let transit_bytes_max = plan.memory_bytes / TRANSIT_SHARE;
         let buffers = Arc::new(Buffers::new(&plan, Arc::new(SystemDisk)));
         let store_limits = StoreLimits {
@@ -156,7 +156,7 @@ impl Shared {
             equivalents: Equivalents::default(),
             buffers,
             transit: MemoryShare::new(transit_bytes_max),
-            counters: Counters::new(plan.workers),
+            counters: EdgeCounters::new(plan.workers),
             log,
             complaints: Complaints::default(),
             clock,
@@ -224,7 +224,7 @@ impl Shared {
 
     /// Invalidates the page of `key` under both schemes and all equivalent targets, both in the
     /// store and in fetches under way. Later requests receive neither, except as a stale response.
-    pub(crate) fn invalidate(&self, key: &Key, mode: Mode) -> Invalidated {
+    pub(crate) fn invalidate(&self, key: &Key, mode: Mode) -> InvalidationResult {
         let mut done = self.invalidate_target(key, mode);
         for https in [false, true] {
             let target = Bytes::copy_from_slice(key.target());
@@ -240,7 +240,7 @@ impl Shared {
         done
     }
 
-    fn invalidate_target(&self, key: &Key, mode: Mode) -> Invalidated {
+    fn invalidate_target(&self, key: &Key, mode: Mode) -> InvalidationResult {
         let (site, host) = (key.site(), Bytes::copy_from_slice(key.host()));
         let target = Bytes::copy_from_slice(key.target());
         for https in [false, true] {
@@ -253,7 +253,7 @@ impl Shared {
 
     /// Applies an invalidation to the store and queues it for the static tree, which removes its
     /// files later.
-    pub(crate) fn tell(&self, invalidation: Invalidation) -> Invalidated {
+    pub(crate) fn tell(&self, invalidation: Invalidation) -> InvalidationResult {
         let done = self.store.invalidate(&invalidation);
         self.static_tree.hear(done.sequence, &invalidation.selector);
         done
@@ -311,18 +311,18 @@ impl Shared {
     }
 
     /// Reserves one more connection for this client, if the limits allow it.
-    pub(crate) fn take_slot(self: &Arc<Self>, peer: Peer) -> Result<ConnectionSlot, NoSlot> {
+    pub(crate) fn take_slot(self: &Arc<Self>, peer: Peer) -> Result<ConnectionSlot, ConnectionRefusal> {
         // Relaxed is enough: no other memory depends on the count.
         let taken = self.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
             (open < self.limits.connections_max).then_some(open + 1)
         });
-        taken.map_err(|_| NoSlot::Full)?;
+        taken.map_err(|_| ConnectionRefusal::Full)?;
         let limited = self.limited_address(peer);
         let is_free = limited
             .is_none_or(|address| self.addresses.take(address, self.limits.connections_per_address_max));
         // Its drop gives the global count back, also if the address has reached its limit.
         let place = ConnectionSlot { shared: Arc::clone(self), address: limited.filter(|_| is_free) };
-        if is_free { Ok(place) } else { Err(NoSlot::Address) }
+        if is_free { Ok(place) } else { Err(ConnectionRefusal::Address) }
     }
 
     /// The address whose connections are counted. A trusted proxy and a peer on this machine are
@@ -362,28 +362,28 @@ impl fmt::Debug for Shared {
 
 #[cfg(test)]
 mod tests {
-    use super::{NoSlot, Shared};
+    use super::{ConnectionRefusal, Shared};
     use address::Prefix;
-    use config::Plan;
+    use config::EdgePlan;
     use net::Peer;
     use platform::SystemClock;
     use std::sync::Arc;
 
     #[test]
     fn connections_per_address_are_limited_except_for_proxies() {
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.limits.connections_max = 9;
         plan.limits.connections_per_address_max = 2;
         plan.trusted_proxies = std::iter::once("198.51.100.1".parse::<Prefix>().unwrap()).collect();
         let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
         let take = |peer: &str| shared.take_slot(peer.parse().map_or(Peer::Unix, Peer::Ip));
         let kept: Vec<_> = (0..2).map(|_| take("192.0.2.1:5").unwrap()).collect();
-        assert_eq!(take("192.0.2.1:6").err(), Some(NoSlot::Address));
+        assert_eq!(take("192.0.2.1:6").err(), Some(ConnectionRefusal::Address));
         assert_eq!(shared.connections(), 2, "a refused one takes no place");
         let others = ["192.0.2.2:5", "127.0.0.1:5", "127.0.0.1:6", "127.0.0.1:7", "unix", "198.51.100.1:5"];
         let mut others: Vec<_> = others.map(|peer| take(peer).unwrap()).into_iter().collect();
         others.push(take("198.51.100.1:6").unwrap());
-        assert_eq!(take("192.0.2.3:5").err(), Some(NoSlot::Full));
+        assert_eq!(take("192.0.2.3:5").err(), Some(ConnectionRefusal::Full));
         drop((kept, others));
         assert!(shared.connections() == 0 && take("192.0.2.1:5").is_ok());
     }

@@ -4,15 +4,15 @@
 //! none.
 
 use crate::control::uncompressed;
-use crate::memory::detection::{Detection, Rules};
+use crate::memory::detection::{Detection, RulesInForce};
 use crate::memory::foreign_ports::ForeignPorts;
 use crate::memory::parameter_flood::ParameterFlood;
 use crate::memory::writes::Writes;
 use crate::request::refusal::Refusal;
 use address::OriginUrl;
 use clock::{Clock, Monotonic};
-use config::{Limits, Plan};
-use origin::{Bounds, BreakerLimits, Origin, Settings};
+use config::{EdgeLimits, EdgePlan};
+use origin::{BreakerLimits, FetchBounds, Origin, Settings};
 use profiles::Policy;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ const HOST_BYTES_MAX: usize = 255;
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) id: SiteId,
-    pub(crate) plan: config::Site,
+    pub(crate) plan: config::SitePlan,
     pub(crate) origin: Arc<Origin>,
     pub(crate) detection: Detection,
     pub(crate) writes: Writes,
     pub(crate) parameter_flood: ParameterFlood,
     pub(crate) foreign_ports: ForeignPorts,
     /// Whether its origin was seen to send text uncompressed.
-    pub(crate) uncompressed: uncompressed::Watch,
+    pub(crate) uncompressed: uncompressed::CompressionWatch,
 }
 
 /// All sites.
@@ -56,7 +56,7 @@ impl Site {
     }
 
     /// Identifies the rules in force, for a later comparison.
-    pub(crate) fn rules(&self) -> Rules {
+    pub(crate) fn rules(&self) -> RulesInForce {
         self.detection.rules()
     }
 
@@ -78,7 +78,7 @@ impl Site {
 
 impl Sites {
     /// The sites of a plan.
-    pub(crate) fn new(plan: &Plan, clock: &Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(plan: &EdgePlan, clock: &Arc<dyn Clock>) -> Self {
         let all: Vec<_> = plan
             .sites
             .iter()
@@ -92,7 +92,7 @@ impl Sites {
                     writes: Writes::default(),
                     parameter_flood: ParameterFlood::default(),
                     foreign_ports: ForeignPorts::default(),
-                    uncompressed: uncompressed::Watch::default(),
+                    uncompressed: uncompressed::CompressionWatch::default(),
                 })
             })
             .collect();
@@ -145,7 +145,7 @@ impl Sites {
 }
 
 /// The limits of one origin.
-fn settings(limits: &Limits) -> Settings {
+fn settings(limits: &EdgeLimits) -> Settings {
     Settings {
         connect_timeout: limits.connect_timeout,
         first_byte_timeout: limits.first_byte_timeout,
@@ -155,7 +155,7 @@ fn settings(limits: &Limits) -> Settings {
             fields_max: limits.response_fields_max,
             ..h1::Limits::DEFAULT
         },
-        bounds: Bounds {
+        bounds: FetchBounds {
             fetches_max: limits.fetches_max,
             client_fetches_max: limits.client_fetches_max,
             stalled_max: limits.stalled_fetches_max,
@@ -177,12 +177,12 @@ fn settings(limits: &Limits) -> Settings {
 mod tests {
     use super::Sites;
     use clock::Clock;
-    use config::Plan;
+    use config::EdgePlan;
     use platform::SystemClock;
     use std::sync::Arc;
 
     fn sites(names: &[&[&str]]) -> Sites {
-        let mut plan = Plan::for_origin("http://127.0.0.1:1".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:1".parse().unwrap());
         let first = plan.sites.remove(0);
         plan.sites = (0..)
             .zip(names)

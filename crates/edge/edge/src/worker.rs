@@ -9,14 +9,14 @@ use crate::control::counters::Metric;
 use crate::control::purge_access::Entrance;
 use crate::control::purge_orders;
 use crate::fetch::breaker;
-use crate::request::client::{Client, Received};
+use crate::request::client::{ClientConnection, ReceiveOutcome};
 use crate::request::pipeline;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Recipient};
 use crate::request::tunnel::tunnel;
-use crate::request::visit::After;
-use crate::shared::{ConnectionSlot, NoSlot, Shared};
-use crate::upkeep::supervisor::{self, End};
+use crate::request::visit::AfterResponse;
+use crate::shared::{ConnectionRefusal, ConnectionSlot, Shared};
+use crate::upkeep::supervisor::{self, ThreadEnd};
 use h1::{HeadError, RequestError};
 use message::{Method, Version};
 use net::{Acceptor, Listener, Peer, Stream};
@@ -51,7 +51,7 @@ pub(crate) fn start(shared: Arc<Shared>, index: usize, listener: Listener) -> io
         if let Err(error) = run(&shared, index, &mut listener) {
             tracing::error!("worker {index} cannot serve: {error}");
         }
-        if shared.is_draining() { End::Due } else { End::Early }
+        if shared.is_draining() { ThreadEnd::Due } else { ThreadEnd::Early }
     })
 }
 
@@ -125,42 +125,44 @@ fn take(shared: &Arc<Shared>, index: usize, stream: Stream, peer: Peer) {
             cells.count(Metric::ConnectionsAccepted);
             tokio::spawn(converse(Arc::clone(shared), index, stream, peer, slot));
         }
-        Err(NoSlot::Full) => cells.count(Metric::ConnectionsRefused),
-        Err(NoSlot::Address) => cells.count(Metric::ConnectionsRefusedAddress),
+        Err(ConnectionRefusal::Full) => cells.count(Metric::ConnectionsRefused),
+        Err(ConnectionRefusal::Address) => cells.count(Metric::ConnectionsRefusedAddress),
     }
 }
 
 /// Serves one connection to its end.
 async fn converse(shared: Arc<Shared>, index: usize, stream: Stream, peer: Peer, slot: ConnectionSlot) {
-    let client = Client::new(stream, peer, Arc::clone(&shared.limits));
+    let client = ClientConnection::new(stream, peer, Arc::clone(&shared.limits));
     serve_requests(&shared, index, client).await;
     drop(slot);
 }
 
-async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) {
+async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: ClientConnection) {
     let mut stop = Box::pin(shared.drained());
     let cells = shared.cells(index);
     loop {
         let request = match client.receive(stop.as_mut()).await {
-            Received::Request(request) => request,
-            Received::Malformed(error) if goes_on(shared, Entrance::Visitors, &mut client, error) => continue,
-            Received::Malformed(error) => {
+            ReceiveOutcome::Request(request) => request,
+            ReceiveOutcome::Malformed(error) if goes_on(shared, Entrance::Visitors, &mut client, error) => {
+                continue;
+            }
+            ReceiveOutcome::Malformed(error) => {
                 cells.count(Metric::RequestsMalformed);
                 return refuse(shared, index, client, &Refusal::malformed(error)).await;
             }
-            Received::TimedOut => {
+            ReceiveOutcome::TimedOut => {
                 cells.count(Metric::VisitorTimeouts);
                 return refuse(shared, index, client, &Refusal::head_timed_out()).await;
             }
-            Received::Closed | Received::Idle => return,
+            ReceiveOutcome::Closed | ReceiveOutcome::Idle => return,
         };
         match Box::pin(pipeline::run(shared, index, &mut client, &request)).await {
             // A client that pipelines hits without pause never yields by itself, so this gives
             // other connections their turn.
-            After::Keep => tokio::task::coop::consume_budget().await,
-            After::Close | After::Gone => return,
-            After::Linger => return client.linger().await,
-            After::Tunnel(stream, early) => {
+            AfterResponse::Keep => tokio::task::coop::consume_budget().await,
+            AfterResponse::Close | AfterResponse::Gone => return,
+            AfterResponse::Linger => return client.linger().await,
+            AfterResponse::Tunnel(stream, early) => {
                 let idle_timeout = shared.limits.tunnel_idle_timeout;
                 let tunnel = tunnel(client.into_tunnel(), (stream, early), idle_timeout);
                 // Both sides learn of the end when their connections close.
@@ -172,14 +174,19 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
 }
 
 /// Whether a head beyond the usual limit may be read further, as a purge order.
-pub(crate) fn goes_on(shared: &Shared, entrance: Entrance, client: &mut Client, error: RequestError) -> bool {
+pub(crate) fn goes_on(
+    shared: &Shared,
+    entrance: Entrance,
+    client: &mut ClientConnection,
+    error: RequestError,
+) -> bool {
     matches!(error, RequestError::Head(HeadError::TooLarge))
         && purge_orders::admits_longer_head(shared, entrance, client.peer(), client.begun_head())
         && client.lengthen_head()
 }
 
 /// Answers bytes that are no request, and closes. Without a request there is nothing to log.
-async fn refuse(shared: &Shared, index: usize, mut client: Client, refusal: &Refusal) {
+async fn refuse(shared: &Shared, index: usize, mut client: ClientConnection, refusal: &Refusal) {
     let recipient = Recipient::new(&Method::Get, Version::Http11, false);
     let (written, page) = respond::write_refusal(refusal, shared.clock.now(), recipient);
     client.push(written.octets);

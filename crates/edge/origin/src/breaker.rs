@@ -86,7 +86,7 @@ pub struct BreakerChange {
 
 /// A fetch that has begun and is known to the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Begun {
+pub(crate) struct BegunFetch {
     number: u64,
     /// A digest of the page's cache key; `None` for a pass.
     page: Option<u64>,
@@ -96,7 +96,7 @@ pub(crate) struct Begun {
 
 /// How a fetch ended before its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum OriginFailure {
     /// No connection could be made.
     Unreachable,
     /// The connection was not accepted in time.
@@ -109,7 +109,7 @@ pub(crate) enum Failure {
     Other,
 }
 
-impl Failure {
+impl OriginFailure {
     pub(crate) fn of(error: &FetchError) -> Self {
         match error {
             FetchError::Refused => Self::Unreachable,
@@ -127,7 +127,7 @@ impl Failure {
 
 /// A fetch that ended without a first byte.
 #[derive(Clone, Copy, Debug)]
-struct Unanswered {
+struct UnansweredFetch {
     /// The page's digest. For a reset fetch the fetch's number, so that three resets of one page
     /// count as three: the connection itself has failed.
     page: u64,
@@ -148,22 +148,22 @@ pub(crate) struct Breaker {
     usual: UsualWait,
     /// Shared fetches without a first byte that began after the last first byte of any fetch, in
     /// order of their begin.
-    pending: VecDeque<Begun>,
+    pending: VecDeque<BegunFetch>,
     /// Fetches that ended without a first byte since the last first byte of any fetch, in order of
     /// their end. Of reset fetches only the earliest [`SILENT_PAGES`] are kept.
-    unanswered: Vec<Unanswered>,
+    unanswered: Vec<UnansweredFetch>,
     /// The current pause between probes.
     pause: Duration,
     next_probe: Monotonic,
     /// The number of the last probe whose turn was claimed.
     last_probe: u64,
     /// The current probe, from its claim to its end.
-    probe: Option<Probe>,
+    probe: Option<BreakerProbe>,
 }
 
 /// A probe, from the moment when its turn is claimed.
 #[derive(Clone, Copy, Debug)]
-struct Probe {
+struct BreakerProbe {
     number: u64,
     since: Monotonic,
     /// Whether its fetch has begun. The end of that fetch then ends the turn.
@@ -226,7 +226,7 @@ impl Breaker {
             return None;
         }
         self.last_probe += 1;
-        self.probe = Some(Probe { number: self.last_probe, since: now, is_sent: false });
+        self.probe = Some(BreakerProbe { number: self.last_probe, since: now, is_sent: false });
         Some(self.last_probe)
     }
 
@@ -238,11 +238,11 @@ impl Breaker {
 
     /// Records that a fetch is sent to the origin. `page` is a digest of its cache key if the
     /// response may be shared; `probe` is the number of its turn if it is a probe.
-    pub(crate) fn begin(&mut self, page: Option<u64>, probe: Option<u64>, now: Monotonic) -> Begun {
+    pub(crate) fn begin(&mut self, page: Option<u64>, probe: Option<u64>, now: Monotonic) -> BegunFetch {
         if let Some(own) = self.probe.as_mut().filter(|own| probe == Some(own.number)) {
             own.is_sent = true;
         }
-        let begun = Begun { number: self.next_number, page, at: now, is_probe: probe.is_some() };
+        let begun = BegunFetch { number: self.next_number, page, at: now, is_probe: probe.is_some() };
         self.next_number += 1;
         if page.is_some() && self.state == BreakerState::Closed {
             self.pending.push_back(begun);
@@ -258,7 +258,7 @@ impl Breaker {
     }
 
     /// Records the first byte of a response.
-    pub(crate) fn answered(&mut self, begun: &Begun, now: Monotonic) {
+    pub(crate) fn answered(&mut self, begun: &BegunFetch, now: Monotonic) {
         // A hung origin that recovers answers all held fetches at once; their waits are not usual.
         // Only the first is recorded, so that an origin that became slow is soon known as slow. It
         // changes the state, and the other fetches began before that change.
@@ -273,26 +273,30 @@ impl Breaker {
     }
 
     /// Records that a fetch ended without a first byte.
-    pub(crate) fn failed(&mut self, begun: &Begun, failure: Failure, now: Monotonic) {
+    pub(crate) fn failed(&mut self, begun: &BegunFetch, failure: OriginFailure, now: Monotonic) {
         let was_pending = self.forget(begun);
         if begun.is_probe {
             self.probe_ended(now);
         }
         match failure {
-            Failure::Unreachable => self.connecting_failed(now),
-            Failure::ConnectTimeout if self.state != BreakerState::Closed => self.connecting_failed(now),
-            Failure::ConnectTimeout | Failure::Timeout if was_pending => self.note(begun.page, false, now),
-            Failure::Reset => self.note(begun.page.map(|_| begun.number), true, now),
-            Failure::ConnectTimeout | Failure::Timeout | Failure::Other => {}
+            OriginFailure::Unreachable => self.connecting_failed(now),
+            OriginFailure::ConnectTimeout if self.state != BreakerState::Closed => {
+                self.connecting_failed(now)
+            }
+            OriginFailure::ConnectTimeout | OriginFailure::Timeout if was_pending => {
+                self.note(begun.page, false, now)
+            }
+            OriginFailure::Reset => self.note(begun.page.map(|_| begun.number), true, now),
+            OriginFailure::ConnectTimeout | OriginFailure::Timeout | OriginFailure::Other => {}
         }
-        let is_connecting = failure == Failure::ConnectTimeout;
+        let is_connecting = failure == OriginFailure::ConnectTimeout;
         let opened = if is_connecting { BreakerState::Unreachable } else { BreakerState::Silent };
         self.open_if_silent(opened, now);
     }
 
     /// Records that the edge gave up a fetch before its first byte, which says nothing about the
     /// origin.
-    pub(crate) fn dropped(&mut self, begun: &Begun, now: Monotonic) {
+    pub(crate) fn dropped(&mut self, begun: &BegunFetch, now: Monotonic) {
         self.forget(begun);
         if begun.is_probe {
             self.probe_ended(now);
@@ -305,7 +309,7 @@ impl Breaker {
         }
     }
 
-    fn forget(&mut self, begun: &Begun) -> bool {
+    fn forget(&mut self, begun: &BegunFetch) -> bool {
         let position = self.pending.iter().position(|pending| pending.number == begun.number);
         position.and_then(|position| self.pending.remove(position)).is_some()
     }
@@ -335,7 +339,7 @@ impl Breaker {
         self.unanswered.retain(|old| old.page != page && now.since(old.at) < EVIDENCE_LASTS);
         let resets = self.unanswered.iter().filter(|old| old.was_reset).count();
         if !was_reset || resets < SILENT_PAGES {
-            self.unanswered.push(Unanswered { page, at: now, was_reset });
+            self.unanswered.push(UnansweredFetch { page, at: now, was_reset });
         }
     }
 
@@ -343,11 +347,11 @@ impl Breaker {
     /// ones.
     fn has_silent_pages(&self, now: Monotonic) -> bool {
         let silence = self.silence();
-        let is_late = |begun: &&Begun| now.since(begun.at) >= silence;
+        let is_late = |begun: &&BegunFetch| now.since(begun.at) >= silence;
         // The fetches are in order of their begin, so the late ones come first.
         let late = self.pending.iter().take_while(is_late).filter_map(|begun| begun.page);
-        let recent = |old: &&Unanswered| now.since(old.at) < EVIDENCE_LASTS;
-        let resets_last = |old: &Unanswered| old.was_reset && now.since(old.at) >= RESETS_LAST;
+        let recent = |old: &&UnansweredFetch| now.since(old.at) < EVIDENCE_LASTS;
+        let resets_last = |old: &UnansweredFetch| old.was_reset && now.since(old.at) >= RESETS_LAST;
         let counts_resets = self.unanswered.iter().filter(recent).any(resets_last);
         let ended = self.unanswered.iter().filter(recent).filter(|old| counts_resets || !old.was_reset);
         let mut pages = [None; SILENT_PAGES];
@@ -386,7 +390,7 @@ impl Breaker {
 
 #[cfg(test)]
 mod tests {
-    use super::{Begun, Breaker, BreakerLimits, BreakerState, Failure};
+    use super::{BegunFetch, Breaker, BreakerLimits, BreakerState, OriginFailure};
     use clock::Monotonic;
     use proptest::prelude::*;
     use std::collections::HashSet;
@@ -407,7 +411,7 @@ mod tests {
     }
 
     /// A breaker with a fetch of each of these pages, begun at the start.
-    fn asking(pages: &[u64]) -> (Breaker, Vec<Begun>) {
+    fn asking(pages: &[u64]) -> (Breaker, Vec<BegunFetch>) {
         let mut breaker = breaker();
         let begun = pages.iter().map(|page| breaker.begin(Some(*page), None, at(0))).collect();
         (breaker, begun)
@@ -433,8 +437,8 @@ mod tests {
         let mut breaker = breaker();
         let passes: Vec<_> = (0..9).map(|_| breaker.begin(None, None, at(0))).collect();
         for pass in &passes {
-            breaker.failed(pass, Failure::Timeout, at(60_000));
-            breaker.failed(pass, Failure::Reset, at(60_000));
+            breaker.failed(pass, OriginFailure::Timeout, at(60_000));
+            breaker.failed(pass, OriginFailure::Reset, at(60_000));
         }
         assert_eq!(breaker.state(at(60_000)), BreakerState::Closed);
     }
@@ -445,7 +449,7 @@ mod tests {
         let pass = breaker.begin(None, None, at(100));
         breaker.answered(&pass, at(200));
         assert_eq!(breaker.state(at(60_000)), BreakerState::Closed);
-        slow.iter().for_each(|begun| breaker.failed(begun, Failure::Timeout, at(60_000)));
+        slow.iter().for_each(|begun| breaker.failed(begun, OriginFailure::Timeout, at(60_000)));
         assert_eq!(breaker.state(at(60_000)), BreakerState::Closed);
     }
 
@@ -499,7 +503,7 @@ mod tests {
     fn one_refused_connection_opens_and_a_connection_closes() {
         let mut breaker = breaker();
         let begun = breaker.begin(None, None, at(0));
-        breaker.failed(&begun, Failure::Unreachable, at(0));
+        breaker.failed(&begun, OriginFailure::Unreachable, at(0));
         assert_eq!(breaker.state(at(0)), BreakerState::Unreachable);
         breaker.connected(at(1));
         assert_eq!(breaker.state(at(1)), BreakerState::Closed);
@@ -511,7 +515,7 @@ mod tests {
             let mut breaker = breaker();
             for number in 0..3 {
                 let begun = breaker.begin(Some(7), None, at(number));
-                breaker.failed(&begun, Failure::Reset, at(number));
+                breaker.failed(&begun, OriginFailure::Reset, at(number));
                 if is_answered && number == 1 {
                     let begun = breaker.begin(Some(8), None, at(number));
                     breaker.answered(&begun, at(number));
@@ -528,7 +532,7 @@ mod tests {
         let mut breaker = breaker();
         for minute in 0..9 {
             let begun = breaker.begin(Some(minute), None, at(minute * 60_000));
-            breaker.failed(&begun, Failure::Reset, at(minute * 60_000));
+            breaker.failed(&begun, OriginFailure::Reset, at(minute * 60_000));
         }
         assert_eq!(breaker.state(at(600_000)), BreakerState::Closed);
     }
@@ -537,10 +541,10 @@ mod tests {
     fn connect_timeouts_make_a_silent_origin_unreachable() {
         let (mut breaker, begun) = asking(&[1, 2, 3]);
         assert_eq!(breaker.state(at(1000)), BreakerState::Silent);
-        breaker.failed(&begun[0], Failure::ConnectTimeout, at(3000));
+        breaker.failed(&begun[0], OriginFailure::ConnectTimeout, at(3000));
         assert_eq!((breaker.state(at(3000)), breaker.changes()), (BreakerState::Unreachable, 2));
         let (mut breaker, begun) = asking(&[1, 2, 3]);
-        begun.iter().for_each(|begun| breaker.failed(begun, Failure::ConnectTimeout, at(500)));
+        begun.iter().for_each(|begun| breaker.failed(begun, OriginFailure::ConnectTimeout, at(500)));
         assert_eq!((breaker.state(at(500)), breaker.changes()), (BreakerState::Unreachable, 1));
     }
 
@@ -548,12 +552,12 @@ mod tests {
     fn probes_of_a_refusing_origin_come_at_growing_pauses() {
         let mut breaker = breaker();
         let begun = breaker.begin(Some(1), None, at(0));
-        breaker.failed(&begun, Failure::Unreachable, at(0));
+        breaker.failed(&begun, OriginFailure::Unreachable, at(0));
         let mut probes = Vec::new();
         for millis in 0..6000 {
             if let Some(turn) = breaker.claim_probe(at(millis)) {
                 let probe = breaker.begin(Some(1), Some(turn), at(millis));
-                breaker.failed(&probe, Failure::Unreachable, at(millis));
+                breaker.failed(&probe, OriginFailure::Unreachable, at(millis));
                 probes.push(millis);
             }
         }
@@ -594,19 +598,19 @@ mod tests {
     enum Happens {
         Begin(Option<u64>),
         Answer(usize),
-        Fail(usize, Failure),
+        Fail(usize, OriginFailure),
         Drop(usize),
         Pass(u64),
         Probe,
     }
 
-    fn failure() -> impl Strategy<Value = Failure> {
+    fn failure() -> impl Strategy<Value = OriginFailure> {
         prop_oneof![
-            1 => Just(Failure::Unreachable),
-            3 => Just(Failure::ConnectTimeout),
-            3 => Just(Failure::Reset),
-            3 => Just(Failure::Timeout),
-            3 => Just(Failure::Other),
+            1 => Just(OriginFailure::Unreachable),
+            3 => Just(OriginFailure::ConnectTimeout),
+            3 => Just(OriginFailure::Reset),
+            3 => Just(OriginFailure::Timeout),
+            3 => Just(OriginFailure::Other),
         ]
     }
 
@@ -624,9 +628,9 @@ mod tests {
     /// Everything that happened since the last first byte or change of state, in plain lists.
     #[derive(Default)]
     struct Model {
-        open: Vec<Begun>,
+        open: Vec<BegunFetch>,
         /// Shared fetches that began while the breaker was closed and have not ended.
-        waiting: Vec<Begun>,
+        waiting: Vec<BegunFetch>,
         /// Fetches that ended without a first byte: the page, or the number of a reset fetch; the
         /// time; whether it was reset.
         ended: Vec<(u64, u64, bool)>,
@@ -691,18 +695,18 @@ mod tests {
                         model.waiting.retain(|waiting| *waiting != begun);
                         let is_open = state != BreakerState::Closed;
                         match failure {
-                            Failure::Unreachable => state = BreakerState::Unreachable,
-                            Failure::ConnectTimeout if is_open => state = BreakerState::Unreachable,
-                            Failure::ConnectTimeout | Failure::Timeout if was_waiting => {
+                            OriginFailure::Unreachable => state = BreakerState::Unreachable,
+                            OriginFailure::ConnectTimeout if is_open => state = BreakerState::Unreachable,
+                            OriginFailure::ConnectTimeout | OriginFailure::Timeout if was_waiting => {
                                 model.ended.extend(begun.page.map(|page| (page, now, false)));
                             }
-                            Failure::Reset if begun.page.is_some() && !is_open => {
+                            OriginFailure::Reset if begun.page.is_some() && !is_open => {
                                 model.ended.push((begun.number, now, true));
                             }
                             _ => {}
                         }
                         let is_silent = model.is_silent(now, breaker.silence());
-                        if state == BreakerState::Closed && is_silent && failure == Failure::ConnectTimeout {
+                        if state == BreakerState::Closed && is_silent && failure == OriginFailure::ConnectTimeout {
                             state = BreakerState::Unreachable;
                         }
                     }

@@ -9,7 +9,7 @@
 //! responses.
 
 use crate::error::{FetchError, UploadError};
-use crate::health::Watched;
+use crate::health::WatchedFetch;
 use crate::limit::FetchPermit;
 use crate::origin::{FetchRequest, Origin, Settings};
 use bytes::{Buf, Bytes, BytesMut};
@@ -58,7 +58,7 @@ impl Upload for NoUpload {
 /// An event of the response, in this order: any number of informational heads, the head, content,
 /// the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum OriginEvent {
     /// A 1xx response other than 101; another head follows.
     Informational(ResponseHead),
     /// The final response's head, or 101 (Switching Protocols).
@@ -76,13 +76,13 @@ pub enum Event {
 
 /// A request that was sent or is about to be, with its response.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct OriginExchange {
     origin: Arc<Origin>,
     permit: Option<FetchPermit>,
-    watched: Watched,
+    watched: WatchedFetch,
     request: FetchRequest,
-    link: Link,
-    upload: Uploading,
+    link: OriginLink,
+    upload: UploadState,
     /// Whether the permit was stalled because the rest of the request's content has not arrived.
     is_starved: bool,
     patience: Patience,
@@ -91,7 +91,7 @@ pub struct Exchange {
 
 /// The connection, with the bytes that were read and not parsed, and the bytes to be written.
 #[derive(Debug)]
-struct Link {
+struct OriginLink {
     /// `None` once the response is complete: the connection returned to the pool or was closed.
     stream: Option<Stream>,
     /// Whether the connection carried a request before this one.
@@ -103,7 +103,7 @@ struct Link {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Uploading {
+enum UploadState {
     /// Held back until the origin sends 100 (Continue) or [`CONTINUE_WAIT`] is over.
     Held,
     Streaming,
@@ -112,20 +112,20 @@ enum Uploading {
     Abandoned,
 }
 
-impl Exchange {
+impl OriginExchange {
     pub(crate) fn new(
         origin: Arc<Origin>,
         permit: FetchPermit,
-        watched: Watched,
+        watched: WatchedFetch,
         request: FetchRequest,
         (stream, reused): (Stream, bool),
     ) -> Self {
         let upload = match request.framing {
-            BodyFraming::Empty | BodyFraming::UntilClose => Uploading::Done,
-            BodyFraming::Length(_) | BodyFraming::Chunked if request.expect_continue => Uploading::Held,
-            BodyFraming::Length(_) | BodyFraming::Chunked => Uploading::Streaming,
+            BodyFraming::Empty | BodyFraming::UntilClose => UploadState::Done,
+            BodyFraming::Length(_) | BodyFraming::Chunked if request.expect_continue => UploadState::Held,
+            BodyFraming::Length(_) | BodyFraming::Chunked => UploadState::Streaming,
         };
-        let link = Link::new(stream, reused, &request, origin.settings());
+        let link = OriginLink::new(stream, reused, &request, origin.settings());
         Self {
             origin,
             permit: Some(permit),
@@ -146,7 +146,7 @@ impl Exchange {
     ///
     /// # Errors
     /// [`FetchError`]. The exchange is over then.
-    pub async fn next(&mut self, upload: &mut impl Upload) -> Result<Event, FetchError> {
+    pub async fn next(&mut self, upload: &mut impl Upload) -> Result<OriginEvent, FetchError> {
         self.patience.reset();
         let event = match poll_fn(|context| self.poll_event(context, upload)).await {
             Err(FetchError::Closed) if self.may_retry() => self.repeat(upload).await,
@@ -156,17 +156,17 @@ impl Exchange {
     }
 
     /// Sends the request once more, on a new connection.
-    async fn repeat(&mut self, upload: &mut impl Upload) -> Result<Event, FetchError> {
+    async fn repeat(&mut self, upload: &mut impl Upload) -> Result<OriginEvent, FetchError> {
         let stream = self.origin.connect().await?;
-        self.link = Link::new(stream, false, &self.request, self.origin.settings());
-        self.upload = Uploading::Done;
+        self.link = OriginLink::new(stream, false, &self.request, self.origin.settings());
+        self.upload = UploadState::Done;
         self.patience.reset();
         poll_fn(|context| self.poll_event(context, upload)).await
     }
 
-    /// Polls for the next event as [`Exchange::next`] does, but never repeats the request. It is
-    /// for the content after the head. Call [`Exchange::resume`] before the first poll and after
-    /// any time without polls.
+    /// Polls for the next event as [`OriginExchange::next`] does, but never repeats the request. It
+    /// is for the content after the head. Call [`OriginExchange::resume`] before the first poll and
+    /// after any time without polls.
     ///
     /// # Errors
     /// [`FetchError`]. The exchange is over then.
@@ -174,7 +174,7 @@ impl Exchange {
         &mut self,
         context: &mut Context<'_>,
         upload: &mut impl Upload,
-    ) -> Poll<Result<Event, FetchError>> {
+    ) -> Poll<Result<OriginEvent, FetchError>> {
         self.poll_event(context, upload)
     }
 
@@ -194,7 +194,7 @@ impl Exchange {
 
     /// Whether the whole request was sent.
     pub fn is_uploaded(&self) -> bool {
-        self.upload == Uploading::Done && self.link.output.is_empty()
+        self.upload == UploadState::Done && self.link.output.is_empty()
     }
 
     /// Gives up the permit, so that another fetch can begin although this one goes on. For
@@ -225,7 +225,7 @@ impl Exchange {
         &mut self,
         context: &mut Context<'_>,
         upload: &mut impl Upload,
-    ) -> Poll<Result<Event, FetchError>> {
+    ) -> Poll<Result<OriginEvent, FetchError>> {
         // A fetch whose response is read on counts as active again, unless the origin still waits
         // for the rest of its request.
         if !self.is_starved {
@@ -262,12 +262,12 @@ impl Exchange {
                 self.abandon_upload();
             }
             match self.upload {
-                Uploading::Done | Uploading::Abandoned => return Poll::Ready(Ok(())),
-                Uploading::Held => {
+                UploadState::Done | UploadState::Abandoned => return Poll::Ready(Ok(())),
+                UploadState::Held => {
                     ready!(self.continue_patience.poll_over(context, CONTINUE_WAIT));
-                    self.upload = Uploading::Streaming;
+                    self.upload = UploadState::Streaming;
                 }
-                Uploading::Streaming => {
+                UploadState::Streaming => {
                     let Poll::Ready(frame) = upload.poll_frame(context) else {
                         self.is_starved |= self.stall();
                         return Poll::Pending;
@@ -288,7 +288,7 @@ impl Exchange {
     /// result.
     fn abandon_upload(&mut self) {
         self.link.output.clear();
-        self.upload = Uploading::Abandoned;
+        self.upload = UploadState::Abandoned;
     }
 
     fn queue_data(&mut self, octets: &[u8]) {
@@ -301,7 +301,7 @@ impl Exchange {
     }
 
     fn queue_end(&mut self, trailer: Option<&Fields>) {
-        self.upload = Uploading::Done;
+        self.upload = UploadState::Done;
         if self.request.framing == BodyFraming::Chunked
             && h1::write_last_chunk(&mut self.link.output, trailer).is_err()
         {
@@ -312,7 +312,7 @@ impl Exchange {
         }
     }
 
-    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, FetchError>> {
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<OriginEvent, FetchError>> {
         loop {
             if let Some(event) = self.link.reading.next(&mut self.link.input)? {
                 return Poll::Ready(self.take(event));
@@ -320,7 +320,7 @@ impl Exchange {
             match ready!(self.link.poll_fill(context)) {
                 Ok(0) => {
                     let end = self.link.reading.close()?;
-                    return Poll::Ready(self.take(client::Event::End(end)));
+                    return Poll::Ready(self.take(client::ResponseEvent::End(end)));
                 }
                 Ok(_) => {
                     self.watched.answered();
@@ -332,29 +332,29 @@ impl Exchange {
     }
 
     /// Draws the consequences of an event for the upload, the permit and the connection.
-    fn take(&mut self, event: client::Event) -> Result<Event, FetchError> {
+    fn take(&mut self, event: client::ResponseEvent) -> Result<OriginEvent, FetchError> {
         match event {
-            client::Event::Informational(head) => {
-                if head.status.code() == 100 && self.upload == Uploading::Held {
-                    self.upload = Uploading::Streaming;
+            client::ResponseEvent::Informational(head) => {
+                if head.status.code() == 100 && self.upload == UploadState::Held {
+                    self.upload = UploadState::Streaming;
                 }
-                Ok(Event::Informational(head))
+                Ok(OriginEvent::Informational(head))
             }
-            client::Event::Head(response) => {
-                if self.upload == Uploading::Held {
+            client::ResponseEvent::Head(response) => {
+                if self.upload == UploadState::Held {
                     // A final response to an expectation: the origin does not want the content (RFC
                     // 9110 section 10.1.1).
-                    self.upload = Uploading::Abandoned;
+                    self.upload = UploadState::Abandoned;
                 }
                 if response.head.status == Status::NOT_MODIFIED && !self.request.is_conditional {
                     return Err(FetchError::UnaskedNotModified);
                 }
-                Ok(Event::Head { head: response.head, framing: response.framing })
+                Ok(OriginEvent::Head { head: response.head, framing: response.framing })
             }
-            client::Event::Data(octets) => Ok(Event::Data(octets)),
-            client::Event::End(end) => {
+            client::ResponseEvent::Data(octets) => Ok(OriginEvent::Data(octets)),
+            client::ResponseEvent::End(end) => {
                 self.finish(end.is_reusable);
-                Ok(Event::End(end.trailer))
+                Ok(OriginEvent::End(end.trailer))
             }
         }
     }
@@ -369,7 +369,7 @@ impl Exchange {
     }
 }
 
-impl Link {
+impl OriginLink {
     fn new(stream: Stream, reused: bool, request: &FetchRequest, settings: &Settings) -> Self {
         let terms = Terms {
             limits: settings.response_limits,

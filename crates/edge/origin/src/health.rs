@@ -6,7 +6,7 @@
 //!
 //! Lock order: breaker, then the turns of the fetch limit.
 
-use crate::breaker::{Begun, Breaker, BreakerChange, BreakerLimits, BreakerState, Failure};
+use crate::breaker::{BegunFetch, Breaker, BreakerChange, BreakerLimits, BreakerState, OriginFailure};
 use crate::error::FetchError;
 use crate::limit::FetchLimit;
 use crate::origin::Origin;
@@ -143,13 +143,13 @@ impl Drop for ProbeTurn {
 
 /// One fetch that the breaker watches, until its first byte or its end.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedFetch {
     origin: Arc<Origin>,
-    begun: Begun,
+    begun: BegunFetch,
     is_over: bool,
 }
 
-impl Watched {
+impl WatchedFetch {
     /// Reports a fetch that is sent to the origin. `page` is a digest of its cache key if the
     /// response may be shared.
     pub(crate) fn begin(origin: &Arc<Origin>, page: Option<u64>, turn: Option<&ProbeTurn>) -> Self {
@@ -169,12 +169,12 @@ impl Watched {
     /// did answer.
     pub(crate) fn failed(&mut self, error: &FetchError) {
         if !std::mem::replace(&mut self.is_over, true) {
-            self.origin.health(|breaker, now| breaker.failed(&self.begun, Failure::of(error), now));
+            self.origin.health(|breaker, now| breaker.failed(&self.begun, OriginFailure::of(error), now));
         }
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchedFetch {
     fn drop(&mut self) {
         if !self.is_over {
             self.origin.health(|breaker, now| breaker.dropped(&self.begun, now));

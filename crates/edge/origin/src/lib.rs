@@ -1,8 +1,8 @@
 //! Connections to origins.
 //!
 //! An [`Origin`] has a connection pool that all workers share, a limit on concurrent requests with
-//! a queue, time limits, and a breaker. Each request is an [`Exchange`], whose content streams both
-//! ways.
+//! a queue, time limits, and a breaker. Each request is an [`OriginExchange`], whose content
+//! streams both ways.
 //!
 //! Invariant: an origin never works on more requests at a time than its limit allows, except while
 //! stalled fetches go on again (see [`FetchLimit`]). A response that did not end as its framing
@@ -21,8 +21,8 @@ mod usual;
 
 pub use breaker::{BreakerChange, BreakerLimits, BreakerState};
 pub use error::{FetchError, UploadError};
-pub use exchange::{Event, Exchange, NoUpload, Upload};
+pub use exchange::{NoUpload, OriginEvent, OriginExchange, Upload};
 pub use health::ProbeTurn;
-pub use limit::{Bounds, Busy, FetchLimit, FetchPermit};
+pub use limit::{Busy, FetchBounds, FetchLimit, FetchPermit};
 pub use origin::{FetchRequest, Gauges, Origin, Settings};
 pub use urgency::Urgency;

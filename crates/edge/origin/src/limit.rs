@@ -28,7 +28,7 @@ pub struct FetchLimit {
 
 /// The bounds of a [`FetchLimit`], in requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct FetchBounds {
     /// Largest number of active fetches; 0 counts as 1.
     pub fetches_max: usize,
     /// Largest number of active fetches for one client; 0 counts as 1.
@@ -63,7 +63,7 @@ pub enum Busy {
 
 impl FetchLimit {
     /// Creates a limit with these bounds. A request waits at most `queue_timeout` in the queue.
-    pub fn new(bounds: Bounds, queue_timeout: Duration) -> Self {
+    pub fn new(bounds: FetchBounds, queue_timeout: Duration) -> Self {
         Self { turns: Arc::new(Mutex::new(Turns::new(bounds))), queue_timeout }
     }
 
@@ -77,8 +77,8 @@ impl FetchLimit {
     /// was too long.
     pub async fn acquire(&self, urgency: &Urgency, is_probe: bool) -> Result<FetchPermit, Busy> {
         let (mut turn, _place) = match self.ask(urgency, is_probe)? {
-            Asked::Now(permit) => return Ok(permit),
-            Asked::Queued(turn, place) => (turn, place),
+            PermitRequest::Now(permit) => return Ok(permit),
+            PermitRequest::Queued(turn, place) => (turn, place),
         };
         let waiting = async {
             loop {
@@ -121,20 +121,20 @@ impl FetchLimit {
         hand_out(&self.turns);
     }
 
-    fn ask(&self, urgency: &Urgency, is_probe: bool) -> Result<Asked<'_>, Busy> {
+    fn ask(&self, urgency: &Urgency, is_probe: bool) -> Result<PermitRequest<'_>, Busy> {
         let (client, mut turns) = (urgency.client(), lock(&self.turns));
         if turns.begin(client, is_probe) {
-            return Ok(Asked::Now(FetchPermit::new(&self.turns, client)));
+            return Ok(PermitRequest::Now(FetchPermit::new(&self.turns, client)));
         }
         let (turn, receiver) = oneshot::channel();
         let number = turns.queue_up(urgency.clone(), is_probe, turn).ok_or(Busy::QueueFull)?;
-        Ok(Asked::Queued(receiver, Place { limit: self, number }))
+        Ok(PermitRequest::Queued(receiver, QueuePlace { limit: self, number }))
     }
 }
 
-enum Asked<'a> {
+enum PermitRequest<'a> {
     Now(FetchPermit),
-    Queued(oneshot::Receiver<FetchPermit>, Place<'a>),
+    Queued(oneshot::Receiver<FetchPermit>, QueuePlace<'a>),
 }
 
 /// Gives the free permits to waiting requests, as far as the bounds allow.
@@ -186,12 +186,12 @@ impl Drop for FetchPermit {
 }
 
 /// A place in the queue. Dropping it leaves the queue, also when the waiting request is cancelled.
-struct Place<'a> {
+struct QueuePlace<'a> {
     limit: &'a FetchLimit,
     number: u64,
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         lock(&self.limit.turns).leave(self.number);
     }
@@ -204,7 +204,7 @@ fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bounds, Busy, FetchLimit, FetchPermit};
+    use super::{Busy, FetchBounds, FetchLimit, FetchPermit};
     use crate::Urgency;
     use std::net::IpAddr;
     use std::sync::Arc;
@@ -226,7 +226,8 @@ mod tests {
         queue_max: usize,
         client_queue_max: usize,
     ) -> FetchLimit {
-        let bounds = Bounds { fetches_max, client_fetches_max, stalled_max: 1, queue_max, client_queue_max };
+        let bounds =
+            FetchBounds { fetches_max, client_fetches_max, stalled_max: 1, queue_max, client_queue_max };
         FetchLimit::new(bounds, QUEUE_TIMEOUT)
     }
 
@@ -409,7 +410,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn resumed_fetches_of_one_client_stay_within_its_share() {
-        let bounds = Bounds {
+        let bounds = FetchBounds {
             fetches_max: 4,
             client_fetches_max: 2,
             stalled_max: 8,
@@ -432,7 +433,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_client_may_stall_half_of_the_limit() {
-        let bounds = Bounds {
+        let bounds = FetchBounds {
             fetches_max: 4,
             client_fetches_max: 4,
             stalled_max: 4,

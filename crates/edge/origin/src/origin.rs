@@ -6,10 +6,10 @@
 
 use crate::breaker::BreakerLimits;
 use crate::error::FetchError;
-use crate::exchange::Exchange;
-use crate::health::{Health, ProbeTurn, Watched};
-use crate::limit::{Bounds, FetchLimit};
-use crate::pool::Pool;
+use crate::exchange::OriginExchange;
+use crate::health::{Health, ProbeTurn, WatchedFetch};
+use crate::limit::{FetchBounds, FetchLimit};
+use crate::pool::IdlePool;
 use crate::urgency::Urgency;
 use address::OriginUrl;
 use bytes::Bytes;
@@ -33,7 +33,7 @@ pub struct Settings {
     /// The largest size of response heads and trailers.
     pub response_limits: h1::Limits,
     /// The largest numbers of active and waiting requests.
-    pub bounds: Bounds,
+    pub bounds: FetchBounds,
     /// The longest wait in the queue.
     pub queue_timeout: Duration,
     /// The largest number of idle connections that are kept.
@@ -86,7 +86,7 @@ pub struct Origin {
     settings: Settings,
     pub(crate) limit: FetchLimit,
     pub(crate) health: Health,
-    pool: Pool,
+    pool: IdlePool,
     clock: Arc<dyn Clock>,
 }
 
@@ -101,7 +101,7 @@ impl Origin {
     /// Creates an origin at this address, without connections.
     pub fn new(url: OriginUrl, settings: Settings, clock: Arc<dyn Clock>) -> Self {
         let limit = FetchLimit::new(settings.bounds, settings.queue_timeout);
-        let pool = Pool::new(settings.idle_connections_max, settings.idle_connection_timeout);
+        let pool = IdlePool::new(settings.idle_connections_max, settings.idle_connection_timeout);
         let health = Health::new(settings.breaker, Arc::clone(&clock));
         Self { url, settings, limit, health, pool, clock }
     }
@@ -114,18 +114,18 @@ impl Origin {
     /// # Errors
     /// [`FetchError`] if there is no permit or no connection in time, or if the breaker rejects the
     /// request.
-    pub async fn fetch(self: &Arc<Self>, request: FetchRequest) -> Result<Exchange, FetchError> {
+    pub async fn fetch(self: &Arc<Self>, request: FetchRequest) -> Result<OriginExchange, FetchError> {
         let probe = self.admit(request.probe.clone())?;
         let permit = self.limit.acquire(&request.urgency, probe.is_some()).await?;
         // The origin may have become unreachable while the request waited.
         let probe = self.admit(probe)?;
-        let mut watched = Watched::begin(self, request.page, probe.as_deref());
+        let mut watched = WatchedFetch::begin(self, request.page, probe.as_deref());
         let idle = if request.is_replayable() { self.pool.take(self.clock.monotonic()) } else { None };
         let (stream, reused) = match idle.map(net::IdleStream::into_stream) {
             Some(Ok(stream)) => (stream, true),
             Some(Err(_)) | None => (self.connect().await.inspect_err(|error| watched.failed(error))?, false),
         };
-        Ok(Exchange::new(Arc::clone(self), permit, watched, request, (stream, reused)))
+        Ok(OriginExchange::new(Arc::clone(self), permit, watched, request, (stream, reused)))
     }
 
     /// The origin's address.

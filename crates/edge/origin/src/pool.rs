@@ -11,19 +11,19 @@ use std::time::Duration;
 
 /// The idle connections of one origin.
 #[derive(Debug)]
-pub(crate) struct Pool {
-    idle: Mutex<Vec<Entry>>,
+pub(crate) struct IdlePool {
+    idle: Mutex<Vec<IdleConnection>>,
     connections_max: usize,
     idle_timeout: Duration,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct IdleConnection {
     stream: IdleStream,
     since: Monotonic,
 }
 
-impl Pool {
+impl IdlePool {
     /// Creates an empty pool for at most `connections_max` connections, each idle for at most
     /// `idle_timeout`.
     pub(crate) fn new(connections_max: usize, idle_timeout: Duration) -> Self {
@@ -44,7 +44,7 @@ impl Pool {
     pub(crate) fn put(&self, stream: IdleStream, now: Monotonic) {
         let mut idle = self.lock();
         if idle.len() < self.connections_max {
-            idle.push(Entry { stream, since: now });
+            idle.push(IdleConnection { stream, since: now });
         }
     }
 
@@ -62,14 +62,14 @@ impl Pool {
     }
 
     /// The list is consistent after every operation, so a panic elsewhere does no harm.
-    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<IdleConnection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Pool;
+    use super::IdlePool;
     use clock::Monotonic;
     use net::{IdleStream, Stream};
     use std::time::Duration;
@@ -86,7 +86,7 @@ mod tests {
 
     #[tokio::test]
     async fn old_and_closed_connections_are_not_handed_out() {
-        let pool = Pool::new(8, Duration::from_secs(4));
+        let pool = IdlePool::new(8, Duration::from_secs(4));
         let ((old, _old_peer), (closed, closed_peer)) = (pair(), pair());
         pool.put(old, at(0));
         pool.put(closed, at(3));
@@ -97,7 +97,7 @@ mod tests {
 
     #[tokio::test]
     async fn full_pool_takes_no_more_and_sweep_removes_the_oldest() {
-        let pool = Pool::new(2, Duration::from_secs(4));
+        let pool = IdlePool::new(2, Duration::from_secs(4));
         let peers: Vec<_> = (0..3)
             .map(|second| {
                 let (ours, theirs) = pair();

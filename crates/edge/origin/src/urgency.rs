@@ -12,19 +12,19 @@ use tokio::sync::Notify;
 /// The clients that wait for a fetch, shared by its copies. It may rise while the fetch waits in
 /// the queue, when other requests join it.
 #[derive(Clone, Debug, Default)]
-pub struct Urgency(Arc<Waiting>);
+pub struct Urgency(Arc<UrgencyState>);
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct UrgencyState {
     is_person: AtomicBool,
     /// The only waiting client, in whose share the fetch counts.
-    client: Mutex<Client>,
+    client: Mutex<ShareOwner>,
     /// Notified when a second client has joined.
     joined: Notify,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Client {
+enum ShareOwner {
     /// No client was named yet.
     #[default]
     None,
@@ -55,11 +55,11 @@ impl Urgency {
     pub fn is_wanted_by(&self, client: Option<IpAddr>) {
         let mut state = self.state();
         let after = match (*state, client) {
-            (Client::None, Some(client)) => Client::One(client),
-            (Client::One(one), Some(client)) if one == client => *state,
-            _ => Client::Any,
+            (ShareOwner::None, Some(client)) => ShareOwner::One(client),
+            (ShareOwner::One(one), Some(client)) if one == client => *state,
+            _ => ShareOwner::Any,
         };
-        let was_one = matches!(*state, Client::One(_)) && after == Client::Any;
+        let was_one = matches!(*state, ShareOwner::One(_)) && after == ShareOwner::Any;
         *state = after;
         drop(state);
         if was_one {
@@ -75,8 +75,8 @@ impl Urgency {
     /// The client in whose share the fetch counts, if it has only one.
     pub(crate) fn client(&self) -> Option<IpAddr> {
         match *self.state() {
-            Client::One(client) => Some(client),
-            Client::None | Client::Any => None,
+            ShareOwner::One(client) => Some(client),
+            ShareOwner::None | ShareOwner::Any => None,
         }
     }
 
@@ -86,7 +86,7 @@ impl Urgency {
     }
 
     /// The state is consistent after each change, so a panic elsewhere does no harm.
-    fn state(&self) -> MutexGuard<'_, Client> {
+    fn state(&self) -> MutexGuard<'_, ShareOwner> {
         self.0.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

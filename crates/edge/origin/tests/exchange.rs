@@ -6,8 +6,8 @@ use bytes::Bytes;
 use h1::{BodyError, BodyFraming};
 use message::{Frame, Method};
 use petasos_origin::{
-    Bounds, BreakerLimits, Event, Exchange, FetchError, FetchRequest, NoUpload, Origin, Settings, Upload,
-    UploadError, Urgency,
+    BreakerLimits, FetchBounds, FetchError, FetchRequest, NoUpload, Origin, OriginEvent, OriginExchange,
+    Settings, Upload, UploadError, Urgency,
 };
 use platform::SystemClock;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn settings() -> Settings {
         first_byte_timeout: FOREVER,
         between_bytes_timeout: FOREVER,
         response_limits: h1::Limits::DEFAULT,
-        bounds: Bounds {
+        bounds: FetchBounds {
             fetches_max: 8,
             client_fetches_max: 8,
             stalled_max: 8,
@@ -64,17 +64,20 @@ fn request(method: &Method, target: &str, framing: BodyFraming) -> FetchRequest 
     }
 }
 
-async fn get(origin: &Arc<Origin>, target: &str) -> Exchange {
+async fn get(origin: &Arc<Origin>, target: &str) -> OriginExchange {
     origin.fetch(request(&Method::Get, target, BodyFraming::Empty)).await.unwrap()
 }
 
 /// All events until the end or the error, with that error.
-async fn events(exchange: &mut Exchange, mut upload: impl Upload) -> (Vec<Event>, Option<FetchError>) {
+async fn events(
+    exchange: &mut OriginExchange,
+    mut upload: impl Upload,
+) -> (Vec<OriginEvent>, Option<FetchError>) {
     let mut events = Vec::new();
     loop {
         match exchange.next(&mut upload).await {
             Ok(event) => {
-                let end = matches!(event, Event::End(_));
+                let end = matches!(event, OriginEvent::End(_));
                 events.push(event);
                 if end {
                     return (events, None);
@@ -85,10 +88,10 @@ async fn events(exchange: &mut Exchange, mut upload: impl Upload) -> (Vec<Event>
     }
 }
 
-fn content(events: &[Event]) -> Vec<u8> {
+fn content(events: &[OriginEvent]) -> Vec<u8> {
     let mut content = Vec::new();
     for event in events {
-        if let Event::Data(octets) = event {
+        if let OriginEvent::Data(octets) = event {
             content.extend_from_slice(octets);
         }
     }
@@ -127,7 +130,7 @@ async fn response_not_read_to_its_end_closes_the_connection() {
     let server = testkit::Origin::start(|_| response("200 OK", &[], b"hello"));
     let origin = origin_with(&server.url(), settings());
     let mut exchange = get(&origin, "/").await;
-    assert!(matches!(exchange.next(&mut NoUpload).await, Ok(Event::Head { .. })));
+    assert!(matches!(exchange.next(&mut NoUpload).await, Ok(OriginEvent::Head { .. })));
     drop(exchange);
     assert_eq!((origin.gauges().active, origin.gauges().idle), (0, 0));
 }
@@ -313,10 +316,10 @@ async fn informational_responses_and_trailers_come_through() {
     let origin = origin_with(&server.url(), settings());
     let (events, error) = events(&mut get(&origin, "/").await, NoUpload).await;
     assert_eq!(error, None);
-    assert!(matches!(&events[0], Event::Informational(head) if head.status.code() == 103));
-    assert!(matches!(&events[1], Event::Head { framing: BodyFraming::Chunked, .. }));
+    assert!(matches!(&events[0], OriginEvent::Informational(head) if head.status.code() == 103));
+    assert!(matches!(&events[1], OriginEvent::Head { framing: BodyFraming::Chunked, .. }));
     assert!(
-        matches!(events.last(), Some(Event::End(Some(trailer))) if trailer.first("x-sum").unwrap() == "1")
+        matches!(events.last(), Some(OriginEvent::End(Some(trailer))) if trailer.first("x-sum").unwrap() == "1")
     );
     assert_eq!(origin.gauges().idle, 1);
 }
@@ -375,7 +378,7 @@ async fn expectation_holds_the_content_back() {
             let (events, error) = events(&mut origin.fetch(post).await.unwrap(), upload(&["abcd"])).await;
             assert_eq!(error, None);
             let status = events.iter().find_map(|event| match event {
-                Event::Head { head, .. } => Some(head.status.code()),
+                OriginEvent::Head { head, .. } => Some(head.status.code()),
                 _ => None,
             });
             assert_eq!(status, Some(expected));
@@ -430,7 +433,7 @@ async fn tunnel_returns_the_connection_and_early_bytes() {
     let origin = origin_with(&server.url(), settings());
     let mut exchange = get(&origin, "/").await;
     assert!(
-        matches!(exchange.next(&mut NoUpload).await, Ok(Event::Head { head, .. }) if head.status.code() == 101)
+        matches!(exchange.next(&mut NoUpload).await, Ok(OriginEvent::Head { head, .. }) if head.status.code() == 101)
     );
     let (_stream, early) = exchange.into_tunnel().unwrap();
     assert_eq!(&early[..], b"early");
@@ -442,11 +445,11 @@ async fn stalled_response_counts_again_when_it_is_read_on() {
     let origin = origin_with(&server.url(), settings());
     let mut exchange = get(&origin, "/").await;
     let counts = || (origin.gauges().active, origin.gauges().stalled);
-    assert!(matches!(exchange.next(&mut NoUpload).await, Ok(Event::Head { .. })));
+    assert!(matches!(exchange.next(&mut NoUpload).await, Ok(OriginEvent::Head { .. })));
     for _ in 0..2 {
         assert!(exchange.stall());
         assert_eq!(counts(), (0, 1));
-        if let Ok(Event::Data(_)) = exchange.next(&mut NoUpload).await {
+        if let Ok(OriginEvent::Data(_)) = exchange.next(&mut NoUpload).await {
             assert_eq!(counts(), (1, 0), "it is worked on again");
         }
     }

@@ -4,8 +4,8 @@
 //! Invariants:
 //!
 //! * The events depend only on the bytes, never on how they were split into reads.
-//! * A response ends with [`Event::End`] only where its framing says so. A truncated response ends
-//!   with an error, and an error is final.
+//! * A response ends with [`ResponseEvent::End`] only where its framing says so. A truncated
+//!   response ends with an error, and an error is final.
 //! * A connection is reusable only if the response allows it, is complete, and no byte follows it.
 //!
 //! The module does no I/O. The caller writes the request, reads the connection, limits time and
@@ -39,9 +39,9 @@
 //! # Ok::<(), petasos_h1::ExchangeError>(())
 //! ```
 
-use crate::decoder::{BodyDecoder, Decoded, Skimmed};
+use crate::decoder::{BodyDecoder, BodySkim, Decoded};
 use crate::error::{BodyError, ExchangeError, ResponseError};
-use crate::framing::{Asked, BodyFraming};
+use crate::framing::{BodyFraming, FramingMethod};
 use crate::limits::{Limits, Strictness};
 use crate::response::{self, Response, ResponseSkim};
 use bytes::{Bytes, BytesMut};
@@ -70,8 +70,8 @@ pub struct Terms {
 #[derive(Debug)]
 pub struct Exchange {
     terms: Terms,
-    asked: Asked,
-    stage: Stage,
+    method: FramingMethod,
+    stage: ExchangeStage,
     has_begun: bool,
     /// Informational heads so far.
     informational: u32,
@@ -85,7 +85,7 @@ pub struct Exchange {
 /// A part of the response, in this order: any number of informational heads, the head, any number
 /// of pieces of content, the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum ResponseEvent {
     /// The head of a 1xx response other than 101. Another head follows.
     Informational(ResponseHead),
     /// The head of the final response, or of 101 (Switching Protocols). After 101, and after 2xx in
@@ -94,12 +94,12 @@ pub enum Event {
     /// A piece of the content; never empty.
     Data(Bytes),
     /// The response is complete.
-    End(End),
+    End(ResponseEnd),
 }
 
 /// The end of a complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct ResponseEnd {
     /// The trailer fields, if there were any.
     pub trailer: Option<Fields>,
     /// Whether the connection may carry another request, provided that this one was sent whole.
@@ -108,18 +108,18 @@ pub struct End {
 
 /// The result of reading in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct ExchangeSkim {
     /// Bytes of the input that belong to this exchange: all of them unless `is_complete`.
     pub consumed: usize,
     /// Whether the response is complete.
     pub is_complete: bool,
-    /// Whether the connection may carry another request, as for [`End::is_reusable`]. False unless
-    /// `is_complete`.
+    /// Whether the connection may carry another request, as for [`ResponseEnd::is_reusable`]. False
+    /// unless `is_complete`.
     pub is_reusable: bool,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ExchangeStage {
     Head,
     Body(BodyDecoder),
     Over,
@@ -138,8 +138,8 @@ impl Exchange {
     pub fn new(method: &Method, terms: Terms) -> Self {
         Self {
             terms,
-            asked: Asked::by(method),
-            stage: Stage::Head,
+            method: FramingMethod::by(method),
+            stage: ExchangeStage::Head,
             has_begun: false,
             informational: 0,
             status: None,
@@ -150,7 +150,7 @@ impl Exchange {
 
     /// Starts over, for another request with the same method. Keeps buffers.
     pub fn restart(&mut self) {
-        self.stage = Stage::Head;
+        self.stage = ExchangeStage::Head;
         self.has_begun = false;
         self.informational = 0;
         self.status = None;
@@ -173,22 +173,25 @@ impl Exchange {
     /// # Errors
     ///
     /// [`ExchangeError`]. Later calls return it again.
-    pub fn next(&mut self, input: &mut BytesMut) -> Result<Option<Event>, ExchangeError> {
+    pub fn next(&mut self, input: &mut BytesMut) -> Result<Option<ResponseEvent>, ExchangeError> {
         debug_assert!(self.partial_head.is_empty(), "an exchange is either skimmed or not");
         self.has_begun |= !input.is_empty();
         let trailer = match &mut self.stage {
-            Stage::Head => return self.next_head(input),
-            Stage::Body(decoder) => match decoder.decode(input) {
+            ExchangeStage::Head => return self.next_head(input),
+            ExchangeStage::Body(decoder) => match decoder.decode(input) {
                 Ok(Decoded::NeedMore) => return Ok(None),
-                Ok(Decoded::Data(octets)) => return Ok(Some(Event::Data(octets))),
+                Ok(Decoded::Data(octets)) => return Ok(Some(ResponseEvent::Data(octets))),
                 Ok(Decoded::End(trailer)) => trailer,
                 Err(error) => return self.fail(error.into()),
             },
-            Stage::Over => None,
-            Stage::Failed(error) => return Err(*error),
+            ExchangeStage::Over => None,
+            ExchangeStage::Failed(error) => return Err(*error),
         };
-        self.stage = Stage::Over;
-        Ok(Some(Event::End(End { trailer, is_reusable: self.is_persistent && input.is_empty() })))
+        self.stage = ExchangeStage::Over;
+        Ok(Some(ResponseEvent::End(ResponseEnd {
+            trailer,
+            is_reusable: self.is_persistent && input.is_empty(),
+        })))
     }
 
     /// Reads the part of the response that is in `input`, and passes each run of content to
@@ -198,9 +201,9 @@ impl Exchange {
     ///
     /// [`ExchangeError`]. Later calls return it again. The runs before the fault have been passed
     /// on by then.
-    pub fn skim(&mut self, input: &[u8], content: impl FnMut(&[u8])) -> Result<Taken, ExchangeError> {
-        let (asked, Terms { limits, strictness, .. }) = (self.asked, self.terms);
-        self.skim_with(input, |octets| response::skim(octets, asked, &limits, strictness), content)
+    pub fn skim(&mut self, input: &[u8], content: impl FnMut(&[u8])) -> Result<ExchangeSkim, ExchangeError> {
+        let (method, Terms { limits, strictness, .. }) = (self.method, self.terms);
+        self.skim_with(input, |octets| response::skim(octets, method, &limits, strictness), content)
     }
 
     /// Reads as [`Exchange::skim`] does, but has the heads read by `read_head`. Its input starts
@@ -215,28 +218,28 @@ impl Exchange {
         input: &[u8],
         mut read_head: impl FnMut(&[u8]) -> Result<Option<ResponseSkim>, ResponseError>,
         content: impl FnMut(&[u8]),
-    ) -> Result<Taken, ExchangeError> {
+    ) -> Result<ExchangeSkim, ExchangeError> {
         self.has_begun |= !input.is_empty();
-        let more = Taken { consumed: input.len(), is_complete: false, is_reusable: false };
+        let more = ExchangeSkim { consumed: input.len(), is_complete: false, is_reusable: false };
         let mut rest = input;
         let body = loop {
             match &mut self.stage {
-                Stage::Head => match self.skim_head(rest, &mut read_head)? {
+                ExchangeStage::Head => match self.skim_head(rest, &mut read_head)? {
                     Some(after) => rest = after,
                     None => return Ok(more),
                 },
-                Stage::Body(decoder) => break decoder.skim_with(rest, content),
-                Stage::Over => break Ok(Skimmed { consumed: 0, content_bytes: 0, done: true }),
-                Stage::Failed(error) => return Err(*error),
+                ExchangeStage::Body(decoder) => break decoder.skim_with(rest, content),
+                ExchangeStage::Over => break Ok(BodySkim { consumed: 0, content_bytes: 0, done: true }),
+                ExchangeStage::Failed(error) => return Err(*error),
             }
         };
         match body {
             Ok(body) if !body.done => Ok(more),
             Ok(body) => {
-                self.stage = Stage::Over;
+                self.stage = ExchangeStage::Over;
                 rest = rest.get(body.consumed..).unwrap_or_default();
                 let is_reusable = self.is_persistent && rest.is_empty();
-                Ok(Taken { consumed: input.len() - rest.len(), is_complete: true, is_reusable })
+                Ok(ExchangeSkim { consumed: input.len() - rest.len(), is_complete: true, is_reusable })
             }
             Err(error) => self.fail(error.into()),
         }
@@ -249,36 +252,36 @@ impl Exchange {
     ///
     /// [`ExchangeError::Closed`] before the final head, [`BodyError::Truncated`] within the
     /// content, or the error that was returned before.
-    pub fn close(&mut self) -> Result<End, ExchangeError> {
+    pub fn close(&mut self) -> Result<ResponseEnd, ExchangeError> {
         match &self.stage {
-            Stage::Head => return self.fail(ExchangeError::Closed),
-            Stage::Body(decoder) => {
+            ExchangeStage::Head => return self.fail(ExchangeError::Closed),
+            ExchangeStage::Body(decoder) => {
                 if let Err(error) = decoder.eof() {
                     return self.fail(error.into());
                 }
             }
-            Stage::Over => {}
-            Stage::Failed(error) => return Err(*error),
+            ExchangeStage::Over => {}
+            ExchangeStage::Failed(error) => return Err(*error),
         }
-        self.stage = Stage::Over;
+        self.stage = ExchangeStage::Over;
         self.is_persistent = false;
-        Ok(End { trailer: None, is_reusable: false })
+        Ok(ResponseEnd { trailer: None, is_reusable: false })
     }
 
     /// The error for a connection that broke. A response whose end is the end of its connection
     /// needs an orderly one.
     pub fn broken(&self) -> ExchangeError {
         match &self.stage {
-            Stage::Body(decoder) => {
+            ExchangeStage::Body(decoder) => {
                 decoder.eof().err().unwrap_or(BodyError::Truncated { missing_bytes: None }).into()
             }
-            Stage::Head | Stage::Over => ExchangeError::Closed,
-            Stage::Failed(error) => *error,
+            ExchangeStage::Head | ExchangeStage::Over => ExchangeError::Closed,
+            ExchangeStage::Failed(error) => *error,
         }
     }
 
-    fn next_head(&mut self, input: &mut BytesMut) -> Result<Option<Event>, ExchangeError> {
-        let response = match response::parse(input, self.asked, &self.terms.limits, self.terms.strictness) {
+    fn next_head(&mut self, input: &mut BytesMut) -> Result<Option<ResponseEvent>, ExchangeError> {
+        let response = match response::parse(input, self.method, &self.terms.limits, self.terms.strictness) {
             Ok(Some(response)) => response,
             Ok(None) => return Ok(None),
             Err(error) => return self.fail(error.into()),
@@ -287,9 +290,9 @@ impl Exchange {
         let field = |name| head.fields.first(name).map(|value| &value[..]);
         let is_persistent = *persistent && !self.may_send_late(head.status, field);
         if self.accept(head.status, *framing, is_persistent)? {
-            return Ok(Some(Event::Head(response)));
+            return Ok(Some(ResponseEvent::Head(response)));
         }
-        Ok(Some(Event::Informational(response.head)))
+        Ok(Some(ResponseEvent::Informational(response.head)))
     }
 
     /// Reads one head in place. Returns the bytes after it, or `None` if more are needed.
@@ -331,7 +334,7 @@ impl Exchange {
         let is_final = !status.is_informational() || status.code() == 101;
         if is_final {
             let decoder = BodyDecoder::with_limits(framing, &self.terms.limits, self.terms.strictness);
-            self.stage = Stage::Body(decoder);
+            self.stage = ExchangeStage::Body(decoder);
             self.status = Some(status);
             self.is_persistent = is_persistent;
             return Ok(true);
@@ -355,19 +358,19 @@ impl Exchange {
                 || field(names::CONTENT_LENGTH)
                     .is_some_and(|length| length.iter().any(|digit| *digit != b'0'))
         };
-        self.asked == Asked::Head || (status == Status::NOT_MODIFIED && announces())
+        self.method == FramingMethod::Head || (status == Status::NOT_MODIFIED && announces())
     }
 
     #[cold]
     fn fail<T>(&mut self, error: ExchangeError) -> Result<T, ExchangeError> {
-        self.stage = Stage::Failed(error);
+        self.stage = ExchangeStage::Failed(error);
         Err(error)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Event, Exchange, Taken, Terms};
+    use super::{Exchange, ExchangeSkim, ResponseEvent, Terms};
     use crate::error::{BodyError, ExchangeError, HeadError};
     use crate::limits::{Limits, Strictness};
     use bytes::BytesMut;
@@ -385,7 +388,7 @@ mod tests {
             let event = match exchange.next(&mut input) {
                 Ok(Some(event)) => event,
                 Ok(None) => match exchange.close() {
-                    Ok(end) => Event::End(end),
+                    Ok(end) => ResponseEvent::End(end),
                     Err(error) => {
                         lines.push(format!("error: {error}"));
                         return lines;
@@ -397,10 +400,10 @@ mod tests {
                 }
             };
             match event {
-                Event::Informational(head) => lines.push(format!("informational {}", head.status)),
-                Event::Head(response) => lines.push(format!("head {}", response.head.status)),
-                Event::Data(octets) => lines.push(format!("data {}", octets.escape_ascii())),
-                Event::End(end) => {
+                ResponseEvent::Informational(head) => lines.push(format!("informational {}", head.status)),
+                ResponseEvent::Head(response) => lines.push(format!("head {}", response.head.status)),
+                ResponseEvent::Data(octets) => lines.push(format!("data {}", octets.escape_ascii())),
+                ResponseEvent::End(end) => {
                     let trailer = end.trailer.map_or(0, |fields| fields.iter().count());
                     lines.push(format!("end, {trailer} trailer fields, reusable {}", end.is_reusable));
                     return lines;
@@ -514,12 +517,12 @@ mod tests {
         ] {
             let mut exchange = Exchange::new(&method, STRICT);
             let mut input = BytesMut::from(wire);
-            assert!(matches!(exchange.next(&mut input), Ok(Some(Event::Head(_)))));
+            assert!(matches!(exchange.next(&mut input), Ok(Some(ResponseEvent::Head(_)))));
             assert_eq!(input, "early");
             let mut exchange = Exchange::new(&method, STRICT);
             let taken = exchange.skim(wire.as_bytes(), |_| {}).unwrap();
             let consumed = wire.len() - "early".len();
-            assert_eq!(taken, Taken { consumed, is_complete: true, is_reusable: false });
+            assert_eq!(taken, ExchangeSkim { consumed, is_complete: true, is_reusable: false });
         }
     }
 

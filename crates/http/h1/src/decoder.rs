@@ -18,7 +18,7 @@ use message::Fields;
 /// Reads one body.
 #[derive(Debug)]
 pub struct BodyDecoder {
-    state: State,
+    state: DecoderState,
     strictness: Strictness,
     limits: Limits,
     extension_bytes: usize,
@@ -41,7 +41,7 @@ pub enum Decoded {
 
 /// The result of [`BodyDecoder::skim`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Skimmed {
+pub struct BodySkim {
     /// Bytes of the input that belong to this body: all of them unless `done`.
     pub consumed: usize,
     /// Bytes of these that are content.
@@ -59,10 +59,10 @@ impl BodyDecoder {
     /// Creates a decoder for a body with this framing.
     pub fn with_limits(framing: BodyFraming, limits: &Limits, strictness: Strictness) -> Self {
         let state = match framing {
-            BodyFraming::Empty | BodyFraming::Length(0) => State::Done,
-            BodyFraming::Length(remaining_bytes) => State::Length { remaining_bytes },
-            BodyFraming::Chunked => State::Size { size: 0, digits: 0 },
-            BodyFraming::UntilClose => State::UntilClose,
+            BodyFraming::Empty | BodyFraming::Length(0) => DecoderState::Done,
+            BodyFraming::Length(remaining_bytes) => DecoderState::Length { remaining_bytes },
+            BodyFraming::Chunked => DecoderState::Size { size: 0, digits: 0 },
+            BodyFraming::UntilClose => DecoderState::UntilClose,
         };
         Self {
             state,
@@ -84,9 +84,9 @@ impl BodyDecoder {
         let (framing_bytes, event) = self.advance(buf)?;
         buf.advance(framing_bytes);
         Ok(match event {
-            Event::NeedMore => Decoded::NeedMore,
-            Event::Content(bytes) => Decoded::Data(buf.split_to(bytes).freeze()),
-            Event::End => Decoded::End(self.trailer_fields.take()),
+            DecoderEvent::NeedMore => Decoded::NeedMore,
+            DecoderEvent::Content(bytes) => Decoded::Data(buf.split_to(bytes).freeze()),
+            DecoderEvent::End => Decoded::End(self.trailer_fields.take()),
         })
     }
 
@@ -95,7 +95,7 @@ impl BodyDecoder {
     /// # Errors
     ///
     /// [`BodyError`], as for [`BodyDecoder::decode`].
-    pub fn skim(&mut self, input: &[u8]) -> Result<Skimmed, BodyError> {
+    pub fn skim(&mut self, input: &[u8]) -> Result<BodySkim, BodyError> {
         self.skim_with(input, |_| {})
     }
 
@@ -105,22 +105,22 @@ impl BodyDecoder {
     ///
     /// [`BodyError`], as for [`BodyDecoder::decode`]. The runs before the fault have been passed on
     /// by then.
-    pub fn skim_with(&mut self, input: &[u8], mut content: impl FnMut(&[u8])) -> Result<Skimmed, BodyError> {
+    pub fn skim_with(&mut self, input: &[u8], mut content: impl FnMut(&[u8])) -> Result<BodySkim, BodyError> {
         let mut rest = input;
         let mut content_bytes = 0;
         loop {
             let (framing_bytes, event) = self.advance(rest)?;
             rest = rest.get(framing_bytes..).unwrap_or_default();
             match event {
-                Event::Content(bytes) => {
+                DecoderEvent::Content(bytes) => {
                     let (run, after) = rest.split_at_checked(bytes).unwrap_or((rest, &[]));
                     content(run);
                     content_bytes += run.len() as u64;
                     rest = after;
                 }
-                Event::NeedMore | Event::End => {
-                    let done = event == Event::End;
-                    return Ok(Skimmed { consumed: input.len() - rest.len(), content_bytes, done });
+                DecoderEvent::NeedMore | DecoderEvent::End => {
+                    let done = event == DecoderEvent::End;
+                    return Ok(BodySkim { consumed: input.len() - rest.len(), content_bytes, done });
                 }
             }
         }
@@ -128,7 +128,7 @@ impl BodyDecoder {
 
     /// Whether the body is complete; it needs no more bytes.
     pub fn is_done(&self) -> bool {
-        matches!(self.state, State::Done)
+        matches!(self.state, DecoderState::Done)
     }
 
     /// Checks whether the connection may end at this point of the body.
@@ -139,39 +139,45 @@ impl BodyDecoder {
     /// before.
     pub fn eof(&self) -> Result<(), BodyError> {
         match self.state {
-            State::Done | State::UntilClose => Ok(()),
-            State::Length { remaining_bytes } => {
+            DecoderState::Done | DecoderState::UntilClose => Ok(()),
+            DecoderState::Length { remaining_bytes } => {
                 Err(BodyError::Truncated { missing_bytes: Some(remaining_bytes) })
             }
-            State::Failed(error) => Err(error),
+            DecoderState::Failed(error) => Err(error),
             _ => Err(BodyError::Truncated { missing_bytes: None }),
         }
     }
 
     /// Reads framing bytes until content begins, the body ends or the input is used up. Returns the
     /// number of framing bytes and the event after them. Content of such an event counts as read.
-    fn advance(&mut self, input: &[u8]) -> Result<(usize, Event), BodyError> {
+    fn advance(&mut self, input: &[u8]) -> Result<(usize, DecoderEvent), BodyError> {
         let mut used = 0;
         loop {
             let rest = input.get(used..).unwrap_or_default();
             match self.state {
-                State::Done => return Ok((used, Event::End)),
-                State::Failed(error) => return Err(error),
-                _ if rest.is_empty() => return Ok((used, Event::NeedMore)),
-                State::UntilClose => return Ok((used, Event::Content(rest.len()))),
-                State::Length { remaining_bytes } => {
+                DecoderState::Done => return Ok((used, DecoderEvent::End)),
+                DecoderState::Failed(error) => return Err(error),
+                _ if rest.is_empty() => return Ok((used, DecoderEvent::NeedMore)),
+                DecoderState::UntilClose => return Ok((used, DecoderEvent::Content(rest.len()))),
+                DecoderState::Length { remaining_bytes } => {
                     let (bytes, left) = take(rest, remaining_bytes);
-                    self.state =
-                        if left == 0 { State::Done } else { State::Length { remaining_bytes: left } };
-                    return Ok((used, Event::Content(bytes)));
+                    self.state = if left == 0 {
+                        DecoderState::Done
+                    } else {
+                        DecoderState::Length { remaining_bytes: left }
+                    };
+                    return Ok((used, DecoderEvent::Content(bytes)));
                 }
-                State::Data { remaining_bytes } => {
+                DecoderState::Data { remaining_bytes } => {
                     let (bytes, left) = take(rest, remaining_bytes);
-                    self.state =
-                        if left == 0 { State::DataEnd } else { State::Data { remaining_bytes: left } };
-                    return Ok((used, Event::Content(bytes)));
+                    self.state = if left == 0 {
+                        DecoderState::DataEnd
+                    } else {
+                        DecoderState::Data { remaining_bytes: left }
+                    };
+                    return Ok((used, DecoderEvent::Content(bytes)));
                 }
-                State::Trailer { line_bytes } => match self.read_trailer(rest, line_bytes) {
+                DecoderState::Trailer { line_bytes } => match self.read_trailer(rest, line_bytes) {
                     Ok(bytes) => used += bytes,
                     Err(error) => return self.fail(error),
                 },
@@ -181,68 +187,78 @@ impl BodyDecoder {
                         used += 1;
                     }
                     Some(Err(error)) => return self.fail(error),
-                    None => return Ok((used, Event::NeedMore)),
+                    None => return Ok((used, DecoderEvent::NeedMore)),
                 },
             }
         }
     }
 
     fn fail<T>(&mut self, error: BodyError) -> Result<T, BodyError> {
-        self.state = State::Failed(error);
+        self.state = DecoderState::Failed(error);
         Err(error)
     }
 
     /// The state after one byte of chunk framing: a size line, or the line end after a chunk's
     /// data.
-    fn after(&mut self, state: State, octet: u8) -> Result<State, BodyError> {
+    fn after(&mut self, state: DecoderState, octet: u8) -> Result<DecoderState, BodyError> {
         let tolerant = self.strictness == Strictness::Tolerant;
         match (state, octet) {
-            (State::Size { digits: 0, .. }, octet) if !octet.is_ascii_hexdigit() => Err(BodyError::ChunkSize),
-            (State::Size { size, digits }, octet) if octet.is_ascii_hexdigit() => {
+            (DecoderState::Size { digits: 0, .. }, octet) if !octet.is_ascii_hexdigit() => {
+                Err(BodyError::ChunkSize)
+            }
+            (DecoderState::Size { size, digits }, octet) if octet.is_ascii_hexdigit() => {
                 if digits == CHUNK_SIZE_DIGITS_MAX {
                     return Err(BodyError::ChunkSizeTooLong);
                 }
-                Ok(State::Size { size: size << 4 | u64::from(hex_value(octet)), digits: digits + 1 })
+                Ok(DecoderState::Size { size: size << 4 | u64::from(hex_value(octet)), digits: digits + 1 })
             }
-            (State::Size { size, .. } | State::SizeBlank { size }, b' ' | b'\t') => {
+            (DecoderState::Size { size, .. } | DecoderState::SizeBlank { size }, b' ' | b'\t') => {
                 self.count_extension_octet()?;
-                Ok(State::SizeBlank { size })
+                Ok(DecoderState::SizeBlank { size })
             }
-            (State::Size { size, .. } | State::SizeBlank { size }, b';') => {
+            (DecoderState::Size { size, .. } | DecoderState::SizeBlank { size }, b';') => {
                 self.count_extension_octet()?;
-                Ok(State::Extension { size, part: ExtensionPart::BeforeName })
+                Ok(DecoderState::Extension { size, part: ExtensionPart::BeforeName })
             }
             // An unfinished extension. A bare LF is reported by its own error below.
-            (State::Extension { part, .. }, b'\r') if !tolerant && !part.may_end() => {
+            (DecoderState::Extension { part, .. }, b'\r') if !tolerant && !part.may_end() => {
                 Err(BodyError::ChunkExtension)
             }
             // Blanks are allowed only before an extension (RFC 9112 section 7.1.1), but some
             // servers pad their chunk sizes with them.
-            (State::SizeBlank { .. }, b'\r' | b'\n') if !tolerant => Err(BodyError::ChunkSize),
-            (State::Size { size, .. } | State::SizeBlank { size } | State::Extension { size, .. }, b'\r') => {
-                Ok(State::SizeLf { size })
-            }
-            (State::Size { size, .. } | State::SizeBlank { size } | State::Extension { size, .. }, b'\n') => {
+            (DecoderState::SizeBlank { .. }, b'\r' | b'\n') if !tolerant => Err(BodyError::ChunkSize),
+            (
+                DecoderState::Size { size, .. }
+                | DecoderState::SizeBlank { size }
+                | DecoderState::Extension { size, .. },
+                b'\r',
+            ) => Ok(DecoderState::SizeLf { size }),
+            (
+                DecoderState::Size { size, .. }
+                | DecoderState::SizeBlank { size }
+                | DecoderState::Extension { size, .. },
+                b'\n',
+            ) => {
                 if tolerant {
                     Ok(chunk(size))
                 } else {
                     Err(BodyError::BareLf)
                 }
             }
-            (State::Size { .. } | State::SizeBlank { .. }, _) => Err(BodyError::ChunkSize),
-            (State::Extension { size, part }, octet) => {
+            (DecoderState::Size { .. } | DecoderState::SizeBlank { .. }, _) => Err(BodyError::ChunkSize),
+            (DecoderState::Extension { size, part }, octet) => {
                 let any = || octets::is_text_octet(octet).then_some(part);
                 let next = if tolerant { any() } else { part.after(octet) };
                 let part = next.ok_or(BodyError::ChunkExtension)?;
                 self.count_extension_octet()?;
-                Ok(State::Extension { size, part })
+                Ok(DecoderState::Extension { size, part })
             }
-            (State::SizeLf { size }, b'\n') => Ok(chunk(size)),
-            (State::SizeLf { .. }, _) => Err(BodyError::LineEnd),
-            (State::DataEnd, b'\r') => Ok(State::DataLf),
-            (State::DataEnd, b'\n') if tolerant => Ok(NEXT_CHUNK),
-            (State::DataEnd, b'\n') => Err(BodyError::BareLf),
-            (State::DataLf, b'\n') => Ok(NEXT_CHUNK),
+            (DecoderState::SizeLf { size }, b'\n') => Ok(chunk(size)),
+            (DecoderState::SizeLf { .. }, _) => Err(BodyError::LineEnd),
+            (DecoderState::DataEnd, b'\r') => Ok(DecoderState::DataLf),
+            (DecoderState::DataEnd, b'\n') if tolerant => Ok(NEXT_CHUNK),
+            (DecoderState::DataEnd, b'\n') => Err(BodyError::BareLf),
+            (DecoderState::DataLf, b'\n') => Ok(NEXT_CHUNK),
             (_, _) => Err(BodyError::ChunkEnd),
         }
     }
@@ -259,7 +275,7 @@ impl BodyDecoder {
     /// the number of bytes used.
     fn read_trailer(&mut self, input: &[u8], line_bytes: usize) -> Result<usize, BodyError> {
         if self.trailer.is_empty() && input.starts_with(b"\r\n") && self.limits.trailer_bytes_max >= 2 {
-            self.state = State::Done;
+            self.state = DecoderState::Done;
             return Ok(2);
         }
         let line_end = memchr::memchr(b'\n', input);
@@ -269,19 +285,19 @@ impl BodyDecoder {
         }
         self.trailer.extend_from_slice(input.get(..bytes).unwrap_or(input));
         if line_end.is_none() {
-            self.state = State::Trailer { line_bytes: line_bytes + bytes };
+            self.state = DecoderState::Trailer { line_bytes: line_bytes + bytes };
             return Ok(bytes);
         }
         let line = self.trailer.get(self.trailer.len() - line_bytes - bytes..).unwrap_or_default();
         if !matches!(line, b"\r\n" | b"\n") {
-            self.state = State::Trailer { line_bytes: 0 };
+            self.state = DecoderState::Trailer { line_bytes: 0 };
             return Ok(bytes);
         }
         let section = std::mem::take(&mut self.trailer);
         let fields = head::parse_trailer(section, self.limits.fields_max, self.strictness)
             .map_err(BodyError::Trailer)?;
         self.trailer_fields = Some(fields).filter(|fields| !fields.is_empty());
-        self.state = State::Done;
+        self.state = DecoderState::Done;
         Ok(bytes)
     }
 }
@@ -290,11 +306,11 @@ impl BodyDecoder {
 /// zeros.
 const CHUNK_SIZE_DIGITS_MAX: u8 = 16;
 
-const NEXT_CHUNK: State = State::Size { size: 0, digits: 0 };
+const NEXT_CHUNK: DecoderState = DecoderState::Size { size: 0, digits: 0 };
 
 /// The decoder's position in a body.
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum DecoderState {
     Length {
         remaining_bytes: u64,
     },
@@ -333,15 +349,19 @@ enum State {
 
 /// The reason why [`BodyDecoder::advance`] stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Event {
+enum DecoderEvent {
     NeedMore,
     Content(usize),
     End,
 }
 
 /// The state after a complete chunk size line.
-fn chunk(size: u64) -> State {
-    if size == 0 { State::Trailer { line_bytes: 0 } } else { State::Data { remaining_bytes: size } }
+fn chunk(size: u64) -> DecoderState {
+    if size == 0 {
+        DecoderState::Trailer { line_bytes: 0 }
+    } else {
+        DecoderState::Data { remaining_bytes: size }
+    }
 }
 
 /// The number of bytes of `input` that belong to a run of `remaining_bytes`, and the remainder of
@@ -361,7 +381,7 @@ fn hex_value(digit: u8) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::{BodyDecoder, Decoded, Skimmed};
+    use super::{BodyDecoder, BodySkim, Decoded};
     use crate::error::{BodyError, HeadError};
     use crate::framing::BodyFraming;
     use crate::limits::{Limits, Strictness};
@@ -373,7 +393,7 @@ mod tests {
         BodyDecoder::with_limits(BodyFraming::Chunked, &limits, Strictness::Strict)
     }
 
-    fn skim(decoder: &mut BodyDecoder, wire: &str) -> Result<Skimmed, BodyError> {
+    fn skim(decoder: &mut BodyDecoder, wire: &str) -> Result<BodySkim, BodyError> {
         decoder.skim(wire.as_bytes())
     }
 
@@ -404,7 +424,7 @@ mod tests {
 
         let mut decoder = BodyDecoder::new(BodyFraming::UntilClose);
         assert_eq!(decoder.eof(), Ok(()));
-        assert_eq!(skim(&mut decoder, "abc"), Ok(Skimmed { consumed: 3, content_bytes: 3, done: false }));
+        assert_eq!(skim(&mut decoder, "abc"), Ok(BodySkim { consumed: 3, content_bytes: 3, done: false }));
         assert_eq!(decoder.eof(), Ok(()));
 
         let whole = "3\r\nabc\r\n0\r\nX: y\r\n\r\n";
@@ -421,7 +441,7 @@ mod tests {
         let mut decoder = BodyDecoder::new(BodyFraming::Chunked);
         let wire = b"3\r\nabc\r\nA;x\r\n0123456789\r\n0\r\n\r\nHTTP/1.1";
         let skimmed = decoder.skim_with(wire, |run| content.push(run.to_vec()));
-        assert_eq!(skimmed, Ok(Skimmed { consumed: wire.len() - 8, content_bytes: 13, done: true }));
+        assert_eq!(skimmed, Ok(BodySkim { consumed: wire.len() - 8, content_bytes: 13, done: true }));
         assert_eq!(content, [&b"abc"[..], b"0123456789"]);
     }
 
@@ -478,7 +498,7 @@ mod tests {
             || BodyDecoder::with_limits(BodyFraming::Chunked, &Limits::DEFAULT, Strictness::Tolerant);
         assert_eq!(
             skim(&mut decoder(), wire),
-            Ok(Skimmed { consumed: wire.len(), content_bytes: 3, done: true })
+            Ok(BodySkim { consumed: wire.len(), content_bytes: 3, done: true })
         );
         for (wire, fault) in [
             ("3 x\r\nabc\r\n", BodyError::ChunkSize),

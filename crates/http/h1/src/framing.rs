@@ -45,13 +45,13 @@ impl BodyFraming {
 
 /// The method of the request, as far as the framing of its response depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum FramingMethod {
     Head,
     Connect,
     Other,
 }
 
-impl Asked {
+impl FramingMethod {
     pub(crate) fn by(method: &Method) -> Self {
         match method {
             Method::Head => Self::Head,
@@ -123,15 +123,15 @@ impl Facts {
         version: Version,
         strictness: Strictness,
         status: Status,
-        asked: Asked,
+        method: FramingMethod,
     ) -> Result<(BodyFraming, bool), FramingError> {
         self.check(version, strictness)?;
         let persistent = self.persistent(version);
-        let switches = status.code() == 101 || (asked == Asked::Connect && status.is_success());
+        let switches = status.code() == 101 || (method == FramingMethod::Connect && status.is_success());
         if switches {
             return Ok((BodyFraming::Empty, false));
         }
-        if asked == Asked::Head || status.code() == 304 {
+        if method == FramingMethod::Head || status.code() == 304 {
             return Ok((BodyFraming::Empty, persistent));
         }
         if status.has_no_content() {
@@ -240,7 +240,7 @@ impl Facts {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, BodyFraming, Facts};
+    use super::{BodyFraming, Facts, FramingMethod};
     use crate::error::FramingError;
     use crate::limits::Strictness::{self, Strict, Tolerant};
     use message::Version::{Http10, Http11};
@@ -262,7 +262,7 @@ mod tests {
 
     fn response(status: u16, lines: &[(&str, &str)], strictness: Strictness) -> Verdict {
         let status = Status::from_code(status).unwrap();
-        facts(lines).response(Http11, strictness, status, Asked::Other)
+        facts(lines).response(Http11, strictness, status, FramingMethod::Other)
     }
 
     const LENGTH: (&str, &str) = ("content-length", "5");
@@ -339,14 +339,14 @@ mod tests {
 
     #[test]
     fn responses_to_head_and_connect_have_no_body() {
-        let to = |asked, status| {
+        let to = |method, status| {
             let status = Status::from_code(status).unwrap();
-            facts(&[LENGTH]).response(Http11, Strict, status, asked)
+            facts(&[LENGTH]).response(Http11, Strict, status, method)
         };
-        assert_eq!(to(Asked::Head, 200), Ok((BodyFraming::Empty, true)));
-        assert_eq!(to(Asked::Connect, 200), Ok((BodyFraming::Empty, false)));
-        assert_eq!(to(Asked::Connect, 407), Ok((BodyFraming::Length(5), true)));
-        assert_eq!(to(Asked::Other, 101), Ok((BodyFraming::Empty, false)));
+        assert_eq!(to(FramingMethod::Head, 200), Ok((BodyFraming::Empty, true)));
+        assert_eq!(to(FramingMethod::Connect, 200), Ok((BodyFraming::Empty, false)));
+        assert_eq!(to(FramingMethod::Connect, 407), Ok((BodyFraming::Length(5), true)));
+        assert_eq!(to(FramingMethod::Other, 101), Ok((BodyFraming::Empty, false)));
     }
 
     #[test]

@@ -16,15 +16,18 @@ use std::mem::MaybeUninit;
 
 /// Rows for the tokenizer's field lines. They are left uninitialised because most heads use ten of
 /// them.
-pub(crate) type Table<'a> = [MaybeUninit<Header<'a>>; Limits::FIELDS_CEILING];
+pub(crate) type HeaderSlots<'a> = [MaybeUninit<Header<'a>>; Limits::FIELDS_CEILING];
 
 /// An empty table.
-pub(crate) const fn table<'a>() -> Table<'a> {
+pub(crate) const fn table<'a>() -> HeaderSlots<'a> {
     [const { MaybeUninit::uninit() }; Limits::FIELDS_CEILING]
 }
 
 /// The rows of `table` that `limits` allow.
-pub(crate) fn rows<'t, 'a>(table: &'t mut Table<'a>, limits: &Limits) -> &'t mut [MaybeUninit<Header<'a>>] {
+pub(crate) fn rows<'t, 'a>(
+    table: &'t mut HeaderSlots<'a>,
+    limits: &Limits,
+) -> &'t mut [MaybeUninit<Header<'a>>] {
     let (rows, _) = table.split_at_mut(limits.fields_max.min(Limits::FIELDS_CEILING));
     rows
 }

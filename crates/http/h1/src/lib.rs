@@ -93,7 +93,7 @@ mod response;
 mod target;
 mod writer;
 
-pub use decoder::{BodyDecoder, Decoded, Skimmed};
+pub use decoder::{BodyDecoder, BodySkim, Decoded};
 pub use error::{
     BodyError, ExchangeError, FramingError, HeadError, RequestError, ResponseError, TargetError, WriteError,
 };

@@ -3,7 +3,7 @@
 //! allocation.
 
 use crate::error::{HeadError, ResponseError};
-use crate::framing::{Asked, BodyFraming, Facts};
+use crate::framing::{BodyFraming, Facts, FramingMethod};
 use crate::head::{self, Spans};
 use crate::limits::{Limits, Strictness};
 use bytes::BytesMut;
@@ -52,18 +52,18 @@ pub fn parse_response(
     limits: &Limits,
     strictness: Strictness,
 ) -> Result<Option<Response>, ResponseError> {
-    parse(buf, Asked::by(request_method), limits, strictness)
+    parse(buf, FramingMethod::by(request_method), limits, strictness)
 }
 
 /// [`parse_response`] for the methods that differ.
 pub(crate) fn parse(
     buf: &mut BytesMut,
-    asked: Asked,
+    method: FramingMethod,
     limits: &Limits,
     strictness: Strictness,
 ) -> Result<Option<Response>, ResponseError> {
     let mut table = head::table();
-    let Some(found) = tokenize(buf, &mut table, asked, limits, strictness)? else {
+    let Some(found) = tokenize(buf, &mut table, method, limits, strictness)? else {
         return Ok(None);
     };
     let skim = found.skim;
@@ -100,18 +100,23 @@ pub fn skim_response(
     answers_head: bool,
     limits: &Limits,
 ) -> Result<Option<ResponseSkim>, ResponseError> {
-    skim(input, if answers_head { Asked::Head } else { Asked::Other }, limits, Strictness::Tolerant)
+    skim(
+        input,
+        if answers_head { FramingMethod::Head } else { FramingMethod::Other },
+        limits,
+        Strictness::Tolerant,
+    )
 }
 
 /// [`skim_response`] for the methods that differ, in either mode.
 pub(crate) fn skim(
     input: &[u8],
-    asked: Asked,
+    method: FramingMethod,
     limits: &Limits,
     strictness: Strictness,
 ) -> Result<Option<ResponseSkim>, ResponseError> {
     let mut table = head::table();
-    let found = tokenize(input, &mut table, asked, limits, strictness)?;
+    let found = tokenize(input, &mut table, method, limits, strictness)?;
     Ok(found.map(|found| found.skim))
 }
 
@@ -143,18 +148,18 @@ fn value_bytes(value: &[u8]) -> usize {
 }
 
 /// A tokenized head with the values that follow from it.
-struct Found<'t, 'a> {
+struct TokenizedHead<'t, 'a> {
     skim: ResponseSkim,
     headers: &'t [httparse::Header<'a>],
 }
 
 fn tokenize<'t, 'a>(
     input: &'a [u8],
-    table: &'t mut head::Table<'a>,
-    asked: Asked,
+    table: &'t mut head::HeaderSlots<'a>,
+    method: FramingMethod,
     limits: &Limits,
     strictness: Strictness,
-) -> Result<Option<Found<'t, 'a>>, ResponseError> {
+) -> Result<Option<TokenizedHead<'t, 'a>>, ResponseError> {
     let (window, window_full) = head::window(input, limits);
     let tolerant = strictness == Strictness::Tolerant;
     let mut config = ParserConfig::default();
@@ -182,9 +187,9 @@ fn tokenize<'t, 'a>(
     for header in parsed.headers.iter() {
         facts.observe(header.name.as_bytes(), header.value);
     }
-    let (framing, persistent) = facts.response(version, strictness, status, asked)?;
+    let (framing, persistent) = facts.response(version, strictness, status, method)?;
     let skim = ResponseSkim { head_bytes, version, status, framing, persistent };
-    Ok(Some(Found { skim, headers: parsed.headers }))
+    Ok(Some(TokenizedHead { skim, headers: parsed.headers }))
 }
 
 /// The position of the reason phrase in a complete head: after `HTTP/1.1 200 `, up to the line's

@@ -57,7 +57,7 @@ struct SheetParser<'a> {
 
 /// The blocks around an item.
 #[derive(Clone, Copy, Default)]
-struct Within<'a> {
+struct EnclosingBlocks<'a> {
     is_layered: bool,
     /// The selectors of the enclosing rule.
     parent: Option<&'a RuleSelectors>,
@@ -72,7 +72,8 @@ impl Sheet {
         let mut reading =
             SheetParser { base, viewport, limits, sheet, selectors: 0, imports_are_over: false };
         let mut input = Parser::new(text.strip_prefix('\u{feff}').unwrap_or(text));
-        let mut block = BlockParser { reading: &mut reading, within: Within::default(), found: Vec::new() };
+        let mut block =
+            BlockParser { reading: &mut reading, within: EnclosingBlocks::default(), found: Vec::new() };
         // The block collects the rules, so the results of the iterator are empty.
         StyleSheetParser::new(&mut input, &mut block).for_each(drop);
         reading.sheet
@@ -81,7 +82,7 @@ impl Sheet {
 
 impl SheetParser<'_> {
     /// Parses the rules of a block outside of style rules.
-    fn rules(&mut self, input: &mut Parser<'_>, within: Within<'_>) {
+    fn rules(&mut self, input: &mut Parser<'_>, within: EnclosingBlocks<'_>) {
         if within.depth <= BLOCKS_MAX {
             let mut block = BlockParser { reading: self, within, found: Vec::new() };
             RuleBodyParser::new(input, &mut block).for_each(drop);
@@ -89,13 +90,13 @@ impl SheetParser<'_> {
     }
 
     /// Parses the declarations and nested rules of a rule with these selectors.
-    fn style(&mut self, selectors: &RuleSelectors, input: &mut Parser<'_>, within: Within<'_>) {
+    fn style(&mut self, selectors: &RuleSelectors, input: &mut Parser<'_>, within: EnclosingBlocks<'_>) {
         if within.depth > BLOCKS_MAX {
             return;
         }
         // A nested rule is stored before the rule around it, which wins on equal specificity. In
         // CSS Nesting, the later one wins.
-        let within = Within { parent: Some(selectors), ..within };
+        let within = EnclosingBlocks { parent: Some(selectors), ..within };
         let mut block = BlockParser { reading: self, within, found: Vec::new() };
         RuleBodyParser::new(input, &mut block).for_each(drop);
         let declarations = block.found;
@@ -137,7 +138,7 @@ fn skip_function(input: &mut Parser<'_>, name: &str) {
 /// Parses the items of one block, or of the whole stylesheet.
 struct BlockParser<'a, 'b> {
     reading: &'b mut SheetParser<'a>,
-    within: Within<'b>,
+    within: EnclosingBlocks<'b>,
     /// The relevant declarations of a style rule.
     found: Vec<Declaration>,
 }
@@ -201,7 +202,7 @@ impl<'i> AtRuleParser<'i> for BlockParser<'_, '_> {
         match rule {
             AtRuleStart::FontFace => self.reading.sheet.faces.extend(face(input, self.reading.base)),
             AtRuleStart::Group { is_layered } => {
-                let within = Within { is_layered, depth: self.within.depth + 1, ..self.within };
+                let within = EnclosingBlocks { is_layered, depth: self.within.depth + 1, ..self.within };
                 match within.parent {
                     None => self.reading.rules(input, within),
                     // A condition inside a rule contains declarations of that rule.
@@ -235,7 +236,7 @@ impl<'i> QualifiedRuleParser<'i> for BlockParser<'_, '_> {
         _: &ParserState,
         input: &mut Parser<'i>,
     ) -> Result<(), ParseError<()>> {
-        let within = Within { depth: self.within.depth + 1, ..self.within };
+        let within = EnclosingBlocks { depth: self.within.depth + 1, ..self.within };
         self.reading.style(&selectors, input, within);
         Ok(())
     }

@@ -37,7 +37,7 @@ pub(crate) enum SheetOf {
 
 /// A parsed document and the resources it names.
 #[derive(Debug, Default)]
-pub(crate) struct Parsed {
+pub(crate) struct ParsedDocument {
     pub(crate) tree: DomTree,
     /// The URL that relative URLs resolve against; `None` only in the default value.
     pub(crate) base: Option<Url>,
@@ -72,7 +72,7 @@ pub(crate) fn extract(
     is_top: bool,
     viewport: &Viewport,
     limits: &PageLimits,
-) -> Parsed {
+) -> ParsedDocument {
     let tree = DomTree::parse(content, limits);
     let order = tree.in_order();
     let base = order
@@ -82,7 +82,7 @@ pub(crate) fn extract(
         .and_then(|href| url.join(href.trim()).ok())
         .filter(|base| matches!(base.scheme(), "http" | "https"))
         .unwrap_or_else(|| url.clone());
-    let parsed = Parsed { limits: tree.limits, ..Parsed::default() };
+    let parsed = ParsedDocument { limits: tree.limits, ..ParsedDocument::default() };
     let mut reading =
         DocumentReading { tree: &tree, base: &base, viewport, limits, icons: Vec::new(), parsed };
     links.iter().for_each(|link| reading.link_field(link));
@@ -91,7 +91,7 @@ pub(crate) fn extract(
         reading.icon(url);
     }
     let parsed = reading.parsed;
-    Parsed { tree, base: Some(base), ..parsed }
+    ParsedDocument { tree, base: Some(base), ..parsed }
 }
 
 struct DocumentReading<'a> {
@@ -101,7 +101,7 @@ struct DocumentReading<'a> {
     limits: &'a PageLimits,
     /// URLs of the named icons, each with its width in pixels if given.
     icons: Vec<(Url, Option<u32>)>,
-    parsed: Parsed,
+    parsed: ParsedDocument,
 }
 
 impl DocumentReading<'_> {

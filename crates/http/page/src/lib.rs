@@ -35,5 +35,5 @@ pub use cache::{CACHE_BYTES_MAX, CACHE_ENTRIES_MAX, CacheLookup, PrivateCache};
 pub use coding::{CodingError, decoded};
 pub use cookies::{COOKIE_BYTES_MAX, COOKIES_MAX, Jar};
 pub use head::{HEAD_BYTES_MAX, document_head, target_on_host};
-pub use loading::{Asset, Loading, Memo};
+pub use loading::{Loading, Memo, Subresource};
 pub use media::Viewport;

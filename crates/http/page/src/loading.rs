@@ -8,9 +8,9 @@
 
 use crate::css::{Rule, Sheet};
 use crate::css_value::Face;
-use crate::extract::{NamedResource, Parsed, SheetOf, extract};
+use crate::extract::{NamedResource, ParsedDocument, SheetOf, extract};
 use crate::media::Viewport;
-use crate::style::{Styled, style};
+use crate::style::{StyleResources, style};
 use bytes::Bytes;
 use message::Fields;
 use resource::{LimitCounts, PageLimit, PageLimits, ResourceClass};
@@ -28,7 +28,7 @@ const ENTRY_BYTES: usize = 4 * 1024;
 
 /// A resource that the caller must load.
 #[derive(Clone, Debug)]
-pub struct Asset {
+pub struct Subresource {
     /// Its absolute URL without fragment.
     pub url: Url,
     /// Its purpose.
@@ -44,12 +44,12 @@ pub struct Asset {
 /// When an origin sends the same bytes to every visitor, they are parsed only once.
 #[derive(Debug, Default)]
 pub struct Memo {
-    documents: HashMap<DocumentKey, Rc<Parsed>>,
+    documents: HashMap<DocumentKey, Rc<ParsedDocument>>,
     sheets: HashMap<(Url, ViewportKey, Bytes), Rc<Sheet>>,
     /// Styles by the memory addresses of the parsed document and of its stylesheets.
-    styled: HashMap<(usize, Vec<usize>), Rc<Styled>>,
+    styled: HashMap<(usize, Vec<usize>), Rc<StyleResources>>,
     /// Keeps the keys of `styled` valid: an address cannot be reused while its object is held here.
-    kept: Vec<(Rc<Parsed>, Vec<Rc<Sheet>>)>,
+    kept: Vec<(Rc<ParsedDocument>, Vec<Rc<Sheet>>)>,
     /// Bytes of all keys, and [`ENTRY_BYTES`] for each; see [`MEMO_BYTES_MAX`].
     bytes: usize,
 }
@@ -70,7 +70,7 @@ pub struct Loading {
     /// The page and the documents in its frames.
     frames: Vec<FrameState>,
     /// Lazy assets, without repetition; at most [`PageLimits::assets_max`].
-    lazy: Vec<Asset>,
+    lazy: Vec<Subresource>,
     /// Number of assets handed out; at most [`PageLimits::assets_max`].
     assets: usize,
     counts: LimitCounts,
@@ -86,7 +86,7 @@ enum SheetState {
 
 #[derive(Debug)]
 struct FrameState {
-    parsed: Rc<Parsed>,
+    parsed: Rc<ParsedDocument>,
     viewport: Viewport,
     is_styled: bool,
 }
@@ -107,8 +107,8 @@ impl Loading {
     }
 
     /// The asset of the page, which the caller loads first.
-    pub fn page(url: Url) -> Asset {
-        Asset { url, class: ResourceClass::Document, viewport: Viewport::DEFAULT, depth: 0 }
+    pub fn page(url: Url) -> Subresource {
+        Subresource { url, class: ResourceClass::Document, viewport: Viewport::DEFAULT, depth: 0 }
     }
 
     /// Takes a document that arrived from `url` after redirects. Returns the assets to load next.
@@ -117,11 +117,11 @@ impl Loading {
     pub fn document(
         &mut self,
         memo: &mut Memo,
-        asset: &Asset,
+        asset: &Subresource,
         url: &Url,
         fields: &Fields,
         content: &Bytes,
-    ) -> Vec<Asset> {
+    ) -> Vec<Subresource> {
         let links = fields.all("Link").map(|value| String::from_utf8_lossy(value).into_owned()).collect();
         self.seen.insert(without_fragment(url));
         let mut next = Vec::new();
@@ -131,7 +131,13 @@ impl Loading {
     }
 
     /// Takes a stylesheet that arrived from `url` after redirects. Returns the assets to load next.
-    pub fn stylesheet(&mut self, memo: &mut Memo, asset: &Asset, url: &Url, content: &Bytes) -> Vec<Asset> {
+    pub fn stylesheet(
+        &mut self,
+        memo: &mut Memo,
+        asset: &Subresource,
+        url: &Url,
+        content: &Bytes,
+    ) -> Vec<Subresource> {
         let mut next = Vec::new();
         let depth = match self.sheets.get(&asset.url) {
             Some(SheetState::Awaited(depth)) => *depth,
@@ -150,7 +156,7 @@ impl Loading {
 
     /// Takes the end of a request that failed or whose content needs no parsing. Returns the assets
     /// to load next.
-    pub fn ended(&mut self, memo: &mut Memo, asset: &Asset) -> Vec<Asset> {
+    pub fn ended(&mut self, memo: &mut Memo, asset: &Subresource) -> Vec<Subresource> {
         let mut next = Vec::new();
         if asset.class == ResourceClass::Stylesheet {
             self.sheets.insert(asset.url.clone(), SheetState::Missing);
@@ -160,7 +166,7 @@ impl Loading {
     }
 
     /// Lazy assets that nothing else has loaded so far.
-    pub fn lazy(&self) -> impl Iterator<Item = &Asset> {
+    pub fn lazy(&self) -> impl Iterator<Item = &Subresource> {
         self.lazy.iter().filter(|asset| !self.seen.contains(&asset.url))
     }
 
@@ -172,11 +178,11 @@ impl Loading {
     fn read_document(
         &mut self,
         memo: &mut Memo,
-        asset: &Asset,
+        asset: &Subresource,
         url: &Url,
         links: Vec<String>,
         content: &Bytes,
-        next: &mut Vec<Asset>,
+        next: &mut Vec<Subresource>,
     ) {
         let is_top = asset.class == ResourceClass::Document;
         let parsed = memo.document(url, links, is_top, &asset.viewport, content, &self.limits);
@@ -195,7 +201,7 @@ impl Loading {
             }
         }
         for (text, viewport) in &parsed.inner {
-            let inner = Asset {
+            let inner = Subresource {
                 class: ResourceClass::Frame,
                 viewport: *viewport,
                 depth: asset.depth + 1,
@@ -212,10 +218,10 @@ impl Loading {
     }
 
     /// Hands out a resource of a document, or notes it when it is lazy.
-    fn want(&mut self, item: &NamedResource, from: &Asset, next: &mut Vec<Asset>) {
+    fn want(&mut self, item: &NamedResource, from: &Subresource, next: &mut Vec<Subresource>) {
         let viewport = item.viewport.unwrap_or(from.viewport);
         let depth = from.depth + u32::from(item.class == ResourceClass::Frame);
-        let asset = Asset { url: without_fragment(&item.url), class: item.class, viewport, depth };
+        let asset = Subresource { url: without_fragment(&item.url), class: item.class, viewport, depth };
         if asset.depth > self.limits.frames_max {
             self.counts.add(PageLimit::Frames);
         } else if item.is_lazy {
@@ -228,13 +234,14 @@ impl Loading {
         }
     }
 
-    fn want_sheet(&mut self, url: &Url, depth: u32, from: &Asset, next: &mut Vec<Asset>) {
+    fn want_sheet(&mut self, url: &Url, depth: u32, from: &Subresource, next: &mut Vec<Subresource>) {
         let url = without_fragment(url);
         match self.sheets.get(&url) {
             Some(_) => {}
             None if depth > self.limits.imports_max => self.counts.add(PageLimit::Imports),
             None => {
-                let asset = Asset { url: url.clone(), class: ResourceClass::Stylesheet, ..from.clone() };
+                let asset =
+                    Subresource { url: url.clone(), class: ResourceClass::Stylesheet, ..from.clone() };
                 let was_handed_out = self.seen.contains(&url) || self.hand_out(asset, next);
                 let state = if was_handed_out { SheetState::Awaited(depth) } else { SheetState::Missing };
                 self.sheets.insert(url, state);
@@ -244,7 +251,7 @@ impl Loading {
 
     /// Hands out an asset unless its URL was handed out before; returns whether it was handed out
     /// now.
-    fn hand_out(&mut self, asset: Asset, next: &mut Vec<Asset>) -> bool {
+    fn hand_out(&mut self, asset: Subresource, next: &mut Vec<Subresource>) -> bool {
         if self.seen.contains(&asset.url) {
             return false;
         }
@@ -259,7 +266,7 @@ impl Loading {
     }
 
     /// Hands out the images and fonts of every document whose stylesheets are complete.
-    fn apply_styles(&mut self, memo: &mut Memo, next: &mut Vec<Asset>) {
+    fn apply_styles(&mut self, memo: &mut Memo, next: &mut Vec<Subresource>) {
         for index in 0..self.frames.len() {
             let Some(frame) = self.frames.get(index).filter(|frame| !frame.is_styled) else { continue };
             let Some(sheets) = self.sheets_of(frame) else { continue };
@@ -269,7 +276,7 @@ impl Loading {
             self.counts.merge(&styled.limits);
             let found = styled.images.iter().map(|url| (url, ResourceClass::Image));
             for (url, class) in found.chain(styled.fonts.iter().map(|url| (url, ResourceClass::Font))) {
-                let asset = Asset { url: without_fragment(url), class, viewport, depth: 0 };
+                let asset = Subresource { url: without_fragment(url), class, viewport, depth: 0 };
                 self.hand_out(asset, next);
             }
             if let Some(frame) = self.frames.get_mut(index) {
@@ -336,7 +343,7 @@ impl Memo {
         viewport: &Viewport,
         content: &Bytes,
         limits: &PageLimits,
-    ) -> Rc<Parsed> {
+    ) -> Rc<ParsedDocument> {
         let key = (url.clone(), links, is_top, key_of(viewport), content.clone());
         if let Some(parsed) = self.documents.get(&key) {
             return Rc::clone(parsed);
@@ -359,7 +366,12 @@ impl Memo {
         sheet
     }
 
-    fn styled(&mut self, parsed: &Rc<Parsed>, sheets: Vec<Rc<Sheet>>, limits: &PageLimits) -> Rc<Styled> {
+    fn styled(
+        &mut self,
+        parsed: &Rc<ParsedDocument>,
+        sheets: Vec<Rc<Sheet>>,
+        limits: &PageLimits,
+    ) -> Rc<StyleResources> {
         let key =
             (Rc::as_ptr(parsed) as usize, sheets.iter().map(|sheet| Rc::as_ptr(sheet) as usize).collect());
         if let Some(styled) = self.styled.get(&key) {
@@ -391,7 +403,7 @@ fn without_fragment(url: &Url) -> Url {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asset, Loading, Memo};
+    use super::{Loading, Memo, Subresource};
     use bytes::Bytes;
     use message::Fields;
     use proptest::prelude::*;
@@ -409,7 +421,7 @@ mod tests {
         let mut waiting = vec![Loading::page(Url::parse("http://h/").unwrap())];
         let mut asked = BTreeSet::new();
         while !waiting.is_empty() {
-            let asset: Asset = if reversed { waiting.pop().unwrap() } else { waiting.remove(0) };
+            let asset: Subresource = if reversed { waiting.pop().unwrap() } else { waiting.remove(0) };
             assert!(asked.insert(asset.url.path().to_owned()), "{} twice", asset.url);
             let content = site.get(asset.url.path()).map(|text| Bytes::from(text.clone()));
             waiting.extend(match (content, asset.class) {

@@ -221,7 +221,7 @@ impl ComplexSelector {
             NeedsSelectorFlags::No,
             MatchingForInvalidation::No,
         );
-        let element = Visited { tree, place, steps: self.steps };
+        let element = MatchElement { tree, place, steps: self.steps };
         matches_selector(&self.parsed, 0, None, element, &mut context)
     }
 }
@@ -385,14 +385,14 @@ impl<'i> selectors::Parser<'i> for Grammar {
 
 /// An element that a match looks at.
 #[derive(Clone, Copy, Debug)]
-struct Visited<'a> {
+struct MatchElement<'a> {
     tree: &'a DomTree,
     place: NodeIndex,
     /// Cost of looking at one element.
     steps: u64,
 }
 
-impl<'a> Visited<'a> {
+impl<'a> MatchElement<'a> {
     fn node(&self) -> &'a DomNode {
         self.tree.node(self.place)
     }
@@ -417,7 +417,7 @@ impl<'a> Visited<'a> {
     }
 }
 
-impl Element for Visited<'_> {
+impl Element for MatchElement<'_> {
     type Impl = SelectorTypes;
 
     fn opaque(&self) -> OpaqueElement {

@@ -32,7 +32,7 @@ const CACHED_STEPS: u64 = 1_000_000;
 
 /// The files that a document loads because of its styles.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Styled {
+pub(crate) struct StyleResources {
     /// Images in tree order, without repetition.
     pub(crate) images: Vec<Url>,
     /// Fonts in tree order, without repetition.
@@ -46,15 +46,15 @@ pub(crate) struct Styled {
 type Rank = (bool, bool, bool, [u16; 3], usize);
 
 /// A declaration that wins so far.
-type Winner<'a> = (Rank, &'a Declaration);
+type WinningDeclaration<'a> = (Rank, &'a Declaration);
 
 /// The winning declarations of a document.
 #[derive(Default)]
 struct Cascade<'a> {
     /// By box, for the boxes to which any declaration applies.
-    boxes: HashMap<(NodeIndex, StyledBox), BTreeMap<&'a Property, Winner<'a>>>,
+    boxes: HashMap<(NodeIndex, StyledBox), BTreeMap<&'a Property, WinningDeclaration<'a>>>,
     /// Custom properties, by name.
-    variables: HashMap<&'a str, Winner<'a>>,
+    variables: HashMap<&'a str, WinningDeclaration<'a>>,
 }
 
 /// Applies `rules` in cascade order to a document, and returns the files that its displayed boxes
@@ -65,7 +65,7 @@ pub(crate) fn style(
     faces: &[&Face],
     base: &Url,
     limits: &PageLimits,
-) -> Styled {
+) -> StyleResources {
     tree.allow(limits.matches_max);
     let inline: Vec<(NodeIndex, Vec<Declaration>)> = tree
         .in_order()
@@ -95,7 +95,7 @@ pub(crate) fn style(
         faces: &by_family,
         base,
         seen: HashSet::new(),
-        styled: Styled::default(),
+        styled: StyleResources::default(),
     };
     walk.run();
     let mut styled = walk.styled;
@@ -206,7 +206,7 @@ struct BoxWalk<'a, 'b> {
     faces: &'b HashMap<&'a str, Vec<&'a Face>>,
     base: &'b Url,
     seen: HashSet<Url>,
-    styled: Styled,
+    styled: StyleResources,
 }
 
 impl<'a> BoxWalk<'a, '_> {

@@ -57,8 +57,8 @@ pub(crate) struct File {
     /// The test environment that runs the profile against the real application.
     pub(crate) lab: Option<String>,
     pub(crate) lifetime: Option<Row<Lifetime>>,
-    pub(crate) downstream: Option<Row<Downstream>>,
-    pub(crate) rules: Option<Row<Rules>>,
+    pub(crate) downstream: Option<Row<DownstreamRow>>,
+    pub(crate) rules: Option<Row<RulesRow>>,
     pub(crate) unknown_cookies: Option<Row<UnknownCookies>>,
     pub(crate) unknown_parameters: Option<Row<UnknownParametersTable>>,
     pub(crate) cookie: Vec<Row<CookieRow>>,
@@ -86,7 +86,7 @@ pub(crate) struct Lifetime {
 
 /// The `Cache-Control` of pages for browsers and caches behind the edge.
 #[derive(Clone, Debug)]
-pub(crate) struct Downstream {
+pub(crate) struct DownstreamRow {
     pub(crate) pages: DownstreamWord,
     pub(crate) source: String,
 }
@@ -100,7 +100,7 @@ pub(crate) enum DownstreamWord {
 /// The choices that the standards leave to a cache. A missing key has the value of the extended
 /// profile.
 #[derive(Clone, Debug)]
-pub(crate) struct Rules {
+pub(crate) struct RulesRow {
     pub(crate) forwarding: Option<ForwardingWord>,
     pub(crate) client_address: Option<ClientAddressWord>,
     pub(crate) equal_spellings: Option<bool>,

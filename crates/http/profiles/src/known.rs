@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 /// The purpose of a cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Use {
+pub enum CookiePurpose {
     /// Identifies the visitor, or the data of the visit.
     Session,
     /// A token against forged form submissions.
@@ -45,7 +45,7 @@ pub struct KnownCookie {
     /// The software that sets it.
     pub software: &'static str,
     /// The purpose.
-    pub purpose: Use,
+    pub purpose: CookiePurpose,
     /// Why the application sets it, and what to do about that, in one or two sentences.
     pub remedy: &'static str,
     /// The source of this information.
@@ -73,7 +73,7 @@ impl KnownCookie {
     }
 }
 
-impl Use {
+impl CookiePurpose {
     /// The purpose in words.
     pub const fn name(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl Use {
 const fn row(
     name: &'static str,
     software: &'static str,
-    purpose: Use,
+    purpose: CookiePurpose,
     remedy: &'static str,
     source: &'static str,
 ) -> KnownCookie {
@@ -109,7 +109,7 @@ const ROWS: usize = wordpress::ROWS.len()
 
 /// Joins the tables. The evaluation fails at compile time if their lengths do not add up.
 const fn joined() -> [KnownCookie; ROWS] {
-    let mut rows = [row("", "", Use::Session, "", ""); ROWS];
+    let mut rows = [row("", "", CookiePurpose::Session, "", ""); ROWS];
     let (mut places, mut tables): (&mut [KnownCookie], &[&[KnownCookie]]) = (&mut rows, &TABLES);
     while let Some((table, others)) = tables.split_first() {
         let (here, behind) = places.split_at_mut(table.len());

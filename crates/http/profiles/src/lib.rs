@@ -29,7 +29,7 @@ mod software;
 pub use document_head::DocumentHead;
 pub use evidence::{FieldPattern, JsonFact, LocationPattern};
 pub use identity::{IdentityRule, NumberPattern, is_identity};
-pub use known::{KNOWN_COOKIES, KnownCookie, Use, known_cookie};
+pub use known::{CookiePurpose, KNOWN_COOKIES, KnownCookie, known_cookie};
 pub use pattern::Pattern;
 pub use policy::{
     BeyondLimit, BriefRule, Changes, ClientAddress, Credentials, DeviceClass, Downstream, Forwarding,
@@ -37,7 +37,7 @@ pub use policy::{
     UnknownParameters, WriteRule,
 };
 pub use profile::Profile;
-pub use recognition::{Recognised, Shown};
+pub use recognition::{RecognisedProfile, ResponseEvidence};
 pub use reference::profiles_reference;
 pub use shipped::{AUTO, DEFAULT, LETTER};
 pub use software::{Software, cookies_set, recognise};

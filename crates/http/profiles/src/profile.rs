@@ -7,7 +7,7 @@
 use crate::answers::{fill_brief, fill_maintenance, fill_unknown_parameters};
 use crate::file::{
     ChangesWord, ClientAddressWord, CookieRow, CookieWord, CredentialsWord, DownstreamWord, Fault, File,
-    ForwardingWord, IdentityRow, ParameterRow, ParameterWord, PathRow, PathWord, RouteRow, Row, Rules,
+    ForwardingWord, IdentityRow, ParameterRow, ParameterWord, PathRow, PathWord, RouteRow, Row, RulesRow,
     StaticRow, UnknownWord, WriteRow,
 };
 use crate::{
@@ -72,7 +72,7 @@ fn extended(base: &str, others: &[Profile]) -> Result<Policy, String> {
 
 /// Adds the contents of a file to the policy that it extends. Reports values without meaning.
 fn fill(policy: &mut Policy, file: &File, reader: &Reader) {
-    let mut each = Each { policy, reader };
+    let mut each = PolicyBuilder { policy, reader };
     each.table(&file.lifetime, |policy, lifetime| {
         require_source("lifetime", &lifetime.source)?;
         policy.default_ttl = Some(Duration::from_secs(lifetime.default_ttl_secs));
@@ -128,12 +128,12 @@ fn fill(policy: &mut Policy, file: &File, reader: &Reader) {
 }
 
 /// Adds the tables of a file to a policy one by one, and reports the faults of all of them.
-struct Each<'a> {
+struct PolicyBuilder<'a> {
     policy: &'a mut Policy,
     reader: &'a Reader,
 }
 
-impl Each<'_> {
+impl PolicyBuilder<'_> {
     fn row<T>(&mut self, rows: &[Row<T>], fill: impl Fn(&mut Policy, &T) -> Result<(), Fault>) {
         for Row { row, places } in rows {
             if let Err(Fault { key, item, message }) = fill(self.policy, row) {
@@ -224,7 +224,7 @@ fn route_rule(row: &RouteRow) -> Result<RouteRule, Fault> {
     Ok(RouteRule { parameter, scripts, prefix })
 }
 
-fn fill_rules(policy: &mut Policy, rules: &Rules) -> Result<(), Fault> {
+fn fill_rules(policy: &mut Policy, rules: &RulesRow) -> Result<(), Fault> {
     let seconds = |secs: Option<u64>| secs.map(Duration::from_secs);
     match rules.forwarding {
         Some(ForwardingWord::Keyed) => policy.forwarding = Forwarding::Keyed,

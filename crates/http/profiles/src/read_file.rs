@@ -4,10 +4,10 @@
 //! misspelt key and the nearest known one.
 
 use crate::file::{
-    BeyondWord, BriefRow, ChangesWord, ClientAddressWord, CookieRow, CookieWord, CredentialsWord, Downstream,
-    DownstreamWord, File, ForwardingWord, FrontRow, IdentityRow, Lifetime, MaintenanceRow, ParameterRow,
-    ParameterWord, PathRow, PathWord, PurgeRow, RouteRow, Row, Rules, StaticRow, UnknownCookies,
-    UnknownParametersTable, UnknownWord, WriteRow,
+    BeyondWord, BriefRow, ChangesWord, ClientAddressWord, CookieRow, CookieWord, CredentialsWord,
+    DownstreamRow, DownstreamWord, File, ForwardingWord, FrontRow, IdentityRow, Lifetime, MaintenanceRow,
+    ParameterRow, ParameterWord, PathRow, PathWord, PurgeRow, RouteRow, Row, RulesRow, StaticRow,
+    UnknownCookies, UnknownParametersTable, UnknownWord, WriteRow,
 };
 use document::{Keys, Reader};
 use std::ops::RangeInclusive;
@@ -60,17 +60,17 @@ fn lifetime(keys: &mut Keys<'_, '_>) -> Lifetime {
     }
 }
 
-fn downstream(keys: &mut Keys<'_, '_>) -> Downstream {
+fn downstream(keys: &mut Keys<'_, '_>) -> DownstreamRow {
     let words = [("as-stated", DownstreamWord::AsStated), ("no-cache", DownstreamWord::NoCache)];
-    Downstream { pages: word(keys, "pages", DownstreamWord::AsStated, &words), source: source(keys) }
+    DownstreamRow { pages: word(keys, "pages", DownstreamWord::AsStated, &words), source: source(keys) }
 }
 
-fn rules(keys: &mut Keys<'_, '_>) -> Rules {
+fn rules(keys: &mut Keys<'_, '_>) -> RulesRow {
     let forwarding = [("keyed", ForwardingWord::Keyed), ("everything", ForwardingWord::Everything)];
     let address = [("constant", ClientAddressWord::Constant), ("leader", ClientAddressWord::Leader)];
     let credentials =
         [("with-public", CredentialsWord::WithPublic), ("as-stated", CredentialsWord::AsStated)];
-    Rules {
+    RulesRow {
         forwarding: keys.word("forwarding", &forwarding),
         client_address: keys.word("client_address", &address),
         equal_spellings: keys.flag("equal_spellings"),

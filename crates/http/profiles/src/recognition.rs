@@ -18,7 +18,7 @@ use message::{Fields, Method, Status, names};
 
 /// A response, as far as it may show the system that a site runs on.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown<'a> {
+pub struct ResponseEvidence<'a> {
     /// The request's method.
     pub method: &'a Method,
     /// The request's target in origin-form, as the origin received it.
@@ -36,7 +36,7 @@ pub struct Shown<'a> {
 
 /// A detected profile, and the signs of its system.
 #[derive(Clone, Debug)]
-pub struct Recognised {
+pub struct RecognisedProfile {
     /// The profile.
     pub profile: &'static Profile,
     /// The system's name.
@@ -45,7 +45,7 @@ pub struct Recognised {
     pub signs: Vec<String>,
 }
 
-impl Shown<'_> {
+impl ResponseEvidence<'_> {
     /// Whether the request and the response allow signs to count.
     pub fn counts(&self) -> bool {
         *self.method == Method::Get
@@ -55,7 +55,7 @@ impl Shown<'_> {
     }
 
     /// The profile for the origin of this response; `None` if the signs prove no system.
-    pub fn recognised(&self) -> Option<Recognised> {
+    pub fn recognised(&self) -> Option<RecognisedProfile> {
         if !self.counts() {
             return None;
         }
@@ -63,7 +63,7 @@ impl Shown<'_> {
             let mut systems = profile.file.software.iter();
             systems.find_map(|software| {
                 let (name, signs) = self.proof(software)?;
-                Some(Recognised { profile, software: name, signs })
+                Some(RecognisedProfile { profile, software: name, signs })
             })
         })
     }
@@ -152,7 +152,7 @@ fn decoded(target: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::Shown;
+    use super::ResponseEvidence;
     use crate::software::SIGNS;
     use crate::{DocumentHead, Profile};
     use message::{Fields, Method, Status};
@@ -170,8 +170,8 @@ mod tests {
         DocumentHead { generators, assets: assets.iter().map(|&asset| asset.to_owned()).collect() }
     }
 
-    fn start<'a>(fields: &'a Fields, head: &'a DocumentHead) -> Shown<'a> {
-        Shown {
+    fn start<'a>(fields: &'a Fields, head: &'a DocumentHead) -> ResponseEvidence<'a> {
+        ResponseEvidence {
             method: &Method::Get,
             target: b"/",
             status: Status::OK,
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    fn name(shown: Shown<'_>) -> Option<&'static str> {
+    fn name(shown: ResponseEvidence<'_>) -> Option<&'static str> {
         shown.recognised().map(|recognised| &recognised.profile.name[..])
     }
 
@@ -206,7 +206,7 @@ mod tests {
             ),
         ] {
             let (fields, head) = (fields(&[line]), DocumentHead::default());
-            let shown = Shown { target: b"/a", is_start: false, ..start(&fields, &head) };
+            let shown = ResponseEvidence { target: b"/a", is_start: false, ..start(&fields, &head) };
             assert_eq!(name(shown), Some(expected), "{line:?}");
         }
     }
@@ -228,7 +228,11 @@ mod tests {
             let shown = start(&fields, &head);
             assert_eq!(name(shown), Some(expected));
             assert_eq!(shown.recognised().map(|recognised| recognised.signs.len()), Some(2));
-            assert_eq!(name(Shown { is_start: false, ..shown }), None, "{generator} may be an upload");
+            assert_eq!(
+                name(ResponseEvidence { is_start: false, ..shown }),
+                None,
+                "{generator} may be an upload"
+            );
         }
     }
 
@@ -240,10 +244,14 @@ mod tests {
             ("TYPO3 CMS", "", "fe_typo_user=1", "typo3"),
         ] {
             let (with, head) = (fields(&[("Set-Cookie", cookie)]), head(generator, &[asset]));
-            let shown = Shown { target: b"/login/", is_start: false, ..start(&with, &head) };
+            let shown = ResponseEvidence { target: b"/login/", is_start: false, ..start(&with, &head) };
             assert_eq!(name(shown), Some(expected));
-            assert_eq!(name(Shown { fields: &fields(&[]), ..shown }), None, "{expected}: document alone");
-            assert_eq!(name(Shown { head: None, ..shown }), None, "{expected}: cookie alone");
+            assert_eq!(
+                name(ResponseEvidence { fields: &fields(&[]), ..shown }),
+                None,
+                "{expected}: document alone"
+            );
+            assert_eq!(name(ResponseEvidence { head: None, ..shown }), None, "{expected}: cookie alone");
         }
     }
 
@@ -253,14 +261,14 @@ mod tests {
         let shown = start(&with, &head);
         assert_eq!(name(shown), Some("wordpress"));
         for other in [
-            Shown { method: &Method::Post, ..shown },
-            Shown { method: &Method::Head, ..shown },
-            Shown { target: b"/?a", ..shown },
-            Shown { status: Status::NOT_FOUND, ..shown },
-            Shown { target: b"/x;rel=https:%2f/api.W.org/", head: None, ..shown },
-            Shown { fields: &[API].into_iter().collect(), ..shown },
-            Shown { fields: &[API, ("Content-Type", "image/png")].into_iter().collect(), ..shown },
-            Shown { fields: &[API, HTML, HTML].into_iter().collect(), ..shown },
+            ResponseEvidence { method: &Method::Post, ..shown },
+            ResponseEvidence { method: &Method::Head, ..shown },
+            ResponseEvidence { target: b"/?a", ..shown },
+            ResponseEvidence { status: Status::NOT_FOUND, ..shown },
+            ResponseEvidence { target: b"/x;rel=https:%2f/api.W.org/", head: None, ..shown },
+            ResponseEvidence { fields: &[API].into_iter().collect(), ..shown },
+            ResponseEvidence { fields: &[API, ("Content-Type", "image/png")].into_iter().collect(), ..shown },
+            ResponseEvidence { fields: &[API, HTML, HTML].into_iter().collect(), ..shown },
         ] {
             assert_eq!(name(other), None, "{other:?}");
         }

@@ -5,7 +5,7 @@
 use crate::form::{ParameterValue, parameter, query_parameter};
 use crate::invalidation::resolve;
 use crate::json_values::json_values;
-use crate::writes::{Exchanged, is_at, path_of, query_of};
+use crate::writes::{WriteExchange, is_at, path_of, query_of};
 use bytes::Bytes;
 use message::{Fields, names};
 use profiles::{Changes, Policy, WriteRule, is_identity};
@@ -15,7 +15,7 @@ const IDENTITIES_MAX: usize = 64;
 
 /// The pages that a write has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Changed {
+pub enum WriteReach {
     /// Any page of the host may have changed.
     Everything,
     /// These pages have changed. Other pages may show a part of them, such as a title in a list of
@@ -65,9 +65,9 @@ pub fn identity_of(target: &[u8], response: &Fields, policy: &Policy) -> Option<
 pub(crate) fn changed_by(
     rule: &WriteRule,
     path: &[u8],
-    exchanged: Exchanged<'_>,
+    exchanged: WriteExchange<'_>,
     policy: &Policy,
-) -> Changed {
+) -> WriteReach {
     let identities = identities(rule, exchanged);
     let is_nameless = match rule.changes {
         Changes::Everything => true,
@@ -76,18 +76,18 @@ pub(crate) fn changed_by(
         Changes::Page => policy.identities.is_empty() || identities.is_empty(),
     };
     if is_nameless || identities.len() > IDENTITIES_MAX {
-        return Changed::Everything;
+        return WriteReach::Everything;
     }
     let matching = rule.paths.iter().find(|pattern| pattern.matches(path));
     let base = matching.map_or(&[][..], |pattern| pattern.start_in(path));
     let fronts = policy.fronts.iter().map(|front| Bytes::from([base, front.as_bytes()].concat()));
     let targets = fronts.chain(named_pages(rule, exchanged)).collect();
-    Changed::Pages(ChangedPages { targets, identities, lists: rule.changes != Changes::Fronts })
+    WriteReach::Pages(ChangedPages { targets, identities, lists: rule.changes != Changes::Fronts })
 }
 
 /// The numbers of posts named by the response, or by the request that it confirms. Sorted, without
 /// duplicates.
-fn identities(rule: &WriteRule, exchanged: Exchanged<'_>) -> Vec<Bytes> {
+fn identities(rule: &WriteRule, exchanged: WriteExchange<'_>) -> Vec<Bytes> {
     let mut found: Vec<Vec<u8>> = Vec::new();
     json_values(exchanged.content.unwrap_or_default(), &mut |path, value| {
         if rule.changed_ids.iter().any(|wanted| is_at(path, wanted)) {
@@ -116,7 +116,7 @@ fn identities(rule: &WriteRule, exchanged: Exchanged<'_>) -> Vec<Bytes> {
 }
 
 /// The pages that the response names, and the changed pages below them.
-fn named_pages(rule: &WriteRule, exchanged: Exchanged<'_>) -> Vec<Bytes> {
+fn named_pages(rule: &WriteRule, exchanged: WriteExchange<'_>) -> Vec<Bytes> {
     let resolved = |reference: &[u8]| {
         // The scheme of the connection is not known here. The reference names at most one of the
         // two.

@@ -89,7 +89,7 @@ mod writes;
 pub use answers::is_maintenance;
 pub use cache_groups::{GROUP_BYTES_MAX, GROUPS_MAX, groups, invalidated_groups};
 pub use cache_status::{CacheStatusFacts, cache_status_value};
-pub use changed::{Changed, ChangedPages, Identity, identity_of};
+pub use changed::{ChangedPages, Identity, WriteReach, identity_of};
 pub use coding::{WithoutGzip, decoded_head, is_compressible, refuses_gzip, without_gzip};
 pub use completion::{completes, completion_fields};
 pub use conditions::{
@@ -126,11 +126,11 @@ pub use static_files::{is_for_any_cookie, is_static_path, recheck};
 pub use targeted::stated_directives;
 pub use tracking::keyed_target;
 pub use validation::{
-    Doubt, HeadSays, confirming_fields, head_confirms, head_says, is_server_error, not_modified_speaks_of,
-    updated_head, validation_fields,
+    Doubt, HeadComparison, confirming_fields, head_confirms, head_says, is_server_error,
+    not_modified_speaks_of, updated_head, validation_fields,
 };
 pub use vary::{AcceptedCodings, VARY_NAMES_MAX, VariantKey, VaryRule};
-pub use writes::{Exchanged, WriteEffect, may_need_content, may_write, written};
+pub use writes::{WriteEffect, WriteExchange, may_need_content, may_write, written};
 
 #[cfg(test)]
 mod tests {

@@ -123,7 +123,7 @@ const KEPT_FIELDS: &[&str] =
 /// The relation between the response to a HEAD and the stored response to a GET (RFC 9111 section
 /// 4.3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeadSays {
+pub enum HeadComparison {
     /// They are the same: update the stored response with [`updated_head`].
     Update,
     /// They differ: the stored response is stale.
@@ -133,7 +133,7 @@ pub enum HeadSays {
 /// Compares a 200 response to a HEAD with a stored complete response of `stored_bytes` bytes of
 /// content. Each validator, the length and the coding that `answer` names must equal the stored
 /// ones.
-pub fn head_says(stored: &ResponseHead, stored_bytes: u64, answer: &ResponseHead) -> HeadSays {
+pub fn head_says(stored: &ResponseHead, stored_bytes: u64, answer: &ResponseHead) -> HeadComparison {
     let length = answer.fields.first(names::CONTENT_LENGTH);
     let same_length = length.is_none_or(|value| value[..] == *stored_bytes.to_string().as_bytes());
     let coding = |head: &ResponseHead| head.fields.first(names::CONTENT_ENCODING).cloned();
@@ -142,7 +142,7 @@ pub fn head_says(stored: &ResponseHead, stored_bytes: u64, answer: &ResponseHead
         && same_tag(stored, answer).unwrap_or(true)
         && same_date(stored, answer).unwrap_or(true)
         && coding(stored) == coding(answer);
-    if same { HeadSays::Update } else { HeadSays::Differs }
+    if same { HeadComparison::Update } else { HeadComparison::Differs }
 }
 
 /// Whether a response to a HEAD that agrees with `stored` proves that the stored content is still
@@ -179,8 +179,8 @@ fn weakened(tag: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::{
-        Doubt, HeadSays, confirming_fields, head_says, is_server_error, not_modified_speaks_of, updated_head,
-        validation_fields,
+        Doubt, HeadComparison, confirming_fields, head_says, is_server_error, not_modified_speaks_of,
+        updated_head, validation_fields,
     };
     use crate::tests::FieldLines;
     use message::{Fields, ResponseHead, Status};
@@ -311,7 +311,7 @@ mod tests {
             &[gzip, ("Content-Length", "9")],
             &[gzip, ("ETag", "\"a\""), ("Last-Modified", CHANGED)],
         ] {
-            assert_eq!(says(same), HeadSays::Update, "{same:?}");
+            assert_eq!(says(same), HeadComparison::Update, "{same:?}");
         }
         for other in [
             &[][..],
@@ -320,11 +320,11 @@ mod tests {
             &[gzip, ("ETag", "\"b\"")],
             &[gzip, ("ETag", "\"a\""), ("Last-Modified", "Sun, 06 Nov 1994 09:00:00 GMT")],
         ] {
-            assert_eq!(says(other), HeadSays::Differs, "{other:?}");
+            assert_eq!(says(other), HeadComparison::Differs, "{other:?}");
         }
         let mut gone = head(&[gzip]);
         gone.status = Status::from_code(410).unwrap();
-        assert_eq!(head_says(&stored, 9, &gone), HeadSays::Differs);
+        assert_eq!(head_says(&stored, 9, &gone), HeadComparison::Differs);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! because any client can send it. A rule applies only if the response confirms the write. RFC
 //! 9111's rule for unsafe methods is in `invalidation` and holds in addition.
 
-use crate::changed::{Changed, changed_by};
+use crate::changed::{WriteReach, changed_by};
 use crate::form::{FormReader, ParameterValue, parameter, query_parameter};
 use crate::invalidation::resolve;
 use crate::json_values::json_values;
@@ -27,12 +27,12 @@ pub enum WriteEffect {
     /// The content of the response decides, and it has not been read yet.
     Unread,
     /// The request has changed these pages.
-    Changed(Changed),
+    Changed(WriteReach),
 }
 
 /// A request that may be a write, and its response.
 #[derive(Clone, Copy, Debug)]
-pub struct Exchanged<'a> {
+pub struct WriteExchange<'a> {
     /// The request as the client sent it.
     pub request: &'a RequestHead,
     /// The request's `Host`.
@@ -62,7 +62,7 @@ pub fn may_write(request: &RequestHead, policy: &Policy) -> bool {
 /// The origin is then asked for content without a coding. A request that no rule with content can
 /// match must therefore give `false`.
 pub fn may_need_content(request: &RequestHead, target: &[u8], policy: &Policy) -> bool {
-    let Routed { path, .. } = routed(target, policy);
+    let RoutedPath { path, .. } = routed(target, policy);
     policy.writes.iter().any(|rule| {
         rule.reads_content()
             && may_have_method(rule, request)
@@ -79,12 +79,12 @@ fn may_have_method(rule: &WriteRule, request: &RequestHead) -> bool {
 }
 
 /// What the request has changed, according to the first rule that applies.
-pub fn written(exchanged: Exchanged<'_>, policy: &Policy) -> WriteEffect {
+pub fn written(exchanged: WriteExchange<'_>, policy: &Policy) -> WriteEffect {
     if !may_write(exchanged.request, policy) {
         return WriteEffect::Nothing;
     }
     let Some(method) = effective_method(exchanged) else { return WriteEffect::Nothing };
-    let Routed { path, parameter } = routed(exchanged.target, policy);
+    let RoutedPath { path, parameter } = routed(exchanged.target, policy);
     let is_met = |rule: &&WriteRule| is_met(rule, &method, &path, parameter, exchanged);
     for rule in policy.writes.iter().filter(is_met) {
         if rule.reads_content() {
@@ -99,7 +99,7 @@ pub fn written(exchanged: Exchanged<'_>, policy: &Policy) -> WriteEffect {
 }
 
 /// The path that the application acts on.
-struct Routed<'a> {
+struct RoutedPath<'a> {
     /// The path after one percent-decoding.
     path: Vec<u8>,
     /// The query parameter that contained the path, if there is one.
@@ -107,7 +107,7 @@ struct Routed<'a> {
 }
 
 /// The path that the application acts on, as far as the target shows it.
-fn routed<'a>(target: &[u8], policy: &'a Policy) -> Routed<'a> {
+fn routed<'a>(target: &[u8], policy: &'a Policy) -> RoutedPath<'a> {
     let path = path_of(target);
     for rule in &policy.routes {
         let start = path.iter().rposition(|&octet| octet == b'/').map_or(0, |slash| slash + 1);
@@ -119,15 +119,15 @@ fn routed<'a>(target: &[u8], policy: &'a Policy) -> Routed<'a> {
         {
             let base = base.strip_suffix(b"/").unwrap_or(base);
             let path = [base, rule.prefix.as_bytes(), &route].concat();
-            return Routed { path, parameter: Some(&rule.parameter) };
+            return RoutedPath { path, parameter: Some(&rule.parameter) };
         }
     }
-    Routed { path, parameter: None }
+    RoutedPath { path, parameter: None }
 }
 
 /// The method that the application acts on; `None` if the request names two different ones.
-fn effective_method(exchanged: Exchanged<'_>) -> Option<Vec<u8>> {
-    let Exchanged { request, form, form_is_whole, .. } = exchanged;
+fn effective_method(exchanged: WriteExchange<'_>) -> Option<Vec<u8>> {
+    let WriteExchange { request, form, form_is_whole, .. } = exchanged;
     let query = query_of(exchanged.target);
     let fields = OVERRIDES.iter().flat_map(|name| request.fields.all(name)).map(|value| value.to_vec());
     let in_query = query_parameter(query, METHOD_PARAMETER);
@@ -154,9 +154,9 @@ fn is_met(
     method: &[u8],
     path: &[u8],
     routing: Option<&str>,
-    exchanged: Exchanged<'_>,
+    exchanged: WriteExchange<'_>,
 ) -> bool {
-    let Exchanged { request, answer, .. } = exchanged;
+    let WriteExchange { request, answer, .. } = exchanged;
     let status = answer.status.code();
     rule.methods.iter().any(|known| known.as_bytes() == method)
         && rule.statuses.contains(&status)
@@ -184,7 +184,7 @@ fn has_cookie(rule: &WriteRule, request: &RequestHead) -> bool {
 }
 
 /// Whether one of the rule's parameters has the required value, as the application reads it.
-fn has_parameter(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
+fn has_parameter(rule: &WriteRule, exchanged: WriteExchange<'_>) -> bool {
     rule.parameters.iter().any(|(name, wanted)| {
         let found = parameter(query_of(exchanged.target), exchanged.form, exchanged.form_is_whole, name);
         matches!(found, ParameterValue::Is(value) if value == wanted.as_bytes())
@@ -196,7 +196,7 @@ fn has_parameter(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
 /// `routing` is the query parameter that contained the path; it is already part of the path and
 /// does not exclude the rule. The same name in the form still does, because it would name another
 /// path.
-fn has_unwanted_parameter(rule: &WriteRule, routing: Option<&str>, exchanged: Exchanged<'_>) -> bool {
+fn has_unwanted_parameter(rule: &WriteRule, routing: Option<&str>, exchanged: WriteExchange<'_>) -> bool {
     rule.unless_parameters.iter().any(|name| {
         let in_form = parameter(&[], exchanged.form, exchanged.form_is_whole, name);
         let is_routing = routing == Some(name.as_str());
@@ -206,7 +206,7 @@ fn has_unwanted_parameter(rule: &WriteRule, routing: Option<&str>, exchanged: Ex
 }
 
 /// Whether the redirect leads to a place that proves the write.
-fn leads_on(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
+fn leads_on(rule: &WriteRule, exchanged: WriteExchange<'_>) -> bool {
     let Some(location) = exchanged.answer.fields.only(names::LOCATION) else {
         return rule.locations.is_empty();
     };
@@ -286,8 +286,8 @@ pub(crate) fn query_of(target: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use super::{Exchanged, WriteEffect, written};
-    use crate::{Changed, ChangedPages, FormReader};
+    use super::{WriteEffect, WriteExchange, written};
+    use crate::{ChangedPages, FormReader, WriteReach};
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
     use profiles::{Policy, Profile};
 
@@ -326,7 +326,7 @@ mod tests {
             };
             let mut answer = ResponseHead::new(Status::from_code(self.status).unwrap());
             self.fields.iter().for_each(|(name, value)| answer.fields.push(*name, *value));
-            let exchanged = Exchanged {
+            let exchanged = WriteExchange {
                 request: &head,
                 host: b"a.test",
                 target: target.as_bytes(),
@@ -336,7 +336,7 @@ mod tests {
                 content: None,
             };
             let content = Some(self.content.as_bytes());
-            match (written(exchanged, policy), written(Exchanged { content, ..exchanged }, policy)) {
+            match (written(exchanged, policy), written(WriteExchange { content, ..exchanged }, policy)) {
                 (WriteEffect::Unread, WriteEffect::Nothing) => "nothing by its content".to_owned(),
                 (WriteEffect::Unread, WriteEffect::Changed(changed)) => {
                     format!("{} by its content", told(changed))
@@ -353,10 +353,10 @@ mod tests {
         }
     }
 
-    fn told(changed: Changed) -> String {
+    fn told(changed: WriteReach) -> String {
         match changed {
-            Changed::Everything => "everything".to_owned(),
-            Changed::Pages(ChangedPages { targets, identities, lists }) => {
+            WriteReach::Everything => "everything".to_owned(),
+            WriteReach::Pages(ChangedPages { targets, identities, lists }) => {
                 let text = |bytes: &bytes::Bytes| bytes.escape_ascii().to_string();
                 let posts = identities.iter().map(|identity| format!("post={}", text(identity)));
                 let lists = lists.then(|| "lists".to_owned());

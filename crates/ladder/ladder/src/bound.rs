@@ -33,7 +33,7 @@ pub const HOST_IDLE: f64 = 0.75;
 
 /// Measured numbers of one cell: the input of [`bound_by`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figures {
+pub struct CellFigures {
     /// Users, each with one request at a time.
     pub concurrency: u64,
     /// Cores of the host.
@@ -56,7 +56,7 @@ pub struct Figures {
 }
 
 /// Applies the rules of this module.
-pub fn bound_by(figures: &Figures) -> LimitingResource {
+pub fn bound_by(figures: &CellFigures) -> LimitingResource {
     if figures.generator_thread >= GENERATOR_THREAD {
         return LimitingResource::Generator;
     }
@@ -80,7 +80,7 @@ pub fn bound_by(figures: &Figures) -> LimitingResource {
 }
 
 /// Whether the generator's threads take the cores from the server (rule 5).
-fn is_preempted(figures: &Figures, busy: f64) -> bool {
+fn is_preempted(figures: &CellFigures, busy: f64) -> bool {
     let served_s = figures.site_cpu_s + figures.accelerator_cpu_s;
     let all_s = f64::from(figures.cores) * figures.seconds;
     let least_s = [served_s, 0.5 * busy * all_s, GENERATOR_SHARE * all_s];
@@ -88,7 +88,7 @@ fn is_preempted(figures: &Figures, busy: f64) -> bool {
 }
 
 /// Names the largest consumer of processor time (rule 3).
-fn largest(figures: &Figures, busy: f64) -> LimitingResource {
+fn largest(figures: &CellFigures, busy: f64) -> LimitingResource {
     let users = [
         (figures.site_cpu_s, LimitingResource::OriginCpu),
         (figures.accelerator_cpu_s, LimitingResource::AcceleratorCpu),
@@ -106,11 +106,11 @@ fn largest(figures: &Figures, busy: f64) -> LimitingResource {
 
 #[cfg(test)]
 mod tests {
-    use super::{Figures, bound_by};
+    use super::{CellFigures, bound_by};
     use report::results::LimitingResource;
 
     /// Two cores for ten seconds, with every figure far from its limit.
-    const CALM: Figures = Figures {
+    const CALM: CellFigures = CellFigures {
         concurrency: 25,
         cores: 2,
         seconds: 10.0,
@@ -124,36 +124,39 @@ mod tests {
 
     #[test]
     fn each_rule_decides_its_case() {
-        let busy = Figures { host_busy: Some(0.97), ..CALM };
-        let idle = Figures { host_busy: Some(0.55), ..CALM };
+        let busy = CellFigures { host_busy: Some(0.97), ..CALM };
+        let idle = CellFigures { host_busy: Some(0.55), ..CALM };
         assert_eq!(bound_by(&CALM), LimitingResource::Unclear);
         assert_eq!(bound_by(&busy), LimitingResource::OriginCpu);
         assert_eq!(bound_by(&idle), LimitingResource::Workers);
-        assert_eq!(bound_by(&Figures { concurrency: 2, ..idle }), LimitingResource::Users);
-        assert_eq!(bound_by(&Figures { generator_thread: 0.95, ..busy }), LimitingResource::Generator);
-        assert_eq!(bound_by(&Figures { link: Some(0.95), ..idle }), LimitingResource::Link);
+        assert_eq!(bound_by(&CellFigures { concurrency: 2, ..idle }), LimitingResource::Users);
+        assert_eq!(bound_by(&CellFigures { generator_thread: 0.95, ..busy }), LimitingResource::Generator);
+        assert_eq!(bound_by(&CellFigures { link: Some(0.95), ..idle }), LimitingResource::Link);
         assert_eq!(
-            bound_by(&Figures { accelerator_cpu_s: 15.0, site_cpu_s: 1.0, ..busy }),
+            bound_by(&CellFigures { accelerator_cpu_s: 15.0, site_cpu_s: 1.0, ..busy }),
             LimitingResource::AcceleratorCpu
         );
-        assert_eq!(bound_by(&Figures { generator_cpu_s: 15.0, ..busy }), LimitingResource::Generator);
-        let light = Figures { generator_cpu_s: 8.0, site_cpu_s: 3.0, accelerator_cpu_s: 5.0, ..idle };
+        assert_eq!(bound_by(&CellFigures { generator_cpu_s: 15.0, ..busy }), LimitingResource::Generator);
+        let light = CellFigures { generator_cpu_s: 8.0, site_cpu_s: 3.0, accelerator_cpu_s: 5.0, ..idle };
         assert_eq!(bound_by(&light), LimitingResource::Generator);
-        assert_eq!(bound_by(&Figures { host_busy: Some(0.8), ..light }), LimitingResource::Generator);
-        assert_eq!(bound_by(&Figures { generator_cpu_s: 7.9, ..light }), LimitingResource::Workers);
-        assert_eq!(bound_by(&Figures { concurrency: 2, ..light }), LimitingResource::Users);
-        let unwatched = Figures { site_cpu_s: 0.0, accelerator_cpu_s: 0.0, ..light };
+        assert_eq!(bound_by(&CellFigures { host_busy: Some(0.8), ..light }), LimitingResource::Generator);
+        assert_eq!(bound_by(&CellFigures { generator_cpu_s: 7.9, ..light }), LimitingResource::Workers);
+        assert_eq!(bound_by(&CellFigures { concurrency: 2, ..light }), LimitingResource::Users);
+        let unwatched = CellFigures { site_cpu_s: 0.0, accelerator_cpu_s: 0.0, ..light };
         assert_eq!(bound_by(&unwatched), LimitingResource::Workers);
-        let waits = Figures { host_busy: Some(0.05), generator_cpu_s: 0.6, site_cpu_s: 0.3, ..idle };
+        let waits = CellFigures { host_busy: Some(0.05), generator_cpu_s: 0.6, site_cpu_s: 0.3, ..idle };
         assert_eq!(bound_by(&waits), LimitingResource::Workers);
-        assert_eq!(bound_by(&Figures { site_cpu_s: 1.0, ..busy }), LimitingResource::Unclear);
-        assert_eq!(bound_by(&Figures { host_busy: None, ..busy }), LimitingResource::Unclear);
+        assert_eq!(bound_by(&CellFigures { site_cpu_s: 1.0, ..busy }), LimitingResource::Unclear);
+        assert_eq!(bound_by(&CellFigures { host_busy: None, ..busy }), LimitingResource::Unclear);
     }
 
     #[test]
     fn a_saturated_generator_hides_everything_else() {
-        let figures = Figures { generator_thread: 0.90, link: Some(1.0), host_busy: Some(1.0), ..CALM };
+        let figures = CellFigures { generator_thread: 0.90, link: Some(1.0), host_busy: Some(1.0), ..CALM };
         assert_eq!(bound_by(&figures), LimitingResource::Generator);
-        assert_ne!(bound_by(&Figures { generator_thread: 0.899, ..figures }), LimitingResource::Generator);
+        assert_ne!(
+            bound_by(&CellFigures { generator_thread: 0.899, ..figures }),
+            LimitingResource::Generator
+        );
     }
 }

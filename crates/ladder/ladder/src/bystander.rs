@@ -10,8 +10,8 @@
 //!   Without these requests, a site that never responds would look fast.
 //! * A page that was made for another visitor counts as failed.
 
-use crate::client::{Client, ClientError, Request};
-use crate::interrupt::Stop;
+use crate::client::{ClientError, HttpClient, HttpRequest};
+use crate::interrupt::StopFlag;
 use crate::template::{Template, Variables};
 use crate::traffic::Session;
 use clock::Clock;
@@ -44,15 +44,16 @@ pub(crate) struct Bystander<'a> {
 impl Bystander<'_> {
     /// Sends one request and returns its response time in milliseconds. A status other than 2xx is
     /// an error, and so is a page made for another visitor.
-    pub(crate) fn ask(&self, stop: &Stop) -> Result<f64, ClientError> {
+    pub(crate) fn ask(&self, stop: &StopFlag) -> Result<f64, ClientError> {
         // Relaxed is enough: only the number has to be unique, and it orders nothing else.
         let unique = self.unique.fetch_add(1, Ordering::Relaxed).to_string();
         let path = self.path.expand(&self.variables.with("unique", unique));
-        let client = Client { clock: self.clock, stop, limit: LIMIT };
+        let client = HttpClient { clock: self.clock, stop, limit: LIMIT };
         let url = format!("http://{}{path}", self.address);
         let cookie = self.visitor.iter().map(|(_, cookie)| ("Cookie".to_owned(), cookie.clone()));
         let fields = cookie.collect();
-        let request = Request { method: "GET", url: &url, host: self.host, fields, ..Request::default() };
+        let request =
+            HttpRequest { method: "GET", url: &url, host: self.host, fields, ..HttpRequest::default() };
         let answer = client.ask_for(&request)?;
         if !(200..300).contains(&answer.status) {
             Err(ClientError::Malformed(format!("status {}", answer.status)))
@@ -74,7 +75,7 @@ impl Bystander<'_> {
     }
 
     /// Sends a request once a second until `over` is set.
-    pub(crate) fn ask_until(&self, over: &Stop) -> BystanderRecord {
+    pub(crate) fn ask_until(&self, over: &StopFlag) -> BystanderRecord {
         let mut record = BystanderRecord::default();
         over.wait(DELAY);
         while !over.is_requested() {

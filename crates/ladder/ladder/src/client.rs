@@ -8,11 +8,11 @@
 //! * A request to stop ends a read within [`crate::interrupt::SLICE`].
 //! * Reading ends at the time limit, also if the server never stops to send.
 
-use crate::interrupt::{SLICE, Stop};
+use crate::interrupt::{SLICE, StopFlag};
 use address::HttpUrl;
 use bytes::BytesMut;
 use clock::{Clock, Monotonic};
-use h1::client::{Event, Exchange, Terms};
+use h1::client::{Exchange, ResponseEvent, Terms};
 use h1::{BodyError, ExchangeError};
 use message::{Fields, Method, RequestHead, Version};
 use std::io::{self, Read, Write};
@@ -26,16 +26,16 @@ const READ_BYTES: usize = 64 << 10;
 
 /// Sends requests, one connection each.
 #[derive(Clone, Copy)]
-pub(crate) struct Client<'a> {
+pub(crate) struct HttpClient<'a> {
     pub(crate) clock: &'a dyn Clock,
-    pub(crate) stop: &'a Stop,
+    pub(crate) stop: &'a StopFlag,
     /// Time limit for connecting, for each write, and for the whole request while it reads.
     pub(crate) limit: Duration,
 }
 
 /// A request to send.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Request<'a> {
+pub(crate) struct HttpRequest<'a> {
     pub(crate) method: &'a str,
     pub(crate) url: &'a str,
     /// Value of the Host field; `None` takes it from the URL.
@@ -47,7 +47,7 @@ pub(crate) struct Request<'a> {
 
 /// A complete response.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) fields: Fields,
     pub(crate) content: Vec<u8>,
@@ -76,14 +76,19 @@ pub(crate) enum ClientError {
     Interrupted,
 }
 
-impl Client<'_> {
+impl HttpClient<'_> {
     /// Requests a URL. `host` replaces the URL's host in the Host field.
-    pub(crate) fn ask(&self, method: &str, url: &str, host: Option<&str>) -> Result<Answer, ClientError> {
-        self.ask_for(&Request { method, url, host, ..Request::default() })
+    pub(crate) fn ask(
+        &self,
+        method: &str,
+        url: &str,
+        host: Option<&str>,
+    ) -> Result<HttpResponse, ClientError> {
+        self.ask_for(&HttpRequest { method, url, host, ..HttpRequest::default() })
     }
 
     /// Sends a request and reads its response.
-    pub(crate) fn ask_for(&self, request: &Request<'_>) -> Result<Answer, ClientError> {
+    pub(crate) fn ask_for(&self, request: &HttpRequest<'_>) -> Result<HttpResponse, ClientError> {
         let begun = self.clock.monotonic();
         let target = HttpUrl::parse(request.url)?;
         let mut stream = self.connect(&target)?;
@@ -97,7 +102,12 @@ impl Client<'_> {
 
     /// Like [`Self::ask`], but a status other than 2xx is an error. The error is a sentence for the
     /// user.
-    pub(crate) fn ask_2xx(&self, method: &str, url: &str, host: Option<&str>) -> Result<Answer, String> {
+    pub(crate) fn ask_2xx(
+        &self,
+        method: &str,
+        url: &str,
+        host: Option<&str>,
+    ) -> Result<HttpResponse, String> {
         let answer = self.ask(method, url, host).map_err(|error| format!("{method} {url}: {error}"))?;
         if (200..300).contains(&answer.status) {
             Ok(answer)
@@ -125,21 +135,26 @@ impl Client<'_> {
         Err(ClientError::Connect(failure))
     }
 
-    fn read(&self, stream: &mut TcpStream, method: &Method, begun: Monotonic) -> Result<Answer, ClientError> {
+    fn read(
+        &self,
+        stream: &mut TcpStream,
+        method: &Method,
+        begun: Monotonic,
+    ) -> Result<HttpResponse, ClientError> {
         let mut exchange = Exchange::new(method, Terms::TOLERANT);
         let (mut buffer, mut head, mut content) = (BytesMut::new(), None, Vec::new());
         loop {
             match exchange.next(&mut buffer)? {
-                Some(Event::Informational(_)) => {}
-                Some(Event::Head(response)) if response.head.status.code() == 101 => {
+                Some(ResponseEvent::Informational(_)) => {}
+                Some(ResponseEvent::Head(response)) if response.head.status.code() == 101 => {
                     return Err(ClientError::Malformed("another protocol follows unasked".to_owned()));
                 }
-                Some(Event::Head(response)) => head = Some(response.head),
-                Some(Event::Data(data)) if content.len() + data.len() > CONTENT_BYTES_MAX => {
+                Some(ResponseEvent::Head(response)) => head = Some(response.head),
+                Some(ResponseEvent::Data(data)) if content.len() + data.len() > CONTENT_BYTES_MAX => {
                     return Err(ClientError::TooLong);
                 }
-                Some(Event::Data(data)) => content.extend_from_slice(&data),
-                Some(Event::End(_)) => break,
+                Some(ResponseEvent::Data(data)) => content.extend_from_slice(&data),
+                Some(ResponseEvent::End(_)) => break,
                 None if self.fill(stream, &mut buffer, begun)? == 0 => {
                     exchange.close()?;
                     break;
@@ -148,7 +163,7 @@ impl Client<'_> {
             }
         }
         let head = head.ok_or(ClientError::Truncated)?;
-        Ok(Answer { status: head.status.code(), fields: head.fields, content, elapsed: Duration::ZERO })
+        Ok(HttpResponse { status: head.status.code(), fields: head.fields, content, elapsed: Duration::ZERO })
     }
 
     /// Reads more bytes into the buffer; 0 means the end of the connection.
@@ -194,7 +209,7 @@ fn is_pause(error: &io::Error) -> bool {
 }
 
 /// Encodes a request as bytes.
-fn octets(method: &Method, target: &HttpUrl, request: &Request<'_>) -> Result<Vec<u8>, ClientError> {
+fn octets(method: &Method, target: &HttpUrl, request: &HttpRequest<'_>) -> Result<Vec<u8>, ClientError> {
     let mut fields = Fields::new();
     fields.push("Host", request.host.map_or_else(|| target.authority().to_owned(), str::to_owned));
     fields.push("User-Agent", "petasos-ladder");
@@ -220,8 +235,8 @@ fn octets(method: &Method, target: &HttpUrl, request: &Request<'_>) -> Result<Ve
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Client, ClientError};
-    use crate::interrupt::Stop;
+    use super::{ClientError, HttpClient, HttpResponse};
+    use crate::interrupt::StopFlag;
     use platform::SystemClock;
     use std::io::{Read, Write};
     use std::net::TcpListener;
@@ -232,8 +247,8 @@ mod tests {
     fn served(
         answer: &'static str,
         hold: bool,
-        ask: impl FnOnce(&str) -> Result<Answer, ClientError>,
-    ) -> Result<Answer, ClientError> {
+        ask: impl FnOnce(&str) -> Result<HttpResponse, ClientError>,
+    ) -> Result<HttpResponse, ClientError> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/x", listener.local_addr().unwrap());
         std::thread::scope(|scope| {
@@ -253,12 +268,12 @@ mod tests {
         })
     }
 
-    fn ask_for(url: &str, limit: Duration, stop: &Stop) -> Result<Answer, ClientError> {
-        Client { clock: &SystemClock::new(), stop, limit }.ask("GET", url, None)
+    fn ask_for(url: &str, limit: Duration, stop: &StopFlag) -> Result<HttpResponse, ClientError> {
+        HttpClient { clock: &SystemClock::new(), stop, limit }.ask("GET", url, None)
     }
 
-    fn ask(url: &str) -> Result<Answer, ClientError> {
-        ask_for(url, Duration::from_secs(20), &Stop::default())
+    fn ask(url: &str) -> Result<HttpResponse, ClientError> {
+        ask_for(url, Duration::from_secs(20), &StopFlag::default())
     }
 
     #[test]
@@ -284,9 +299,9 @@ mod tests {
     #[test]
     fn waiting_ends_at_the_limit_or_a_stop() {
         let limit = Duration::from_millis(120);
-        let late = served("", true, |url| ask_for(url, limit, &Stop::default()));
+        let late = served("", true, |url| ask_for(url, limit, &StopFlag::default()));
         assert!(matches!(late, Err(ClientError::Late(_))));
-        let stop = Stop::default();
+        let stop = StopFlag::default();
         stop.request();
         let interrupted = served("", true, |url| ask_for(url, Duration::from_secs(20), &stop));
         assert!(matches!(interrupted, Err(ClientError::Interrupted)));
@@ -312,7 +327,7 @@ mod tests {
                         std::thread::sleep(Duration::from_millis(5));
                     }
                 });
-                ask_for(&url, Duration::from_millis(200), &Stop::default())
+                ask_for(&url, Duration::from_millis(200), &StopFlag::default())
             });
             assert!(matches!(result, Err(ClientError::Late(_))), "{result:?}");
         }
@@ -320,9 +335,9 @@ mod tests {
 
     #[test]
     fn status_outside_2xx_is_reported_in_a_sentence() {
-        let stop = Stop::default();
+        let stop = StopFlag::default();
         let clock = SystemClock::new();
-        let client = Client { clock: &clock, stop: &stop, limit: Duration::from_secs(20) };
+        let client = HttpClient { clock: &clock, stop: &stop, limit: Duration::from_secs(20) };
         let refused = served("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", false, |url| {
             let reason = client.ask_2xx("POST", url, Some("shop.example")).unwrap_err();
             assert!(reason.ends_with("/x: the response has status 503"), "{reason}");

@@ -5,7 +5,7 @@
 //! group. Its output goes to a file instead of a pipe, because a daemon that it starts on purpose
 //! could keep a pipe open.
 
-use crate::interrupt::Stop;
+use crate::interrupt::StopFlag;
 use clock::Clock;
 use difference::text_of;
 use std::fs::File;
@@ -25,7 +25,7 @@ const TAIL_CHARS: usize = 300;
 #[derive(Clone)]
 pub(crate) struct Commands<'a> {
     pub(crate) clock: &'a dyn Clock,
-    pub(crate) stop: &'a Stop,
+    pub(crate) stop: &'a StopFlag,
     /// File for the output of the running program; each run overwrites it.
     pub(crate) output: PathBuf,
 }
@@ -92,10 +92,10 @@ pub(crate) fn tail(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Commands, tail};
-    use crate::interrupt::Stop;
+    use crate::interrupt::StopFlag;
     use platform::SystemClock;
 
-    fn run(words: &[&str], stop: &Stop) -> Result<String, String> {
+    fn run(words: &[&str], stop: &StopFlag) -> Result<String, String> {
         let directory = tempfile::tempdir().unwrap();
         let clock = SystemClock::new();
         let commands = Commands { clock: &clock, stop, output: directory.path().join("output") };
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn output_is_returned_on_success_and_quoted_on_failure() {
-        let stop = Stop::default();
+        let stop = StopFlag::default();
         assert_eq!(run(&["sh", "-c", "echo 17; echo x >&2"], &stop).unwrap(), "17\nx\n");
         let failed = run(&["sh", "-c", "echo no luck; exit 3"], &stop).unwrap_err();
         assert_eq!(failed, "`sh -c echo no luck; exit 3`: exit status: 3: no luck");
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn running_program_is_killed_on_stop() {
-        let stop = Stop::default();
+        let stop = StopFlag::default();
         stop.request();
         assert_eq!(run(&["sleep", "600"], &stop).unwrap_err(), "`sleep 600`: interrupted");
     }
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn daemon_started_by_a_program_does_not_block_the_run() {
         assert_eq!(
-            run(&["sh", "-c", "sleep 20 & echo $!"], &Stop::default()).map(|pid| {
+            run(&["sh", "-c", "sleep 20 & echo $!"], &StopFlag::default()).map(|pid| {
                 let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
                 rustix::process::kill_process(pid, rustix::process::Signal::KILL).is_ok()
             }),

@@ -7,7 +7,7 @@
 //!   collide.
 //! * A difference in content is always reported with its line and column in the normalised content.
 
-use crate::ladder::{Pattern, Same};
+use crate::ladder::{BytesPattern, Same};
 use crate::reference::Reference;
 use difference::text_of;
 use report::results::PageRecord;
@@ -18,17 +18,17 @@ const CONTEXT_CHARS: usize = 40;
 
 /// A page, prepared for comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Page {
+pub(crate) struct NormalisedPage {
     /// Title, length and hash.
     pub(crate) record: PageRecord,
     /// Content without the parts that the `normalise` patterns match.
     pub(crate) content: Vec<u8>,
 }
 
-impl Page {
+impl NormalisedPage {
     /// Builds a page from a response body. The matches of `patterns` are removed before hashing.
     /// The recorded length is that of the whole body in bytes.
-    pub(crate) fn new(body: &[u8], patterns: &[Pattern]) -> Self {
+    pub(crate) fn new(body: &[u8], patterns: &[BytesPattern]) -> Self {
         let mut content = body.to_vec();
         for pattern in patterns {
             content = pattern.0.replace_all(&content, &b""[..]).into_owned();
@@ -109,19 +109,19 @@ fn context(content: &[u8], at: usize, is_space: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Page, fnv1a};
-    use crate::ladder::{Pattern, Same};
+    use super::{NormalisedPage, fnv1a};
+    use crate::ladder::{BytesPattern, Same};
     use crate::reference::Reference;
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
     const BODY: &str =
         "<html>\n<head><TITLE lang=en> Bikes &amp; more </title></head>\n<p>one\n<!-- parsed in 3 ms -->\n";
 
-    fn page(body: &str) -> Page {
-        Page::new(body.as_bytes(), &[Pattern::parse("<!-- parsed .*? -->").unwrap()])
+    fn page(body: &str) -> NormalisedPage {
+        NormalisedPage::new(body.as_bytes(), &[BytesPattern::parse("<!-- parsed .*? -->").unwrap()])
     }
 
-    fn difference(one: &Page, other: &Page, same: Same) -> Option<String> {
+    fn difference(one: &NormalisedPage, other: &NormalisedPage, same: Same) -> Option<String> {
         one.difference(&Reference { number: "1".to_owned(), page: other.clone() }, same)
     }
 

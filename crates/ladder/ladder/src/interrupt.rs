@@ -12,9 +12,9 @@ pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
 /// A shared flag that any holder may set. It is never cleared.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct StopFlag(Arc<AtomicBool>);
 
-impl Stop {
+impl StopFlag {
     /// Creates a flag that SIGINT, SIGTERM and SIGHUP set instead of ending the process. A signal
     /// that the process ignores stays ignored; `nohup` makes a process ignore SIGHUP.
     ///
@@ -61,7 +61,7 @@ fn is_ignored(signal: i32, status: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Stop, is_ignored};
+    use super::{StopFlag, is_ignored};
     use signal_hook::consts::{SIGHUP, SIGINT};
     use std::time::Duration;
 
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn wait_returns_at_once_after_a_stop() {
-        let stop = Stop::default();
+        let stop = StopFlag::default();
         let seen = stop.clone();
         stop.request();
         assert!(seen.is_requested());

@@ -21,7 +21,7 @@ pub const JOURNAL_FILE: &str = "journal.jsonl";
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Entry {
+enum JournalEntry {
     Plan(Header),
     Reference(PageRecord),
     NewReference { step: String, page: PageRecord },
@@ -31,7 +31,7 @@ enum Entry {
 /// First line of the journal: identifies the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Header {
-    /// Hash of the plan, [`crate::Plan::hash`].
+    /// Hash of the plan, [`crate::LadderPlan::hash`].
     pub(crate) hash: String,
     /// Description of the plan for messages: title, effort, rounds, seed.
     pub(crate) words: String,
@@ -46,7 +46,7 @@ pub(crate) struct Header {
 
 /// Content of a journal that was read.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Past {
+pub(crate) struct JournalContent {
     /// First line of the journal.
     pub(crate) header: Header,
     /// The first step's reference page; `None` until it is recorded.
@@ -57,7 +57,7 @@ pub(crate) struct Past {
     pub(crate) runs: Vec<CellRun>,
 }
 
-impl Past {
+impl JournalContent {
     /// A plan without any finished visit.
     pub(crate) fn new(header: Header) -> Self {
         Self { header, reference: None, new_references: BTreeMap::new(), runs: Vec::new() }
@@ -70,21 +70,21 @@ impl Past {
 }
 
 /// A journal open for writing.
-pub(crate) struct Journal<'a> {
+pub(crate) struct WalkJournal<'a> {
     disk: &'a dyn Disk,
     path: PathBuf,
 }
 
-impl<'a> Journal<'a> {
+impl<'a> WalkJournal<'a> {
     /// Begins a new journal and replaces an existing one.
     pub(crate) fn begin(disk: &'a dyn Disk, directory: &Path, header: Header) -> io::Result<Self> {
         let journal = Self { disk, path: directory.join(JOURNAL_FILE) };
-        disk.replace(&journal.path, &line(&Entry::Plan(header))?)?;
+        disk.replace(&journal.path, &line(&JournalEntry::Plan(header))?)?;
         Ok(journal)
     }
 
     /// Reads the journal in a directory, if there is one. An incomplete last line is ignored.
-    pub(crate) fn read(disk: &dyn Disk, directory: &Path) -> io::Result<Option<Past>> {
+    pub(crate) fn read(disk: &dyn Disk, directory: &Path) -> io::Result<Option<JournalContent>> {
         let path = directory.join(JOURNAL_FILE);
         let bytes = match disk.read(&path) {
             Ok(bytes) => bytes,
@@ -107,22 +107,22 @@ impl<'a> Journal<'a> {
 
     /// Records the first step's reference page.
     pub(crate) fn reference(&self, page: &PageRecord) -> io::Result<()> {
-        self.disk.append(&self.path, &line(&Entry::Reference(page.clone()))?)
+        self.disk.append(&self.path, &line(&JournalEntry::Reference(page.clone()))?)
     }
 
     /// Records the page that a step declares as a new reference.
     pub(crate) fn new_reference(&self, step: &str, page: &PageRecord) -> io::Result<()> {
-        let entry = Entry::NewReference { step: step.to_owned(), page: page.clone() };
+        let entry = JournalEntry::NewReference { step: step.to_owned(), page: page.clone() };
         self.disk.append(&self.path, &line(&entry)?)
     }
 
     /// Records a finished visit.
     pub(crate) fn run(&self, run: &CellRun) -> io::Result<()> {
-        self.disk.append(&self.path, &line(&Entry::Run(Box::new(run.clone())))?)
+        self.disk.append(&self.path, &line(&JournalEntry::Run(Box::new(run.clone())))?)
     }
 }
 
-fn line(entry: &Entry) -> io::Result<Vec<u8>> {
+fn line(entry: &JournalEntry) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(entry)?;
     line.push(b'\n');
     Ok(line)
@@ -130,20 +130,20 @@ fn line(entry: &Entry) -> io::Result<Vec<u8>> {
 
 /// Parses a journal and returns it with the length of its complete lines in bytes. The journal is
 /// `None` if not even the first line is complete.
-fn parse(bytes: &[u8]) -> io::Result<(Option<Past>, usize)> {
+fn parse(bytes: &[u8]) -> io::Result<(Option<JournalContent>, usize)> {
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let mut past: Option<Past> = None;
+    let mut past: Option<JournalContent> = None;
     for line in
         bytes.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
     {
-        let entry: Entry = serde_json::from_slice(line)?;
+        let entry: JournalEntry = serde_json::from_slice(line)?;
         match (entry, &mut past) {
-            (Entry::Plan(header), None) => past = Some(Past::new(header)),
-            (Entry::Reference(page), Some(past)) => past.reference = Some(page),
-            (Entry::NewReference { step, page }, Some(past)) => {
+            (JournalEntry::Plan(header), None) => past = Some(JournalContent::new(header)),
+            (JournalEntry::Reference(page), Some(past)) => past.reference = Some(page),
+            (JournalEntry::NewReference { step, page }, Some(past)) => {
                 past.new_references.insert(step, page);
             }
-            (Entry::Run(run), Some(past)) => past.runs.push(*run),
+            (JournalEntry::Run(run), Some(past)) => past.runs.push(*run),
             _ => {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
@@ -157,7 +157,7 @@ fn parse(bytes: &[u8]) -> io::Result<(Option<Past>, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Header, JOURNAL_FILE, Journal};
+    use super::{Header, JOURNAL_FILE, WalkJournal};
     use platform::{Disk, FaultyDisk, SystemDisk};
     use report::results::{CellRun, PageRecord, VisitOutcome};
     use std::collections::BTreeMap;
@@ -180,34 +180,34 @@ mod tests {
     #[test]
     fn recorded_entries_are_read_back() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(Journal::read(&SystemDisk, directory.path()).unwrap(), None);
-        let journal = Journal::begin(&SystemDisk, directory.path(), header()).unwrap();
+        assert_eq!(WalkJournal::read(&SystemDisk, directory.path()).unwrap(), None);
+        let journal = WalkJournal::begin(&SystemDisk, directory.path(), header()).unwrap();
         let page = PageRecord { title: None, length_bytes: 7, hash: "f".to_owned() };
         journal.reference(&page).unwrap();
         journal.new_reference("b", &page).unwrap();
         journal.run(&run(1)).unwrap();
-        let past = Journal::read(&SystemDisk, directory.path()).unwrap().unwrap();
+        let past = WalkJournal::read(&SystemDisk, directory.path()).unwrap().unwrap();
         assert_eq!(past.new_references, BTreeMap::from([("b".to_owned(), page.clone())]));
         assert_eq!(
             (past.header.clone(), past.reference.clone(), past.runs.clone()),
             (header(), Some(page), vec![run(1)])
         );
         assert!(!past.is_complete());
-        Journal::resume(&SystemDisk, directory.path()).unwrap().run(&run(2)).unwrap();
-        assert!(Journal::read(&SystemDisk, directory.path()).unwrap().unwrap().is_complete());
+        WalkJournal::resume(&SystemDisk, directory.path()).unwrap().run(&run(2)).unwrap();
+        assert!(WalkJournal::read(&SystemDisk, directory.path()).unwrap().unwrap().is_complete());
     }
 
     #[test]
     fn incomplete_last_line_is_dropped_on_resume() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(JOURNAL_FILE);
-        Journal::begin(&SystemDisk, directory.path(), header()).unwrap().run(&run(1)).unwrap();
+        WalkJournal::begin(&SystemDisk, directory.path(), header()).unwrap().run(&run(1)).unwrap();
         let whole = std::fs::read(&path).unwrap();
         for cut in 1..whole.len() - whole.iter().position(|byte| *byte == b'\n').unwrap() {
             std::fs::write(&path, &whole[..whole.len() - cut]).unwrap();
-            let resumed = Journal::resume(&SystemDisk, directory.path()).unwrap();
+            let resumed = WalkJournal::resume(&SystemDisk, directory.path()).unwrap();
             resumed.run(&run(2)).unwrap();
-            let past = Journal::read(&SystemDisk, directory.path()).unwrap().unwrap();
+            let past = WalkJournal::read(&SystemDisk, directory.path()).unwrap().unwrap();
             assert_eq!(past.runs, [run(2)], "cut {cut}");
         }
     }
@@ -216,7 +216,7 @@ mod tests {
     fn journal_without_a_complete_line_counts_as_none() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join(JOURNAL_FILE), "{\"plan\":{\"hash").unwrap();
-        assert_eq!(Journal::read(&SystemDisk, directory.path()).unwrap(), None);
+        assert_eq!(WalkJournal::read(&SystemDisk, directory.path()).unwrap(), None);
     }
 
     #[test]
@@ -224,17 +224,17 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         for text in ["hello\n", "{\"run\":1}\n", "{}\n"] {
             std::fs::write(directory.path().join(JOURNAL_FILE), text).unwrap();
-            assert!(Journal::read(&SystemDisk, directory.path()).is_err(), "{text}");
+            assert!(WalkJournal::read(&SystemDisk, directory.path()).is_err(), "{text}");
         }
     }
 
     #[test]
     fn full_disk_is_an_error_and_loses_no_entry() {
         let directory = tempfile::tempdir().unwrap();
-        Journal::begin(&SystemDisk, directory.path(), header()).unwrap().run(&run(1)).unwrap();
+        WalkJournal::begin(&SystemDisk, directory.path(), header()).unwrap().run(&run(1)).unwrap();
         let full = FaultyDisk::with_room(10);
-        let journal = Journal::resume(&full, directory.path()).unwrap();
+        let journal = WalkJournal::resume(&full, directory.path()).unwrap();
         assert!(journal.run(&run(2)).is_err());
-        assert_eq!(Journal::read(&full as &dyn Disk, directory.path()).unwrap().unwrap().runs, [run(1)]);
+        assert_eq!(WalkJournal::read(&full as &dyn Disk, directory.path()).unwrap().unwrap().runs, [run(1)]);
     }
 }

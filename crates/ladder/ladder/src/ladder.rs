@@ -51,7 +51,7 @@ pub struct Ladder {
     /// Criterion by which a step's page equals its reference.
     pub same: Same,
     /// Patterns whose matches are removed from a page before it is compared.
-    pub normalise: Vec<Pattern>,
+    pub normalise: Vec<BytesPattern>,
     /// Names of loopback ports to choose; each becomes a variable.
     pub ports: Vec<String>,
     /// Variables with fixed values: those of the file named by `variables_from`, and `here`.
@@ -63,13 +63,13 @@ pub struct Ladder {
     /// Counters to read before and after a load.
     pub meters: Vec<Meter>,
     /// Programs whose version is recorded in the results.
-    pub versions: Vec<Version>,
+    pub versions: Vec<VersionCommand>,
     /// The steps, in order. [`crate::read_ladder`] makes sure that there is at least one.
-    pub steps: Vec<Step>,
+    pub steps: Vec<LadderStep>,
     /// Changes of `--quick`.
-    pub quick: Mode,
+    pub quick: ModeOverrides,
     /// Changes of `--full`.
-    pub full: Mode,
+    pub full: ModeOverrides,
 }
 
 /// A process that the walk starts and stops.
@@ -172,7 +172,7 @@ pub enum MeterSource {
 
 /// A program whose version is recorded.
 #[derive(Clone, Debug)]
-pub struct Version {
+pub struct VersionCommand {
     /// Name of the program in the results.
     pub name: String,
     /// Program and arguments that print the version; the first line of output counts.
@@ -181,10 +181,10 @@ pub struct Version {
 
 /// One step of the ladder.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct LadderStep {
     /// Id of the step.
     pub id: String,
-    /// Name of the [`Version`] that is this step's version, if any.
+    /// Name of the [`VersionCommand`] that is this step's version, if any.
     pub version: Option<String>,
     /// Id of the earlier step that this one is compared with; `None` means the preceding step.
     pub against: Option<String>,
@@ -203,11 +203,11 @@ pub struct Step {
     /// Value of the Host field; `None` takes the address.
     pub host: Option<String>,
     /// Actions that switch the layers on.
-    pub on: Vec<Action>,
+    pub on: Vec<StepAction>,
     /// Actions that empty the caches.
-    pub reset: Vec<Action>,
+    pub reset: Vec<StepAction>,
     /// Actions that fill the caches.
-    pub warm: Vec<Action>,
+    pub warm: Vec<StepAction>,
     /// Proofs that the layer is on; at least one.
     pub proof: Vec<Proof>,
     /// Load of the step's own cell.
@@ -233,7 +233,7 @@ pub struct Load {
 
 /// Something to do before or after a load.
 #[derive(Clone, Debug)]
-pub enum Action {
+pub enum StepAction {
     /// Program and arguments; the program must exit with 0.
     Command(Vec<Template>),
     /// Request whose response must have a status of 2xx.
@@ -274,7 +274,7 @@ pub enum HeaderTest {
     /// The field occurs once and has exactly this value.
     Is(Template),
     /// At least one value of the field matches.
-    Matches(Pattern),
+    Matches(BytesPattern),
 }
 
 /// Condition for a JSON value.
@@ -288,7 +288,7 @@ pub enum JsonTest {
 
 /// Changes that `--quick` or `--full` makes; `None` keeps the value of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mode {
+pub struct ModeOverrides {
     /// Number of rounds.
     pub rounds: Option<u64>,
     /// Warm-up duration of all cells.
@@ -301,7 +301,7 @@ pub struct Mode {
     pub also: bool,
 }
 
-impl Mode {
+impl ModeOverrides {
     /// Applies this mode's durations to a load.
     pub(crate) fn of(&self, load: Load) -> Load {
         let warmup = self.warmup.unwrap_or(load.warmup);
@@ -311,9 +311,9 @@ impl Mode {
 
 /// A compiled regular expression over bytes.
 #[derive(Clone, Debug)]
-pub struct Pattern(pub regex::bytes::Regex);
+pub struct BytesPattern(pub regex::bytes::Regex);
 
-impl Pattern {
+impl BytesPattern {
     /// Compiles an expression. `.` also matches line ends, because pages have them everywhere.
     ///
     /// # Errors

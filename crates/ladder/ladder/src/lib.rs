@@ -40,18 +40,18 @@ mod visitor;
 mod walk;
 mod writer;
 
-pub use bound::{Figures, GENERATOR_THREAD, HOST_BUSY, HOST_IDLE, LINK_FULL, bound_by};
-pub use interrupt::Stop;
+pub use bound::{CellFigures, GENERATOR_THREAD, HOST_BUSY, HOST_IDLE, LINK_FULL, bound_by};
+pub use interrupt::StopFlag;
 pub use journal::JOURNAL_FILE;
 pub use ladder::{
-    Action, Group, HeaderTest, JsonTest, Ladder, Load, Meter, MeterSource, Mode, Pattern, Proof, Role, Root,
-    Same, Service, Step, Version,
+    BytesPattern, Group, HeaderTest, JsonTest, Ladder, LadderStep, Load, Meter, MeterSource, ModeOverrides,
+    Proof, Role, Root, Same, Service, StepAction, VersionCommand,
 };
-pub use observer::{Observer, Phase, Status};
+pub use observer::{Observer, Phase, WalkStatus};
 pub use output::{REPORT_FILE, RESULTS_FILE};
-pub use plan::{Cell, Choice, Effort, Plan};
+pub use plan::{Cell, Choice, Effort, LadderPlan};
 pub use read::{read_ladder, read_ladder_file};
 pub use star::{FOREIGN_SHARE_MAX, STEAL_SHARE_MAX};
 pub use template::{Template, Variables};
-pub use traffic::{ANONYMOUS, Audience, Content, Exchange, LoadChange, Session, Traffic, Write};
+pub use traffic::{ANONYMOUS, Audience, LoadChange, PostContent, RequestTemplate, Session, Traffic, Write};
 pub use walk::{LadderError, Options, Walk, World, walk};

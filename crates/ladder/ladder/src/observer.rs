@@ -6,20 +6,20 @@ use std::time::Duration;
 /// what to show.
 pub trait Observer: Send {
     /// Reports the current state of the walk.
-    fn status(&mut self, status: &Status);
+    fn status(&mut self, status: &WalkStatus);
     /// Reports a sentence that the person should read now.
     fn notice(&mut self, text: &str);
 }
 
 /// Ignores all reports.
 impl Observer for () {
-    fn status(&mut self, _: &Status) {}
+    fn status(&mut self, _: &WalkStatus) {}
     fn notice(&mut self, _: &str) {}
 }
 
 /// Current state of a walk.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Status {
+pub struct WalkStatus {
     /// Number and title of the step.
     pub step: String,
     /// Number of users of the cell.

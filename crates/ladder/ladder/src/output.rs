@@ -4,7 +4,7 @@
 //! another walk begins. An unfinished walk of another plan is an error, unless the user asks for a
 //! fresh start.
 
-use crate::journal::{JOURNAL_FILE, Journal, Past};
+use crate::journal::{JOURNAL_FILE, JournalContent, WalkJournal};
 use crate::walk::LadderError;
 use platform::Disk;
 use std::fs::{File, TryLockError};
@@ -30,12 +30,12 @@ const EARLIER: &str = "earlier";
 
 /// An output directory that this process has locked. Dropping it releases the lock.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(crate) struct OutputDirectory {
     pub(crate) directory: PathBuf,
     _lock: File,
 }
 
-impl Output {
+impl OutputDirectory {
     /// Creates the directory if it does not exist, and locks it. If another process holds the lock,
     /// the error is [`LadderError::Busy`].
     pub(crate) fn open(directory: &Path, disk: &dyn Disk) -> Result<Self, LadderError> {
@@ -60,9 +60,9 @@ impl Output {
         words: &str,
         fresh: bool,
         disk: &dyn Disk,
-    ) -> Result<Option<Past>, LadderError> {
+    ) -> Result<Option<JournalContent>, LadderError> {
         let path = self.directory.join(JOURNAL_FILE);
-        let past = match Journal::read(disk, &self.directory) {
+        let past = match WalkJournal::read(disk, &self.directory) {
             Ok(past) => past,
             Err(_) if fresh => None,
             Err(source) => return Err(LadderError::Journal { path, source }),
@@ -117,8 +117,8 @@ impl Output {
 
 #[cfg(test)]
 mod tests {
-    use super::{Output, RESULTS_FILE};
-    use crate::journal::{Header, Journal};
+    use super::{OutputDirectory, RESULTS_FILE};
+    use crate::journal::{Header, WalkJournal};
     use crate::walk::LadderError;
     use platform::SystemDisk;
     use std::path::Path;
@@ -131,7 +131,7 @@ mod tests {
             started_at_s: 77,
             ports: std::collections::BTreeMap::new(),
         };
-        Journal::begin(&SystemDisk, directory, header).unwrap();
+        WalkJournal::begin(&SystemDisk, directory, header).unwrap();
         std::fs::write(directory.join(RESULTS_FILE), hash).unwrap();
     }
 
@@ -139,7 +139,7 @@ mod tests {
     fn unfinished_walk_of_the_same_plan_is_resumed() {
         let directory = tempfile::tempdir().unwrap();
         begin(directory.path(), "a", 1);
-        let output = Output::open(directory.path(), &SystemDisk).unwrap();
+        let output = OutputDirectory::open(directory.path(), &SystemDisk).unwrap();
         assert!(output.past("a", "plan a", false, &SystemDisk).unwrap().is_some());
         assert!(directory.path().join(RESULTS_FILE).exists());
     }
@@ -148,7 +148,7 @@ mod tests {
     fn unfinished_walk_of_another_plan_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         begin(directory.path(), "a", 1);
-        let output = Output::open(directory.path(), &SystemDisk).unwrap();
+        let output = OutputDirectory::open(directory.path(), &SystemDisk).unwrap();
         let error = output.past("b", "plan b", false, &SystemDisk).unwrap_err();
         assert!(matches!(error, LadderError::OtherPlan { .. }));
         assert!(error.to_string().contains("--fresh"), "{error}");
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn finished_walk_is_moved_aside_each_time() {
         let directory = tempfile::tempdir().unwrap();
-        let output = Output::open(directory.path(), &SystemDisk).unwrap();
+        let output = OutputDirectory::open(directory.path(), &SystemDisk).unwrap();
         for name in ["earlier/77", "earlier/77-1", "earlier/77-2"] {
             begin(directory.path(), "a", 0);
             assert!(output.past("a", "plan a", false, &SystemDisk).unwrap().is_none());
@@ -171,9 +171,9 @@ mod tests {
     #[test]
     fn directory_has_one_owner() {
         let directory = tempfile::tempdir().unwrap();
-        let first = Output::open(directory.path(), &SystemDisk).unwrap();
-        assert!(matches!(Output::open(directory.path(), &SystemDisk), Err(LadderError::Busy(_))));
+        let first = OutputDirectory::open(directory.path(), &SystemDisk).unwrap();
+        assert!(matches!(OutputDirectory::open(directory.path(), &SystemDisk), Err(LadderError::Busy(_))));
         drop(first);
-        assert!(Output::open(directory.path(), &SystemDisk).is_ok());
+        assert!(OutputDirectory::open(directory.path(), &SystemDisk).is_ok());
     }
 }

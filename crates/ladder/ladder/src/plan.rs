@@ -8,7 +8,7 @@
 //!   or always be first or last.
 
 use crate::fingerprint::fnv1a;
-use crate::ladder::{Ladder, Load, Mode};
+use crate::ladder::{Ladder, Load, ModeOverrides};
 use crate::read_step::cell_id;
 use crate::traffic::ANONYMOUS;
 use stats::Random;
@@ -40,10 +40,10 @@ impl Effort {
     }
 
     /// The changes that this effort makes to a ladder's cells and rounds.
-    fn mode(self, ladder: &Ladder) -> Mode {
+    fn mode(self, ladder: &Ladder) -> ModeOverrides {
         match self {
             Self::Full => ladder.full.clone(),
-            Self::Normal => Mode { also: true, ..Mode::default() },
+            Self::Normal => ModeOverrides { also: true, ..ModeOverrides::default() },
             Self::Quick => ladder.quick.clone(),
         }
     }
@@ -85,7 +85,7 @@ pub struct Cell {
 
 /// The cells to measure and the order of the visits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct LadderPlan {
     /// Amount of measuring.
     pub effort: Effort,
     /// Seed of the order.
@@ -100,7 +100,7 @@ pub struct Plan {
     pub cooldown: Duration,
 }
 
-impl Plan {
+impl LadderPlan {
     /// Plans the walk of a ladder. `version` identifies the program and is part of the hash, so
     /// another version makes another plan.
     pub fn new(ladder: &Ladder, choice: Choice, version: &str) -> Self {
@@ -149,7 +149,7 @@ pub(crate) fn cells(ladder: &Ladder, choice: &Choice) -> Vec<Cell> {
 }
 
 /// Cells of the loads other than the anonymous one.
-fn traffic_cells(ladder: &Ladder, mode: &Mode, choice: &Choice) -> Vec<Cell> {
+fn traffic_cells(ladder: &Ladder, mode: &ModeOverrides, choice: &Choice) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (position, traffic) in ladder.loads.iter().enumerate().filter(|(_, of)| choice.has(&of.id)) {
         for &step in &traffic.steps {
@@ -164,7 +164,7 @@ fn traffic_cells(ladder: &Ladder, mode: &Mode, choice: &Choice) -> Vec<Cell> {
 
 /// Cells of the anonymous load in one mode. A second cell with the same step, concurrency and
 /// keep-alive is left out.
-fn anonymous_cells(ladder: &Ladder, mode: &Mode, choice: &Choice) -> Vec<Cell> {
+fn anonymous_cells(ladder: &Ladder, mode: &ModeOverrides, choice: &Choice) -> Vec<Cell> {
     let mut cells: Vec<Cell> = Vec::new();
     if !choice.has(ANONYMOUS) {
         return cells;
@@ -193,7 +193,7 @@ fn anonymous_cells(ladder: &Ladder, mode: &Mode, choice: &Choice) -> Vec<Cell> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Choice, Effort, Plan};
+    use super::{Choice, Effort, LadderPlan};
     use crate::ladder::Ladder;
     use crate::read_ladder;
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
@@ -229,11 +229,11 @@ mod tests {
         read_ladder("test", TEXT, None).unwrap()
     }
 
-    fn plan(effort: Effort) -> Plan {
-        Plan::new(&ladder(), Choice { effort, ..Choice::default() }, "1")
+    fn plan(effort: Effort) -> LadderPlan {
+        LadderPlan::new(&ladder(), Choice { effort, ..Choice::default() }, "1")
     }
 
-    fn ids(plan: &Plan) -> Vec<&str> {
+    fn ids(plan: &LadderPlan) -> Vec<&str> {
         plan.cells.iter().map(|cell| cell.id.as_str()).collect()
     }
 
@@ -274,7 +274,7 @@ mod tests {
         let ladder = read_ladder("test", &text, None).unwrap_or_else(|problems| panic!("{}", problems[0]));
         let plan = |loads: &[&str], effort| {
             let loads = loads.iter().map(|load| (*load).to_owned()).collect();
-            Plan::new(&ladder, Choice { loads, effort, ..Choice::default() }, "1")
+            LadderPlan::new(&ladder, Choice { loads, effort, ..Choice::default() }, "1")
         };
         let all = plan(&[], Effort::Normal);
         assert_eq!(ids(&all)[5..], ["b-mix", "a-in", "b-in"]);
@@ -297,22 +297,22 @@ mod tests {
         let hash = plan(Effort::Normal).hash;
         assert_eq!(hash, plan(Effort::Normal).hash);
         assert_ne!(hash, plan(Effort::Full).hash);
-        let other = |choice| Plan::new(&ladder(), choice, "1").hash;
+        let other = |choice| LadderPlan::new(&ladder(), choice, "1").hash;
         assert_ne!(hash, other(Choice { seed: Some(2), ..Choice::default() }));
         assert_ne!(hash, other(Choice { rounds: Some(4), ..Choice::default() }));
-        assert_ne!(hash, Plan::new(&ladder(), Choice::default(), "2").hash);
+        assert_ne!(hash, LadderPlan::new(&ladder(), Choice::default(), "2").hash);
         let commented = format!("# a comment\n{TEXT}");
         let same = read_ladder("other name", &commented, None).unwrap();
-        assert_eq!(hash, Plan::new(&same, Choice::default(), "1").hash);
+        assert_eq!(hash, LadderPlan::new(&same, Choice::default(), "1").hash);
         let changed = read_ladder("test", &TEXT.replace("\"off\"", "\"no\""), None).unwrap();
-        assert_ne!(hash, Plan::new(&changed, Choice::default(), "1").hash);
+        assert_ne!(hash, LadderPlan::new(&changed, Choice::default(), "1").hash);
     }
 
     proptest! {
         #[test]
         fn every_round_visits_every_cell_once(seed in any::<u64>(), rounds in 1_u64..20) {
             let choice = Choice { seed: Some(seed), rounds: Some(rounds), ..Choice::default() };
-            let plan = Plan::new(&ladder(), choice.clone(), "1");
+            let plan = LadderPlan::new(&ladder(), choice.clone(), "1");
             prop_assert_eq!(plan.rounds(), rounds);
             for order in &plan.order {
                 let mut sorted = order.clone();
@@ -320,14 +320,14 @@ mod tests {
                 prop_assert_eq!(sorted, (0..plan.cells.len()).collect::<Vec<_>>());
             }
             prop_assert_eq!(plan.visits().count() as u64, rounds * plan.cells.len() as u64);
-            prop_assert!(plan == Plan::new(&ladder(), choice, "1"));
+            prop_assert!(plan == LadderPlan::new(&ladder(), choice, "1"));
         }
     }
 
     #[test]
     fn rounds_have_different_orders() {
         let choice = Choice { rounds: Some(20), ..Choice::default() };
-        let plan = Plan::new(&ladder(), choice, "1");
+        let plan = LadderPlan::new(&ladder(), choice, "1");
         assert!(plan.order.iter().any(|order| *order != plan.order[0]));
     }
 }

@@ -63,7 +63,7 @@ fn equal(a: &Value, b: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{header, json};
-    use crate::ladder::{HeaderTest, JsonTest, Pattern};
+    use crate::ladder::{BytesPattern, HeaderTest, JsonTest};
     use crate::template::{Template, Variables};
     use message::Fields;
 
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn header_tests_accept_and_refuse_values() {
         let is = |text| HeaderTest::Is(Template::parse(text));
-        let matches = |text| HeaderTest::Matches(Pattern::parse(text).unwrap());
+        let matches = |text| HeaderTest::Matches(BytesPattern::parse(text).unwrap());
         assert_eq!(judged("x-cache", &is("HIT")).unwrap(), "x-cache: HIT");
         assert_eq!(judged("Via", &matches("^t")).unwrap(), "Via: one, two");
         assert_eq!(judged("Age", &HeaderTest::Absent).unwrap(), "no field Age");

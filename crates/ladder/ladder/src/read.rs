@@ -7,10 +7,12 @@
 //! * Reading starts no process. The only other file that is opened is the one named by
 //!   `variables_from`.
 
-use crate::ladder::{CONCURRENCY_MAX, Service, Version, is_id};
-use crate::ladder::{Group, Ladder, Load, Meter, MeterSource, Mode, Pattern, ROUNDS_MAX, Role, Root, Same};
+use crate::ladder::{
+    BytesPattern, Group, Ladder, Load, Meter, MeterSource, ModeOverrides, ROUNDS_MAX, Role, Root, Same,
+};
+use crate::ladder::{CONCURRENCY_MAX, Service, VersionCommand, is_id};
 use crate::plan::{self, Cell, Choice, Effort};
-use crate::read_step::{self, Names};
+use crate::read_step::{self, VariableNames};
 use crate::read_traffic;
 use crate::template::{Template, is_name};
 use document::{Diagnostic, Keys, Place, Reader};
@@ -66,7 +68,7 @@ fn top(mut keys: Keys<'_, '_>, directory: Option<&Path>) -> Ladder {
     let (constants, all_known) = constants(&mut keys, directory);
     let built_in = BUILT_IN.into_iter();
     let given = ports.iter().chain(constants.keys()).map(String::as_str);
-    let names = Names::new(built_in.chain(given), all_known);
+    let names = VariableNames::new(built_in.chain(given), all_known);
     let defaults = Load {
         concurrency: 1,
         keepalive: false,
@@ -193,7 +195,7 @@ fn constants(keys: &mut Keys<'_, '_>, directory: Option<&Path>) -> (BTreeMap<Str
     (constants, true)
 }
 
-fn bystander(keys: &mut Keys<'_, '_>, names: &Names) -> Option<Template> {
+fn bystander(keys: &mut Keys<'_, '_>, names: &VariableNames) -> Option<Template> {
     let text = keys.text("bystander")?;
     if !text.get_ref().starts_with('/') {
         keys.reader.problem(text.span(), "`bystander` must be a path that starts with `/`", "");
@@ -213,13 +215,13 @@ fn same(keys: &mut Keys<'_, '_>) -> Same {
     }
 }
 
-fn normalise(keys: &mut Keys<'_, '_>) -> Vec<Pattern> {
+fn normalise(keys: &mut Keys<'_, '_>) -> Vec<BytesPattern> {
     let texts = keys.texts("normalise").unwrap_or_default();
     let pattern = |text: &Spanned<String>| read_step::pattern(keys.reader, text);
     texts.iter().filter_map(pattern).collect()
 }
 
-fn services(keys: &mut Keys<'_, '_>, names: &Names) -> Vec<Service> {
+fn services(keys: &mut Keys<'_, '_>, names: &VariableNames) -> Vec<Service> {
     let mut seen = Unique::new("service");
     let mut services = Vec::new();
     for mut keys in keys.tables("service") {
@@ -236,7 +238,7 @@ fn services(keys: &mut Keys<'_, '_>, names: &Names) -> Vec<Service> {
     services
 }
 
-fn groups(keys: &mut Keys<'_, '_>, names: &Names, services: &[Service]) -> Vec<Group> {
+fn groups(keys: &mut Keys<'_, '_>, names: &VariableNames, services: &[Service]) -> Vec<Group> {
     let mut seen = Unique::new("group");
     let mut groups = Vec::new();
     for mut keys in keys.tables("group") {
@@ -259,7 +261,7 @@ fn groups(keys: &mut Keys<'_, '_>, names: &Names, services: &[Service]) -> Vec<G
     groups
 }
 
-fn root(keys: &mut Keys<'_, '_>, names: &Names, services: &[Service]) -> Option<Root> {
+fn root(keys: &mut Keys<'_, '_>, names: &VariableNames, services: &[Service]) -> Option<Root> {
     let service = keys.text("service").map(|service| {
         if !services.iter().any(|known| known.name == *service.get_ref()) {
             let message = format!("there is no service `{}`", service.get_ref());
@@ -279,7 +281,7 @@ fn root(keys: &mut Keys<'_, '_>, names: &Names, services: &[Service]) -> Option<
     service.or(pidfile).or(pid).filter(|_| one)
 }
 
-fn meters(keys: &mut Keys<'_, '_>, names: &Names) -> Vec<Meter> {
+fn meters(keys: &mut Keys<'_, '_>, names: &VariableNames) -> Vec<Meter> {
     let mut seen = Unique::new("meter");
     let mut meters = Vec::new();
     for mut keys in keys.tables("meter") {
@@ -303,18 +305,18 @@ fn meters(keys: &mut Keys<'_, '_>, names: &Names) -> Vec<Meter> {
     meters
 }
 
-fn versions(keys: &mut Keys<'_, '_>, names: &Names) -> Vec<Version> {
+fn versions(keys: &mut Keys<'_, '_>, names: &VariableNames) -> Vec<VersionCommand> {
     let mut versions = Vec::new();
     for mut keys in keys.tables("version") {
         let name = keys.required_text("name", "name = \"PHP\"").into_inner();
-        versions.push(Version { name, command: names.required_command(&mut keys) });
+        versions.push(VersionCommand { name, command: names.required_command(&mut keys) });
         keys.finish();
     }
     versions
 }
 
-fn quick_defaults() -> Mode {
-    Mode {
+fn quick_defaults() -> ModeOverrides {
+    ModeOverrides {
         rounds: Some(1),
         warmup: Some(Duration::from_millis(300)),
         duration: Some(Duration::from_secs(1)),
@@ -323,14 +325,14 @@ fn quick_defaults() -> Mode {
     }
 }
 
-fn full_defaults() -> Mode {
+fn full_defaults() -> ModeOverrides {
     let concurrency = vec![1, 4, 6, 10, 20, 25, 40, 100];
-    Mode { rounds: Some(5), warmup: None, duration: None, concurrency, also: true }
+    ModeOverrides { rounds: Some(5), warmup: None, duration: None, concurrency, also: true }
 }
 
-fn mode(keys: &mut Keys<'_, '_>, key: &'static str, defaults: Mode) -> Mode {
+fn mode(keys: &mut Keys<'_, '_>, key: &'static str, defaults: ModeOverrides) -> ModeOverrides {
     let Some(mut keys) = keys.table(key) else { return defaults };
-    let mode = Mode {
+    let mode = ModeOverrides {
         rounds: keys.count("rounds", 1..=ROUNDS_MAX).or(defaults.rounds),
         warmup: keys.duration("warmup").or(defaults.warmup),
         duration: keys.duration("duration").or(defaults.duration),

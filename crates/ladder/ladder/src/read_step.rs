@@ -1,7 +1,9 @@
 //! Reads the steps of a ladder, and the kinds of values that other parts of the file share with
 //! them: texts with variables, URLs, commands, actions and proofs.
 
-use crate::ladder::{Action, CONCURRENCY_MAX, HeaderTest, JsonTest, Load, Pattern, Proof, Step, Version};
+use crate::ladder::{
+    BytesPattern, CONCURRENCY_MAX, HeaderTest, JsonTest, LadderStep, Load, Proof, StepAction, VersionCommand,
+};
 use crate::read::Unique;
 use crate::template::Template;
 use document::{Keys, Reader, Scalar};
@@ -14,14 +16,14 @@ pub(crate) const OWN_VERSION: &str = "petasos";
 
 /// Names of the variables that a text may use.
 #[derive(Clone, Debug)]
-pub(crate) struct Names {
+pub(crate) struct VariableNames {
     known: BTreeSet<String>,
     /// Whether the list is complete. If not, an unknown name is not reported, because the
     /// unreadable variables file may define it.
     complete: bool,
 }
 
-impl Names {
+impl VariableNames {
     pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>, complete: bool) -> Self {
         Self { known: names.map(str::to_owned).collect(), complete }
     }
@@ -80,26 +82,26 @@ impl Names {
 /// Reads all steps of the file.
 pub(crate) fn steps(
     keys: &mut Keys<'_, '_>,
-    names: &Names,
+    names: &VariableNames,
     defaults: (&str, Load),
-    versions: &[Version],
-) -> Vec<Step> {
+    versions: &[VersionCommand],
+) -> Vec<LadderStep> {
     let mut ids = Unique::new("step or cell");
     let tables = keys.tables("step");
     if tables.is_empty() {
         keys.missing("step", "a table begun by a line [[step]]");
     }
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<LadderStep> = Vec::new();
     for (mut keys, position) in tables.into_iter().zip(1..) {
         let version = version(&mut keys, versions);
         let against = against(&mut keys, &steps);
-        steps.push(Step { version, against, ..step(keys, names, defaults, position, &mut ids) });
+        steps.push(LadderStep { version, against, ..step(keys, names, defaults, position, &mut ids) });
     }
     steps
 }
 
 /// Reads the id of the step that this one is compared with. It must be an earlier step.
-fn against(keys: &mut Keys<'_, '_>, earlier: &[Step]) -> Option<String> {
+fn against(keys: &mut Keys<'_, '_>, earlier: &[LadderStep]) -> Option<String> {
     let id = keys.text("against")?;
     let known = || earlier.iter().map(|step| step.id.as_str());
     if known().all(|known| known != id.get_ref().as_str()) {
@@ -122,11 +124,11 @@ pub(crate) fn check_page(reader: &Reader, page: &Spanned<String>) {
 
 fn step(
     mut keys: Keys<'_, '_>,
-    names: &Names,
+    names: &VariableNames,
     (page, defaults): (&str, Load),
     position: u32,
     ids: &mut Unique,
-) -> Step {
+) -> LadderStep {
     let id = keys.required_text("id", "id = \"page-cache\"");
     ids.check(&keys, &id);
     if keys.value("concurrency").is_none() {
@@ -140,7 +142,7 @@ fn step(
     }
     let own_page = keys.text("page");
     own_page.iter().for_each(|page| check_page(keys.reader, page));
-    let step = Step {
+    let step = LadderStep {
         reference: keys.flag("reference").unwrap_or(false),
         page: own_page.map_or_else(|| page.to_owned(), Spanned::into_inner),
         number: keys.text("number").map_or_else(|| position.to_string(), Spanned::into_inner),
@@ -164,7 +166,7 @@ fn step(
 
 /// Reads the name of the program whose version is the step's. It must be defined in the file, or be
 /// `petasos`.
-fn version(keys: &mut Keys<'_, '_>, versions: &[Version]) -> Option<String> {
+fn version(keys: &mut Keys<'_, '_>, versions: &[VersionCommand]) -> Option<String> {
     let name = keys.text("version")?;
     let known = || versions.iter().map(|version| version.name.as_str()).chain([OWN_VERSION]);
     if known().all(|version| version != name.get_ref().as_str()) {
@@ -209,7 +211,7 @@ pub(crate) fn cell_id(step: &str, concurrency: u64, keepalive: bool) -> String {
 }
 
 /// Reads a list of actions.
-pub(crate) fn actions(keys: &mut Keys<'_, '_>, key: &'static str, names: &Names) -> Vec<Action> {
+pub(crate) fn actions(keys: &mut Keys<'_, '_>, key: &'static str, names: &VariableNames) -> Vec<StepAction> {
     let expected = "a list of actions: \"METHOD URL\" or { command = [...] }";
     let items = keys.items(key, expected).unwrap_or_default();
     let action = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
@@ -220,7 +222,7 @@ pub(crate) fn actions(keys: &mut Keys<'_, '_>, key: &'static str, names: &Names)
             let mut keys = Keys::new(keys.reader, table, item.span());
             let command = names.required_command(&mut keys);
             keys.finish();
-            Some(Action::Command(command))
+            Some(StepAction::Command(command))
         }
         _ => {
             keys.reader.problem(item.span(), format!("`{key}` must be {expected}"), "");
@@ -230,7 +232,7 @@ pub(crate) fn actions(keys: &mut Keys<'_, '_>, key: &'static str, names: &Names)
     items.iter().filter_map(action).collect()
 }
 
-fn http_action(reader: &Reader, names: &Names, text: &Spanned<String>) -> Option<Action> {
+fn http_action(reader: &Reader, names: &VariableNames, text: &Spanned<String>) -> Option<StepAction> {
     let split = text
         .get_ref()
         .split_once(' ')
@@ -242,10 +244,10 @@ fn http_action(reader: &Reader, names: &Names, text: &Spanned<String>) -> Option
     };
     let url = Spanned::new(text.span(), url.trim_start().to_owned());
     check_url(reader, &url);
-    Some(Action::Http { method: method.to_owned(), url: names.template(reader, &url) })
+    Some(StepAction::Http { method: method.to_owned(), url: names.template(reader, &url) })
 }
 
-fn proofs(keys: &mut Keys<'_, '_>, names: &Names) -> Vec<Proof> {
+fn proofs(keys: &mut Keys<'_, '_>, names: &VariableNames) -> Vec<Proof> {
     let tables = keys.tables("proof");
     if tables.is_empty() {
         keys.missing(
@@ -256,7 +258,7 @@ fn proofs(keys: &mut Keys<'_, '_>, names: &Names) -> Vec<Proof> {
     tables.into_iter().filter_map(|keys| proof(keys, names)).collect()
 }
 
-fn proof(mut keys: Keys<'_, '_>, names: &Names) -> Option<Proof> {
+fn proof(mut keys: Keys<'_, '_>, names: &VariableNames) -> Option<Proof> {
     let header = keys.text("header");
     let url = names.url(&mut keys, "json");
     let proof = match (header, url) {
@@ -282,7 +284,7 @@ fn proof(mut keys: Keys<'_, '_>, names: &Names) -> Option<Proof> {
     proof
 }
 
-fn header_test(keys: &mut Keys<'_, '_>, names: &Names) -> Option<HeaderTest> {
+fn header_test(keys: &mut Keys<'_, '_>, names: &VariableNames) -> Option<HeaderTest> {
     let is = keys.text("is").map(|text| HeaderTest::Is(names.template(keys.reader, &text)));
     let matches = keys.text("matches");
     let matches = matches.and_then(|text| pattern(keys.reader, &text)).map(HeaderTest::Matches);
@@ -321,8 +323,8 @@ pub(crate) fn pointer(reader: &Reader, text: Spanned<String>) -> String {
     text.into_inner()
 }
 
-pub(crate) fn pattern(reader: &Reader, text: &Spanned<String>) -> Option<Pattern> {
-    match Pattern::parse(text.get_ref()) {
+pub(crate) fn pattern(reader: &Reader, text: &Spanned<String>) -> Option<BytesPattern> {
+    match BytesPattern::parse(text.get_ref()) {
         Ok(pattern) => Some(pattern),
         Err(message) => {
             reader.problem(text.span(), message, "");

@@ -4,12 +4,12 @@
 //! Invariant: the same as for the whole file. The result has no known fault, and every fault is
 //! reported with its place.
 
-use crate::ladder::{CONCURRENCY_MAX, Pattern, Step};
+use crate::ladder::{BytesPattern, CONCURRENCY_MAX, LadderStep};
 use crate::read::Unique;
-use crate::read_step::{self, Names, actions, check_url};
+use crate::read_step::{self, VariableNames, actions, check_url};
 use crate::template::is_name;
 use crate::traffic::{
-    ANONYMOUS, Audience, Content, Exchange, LoadChange, SHARE_MAX, Session, Traffic, VISITORS_MAX,
+    ANONYMOUS, Audience, LoadChange, PostContent, RequestTemplate, SHARE_MAX, Session, Traffic, VISITORS_MAX,
     WRITES_PER_S_MAX, Write, weights,
 };
 use document::{Keys, Reader};
@@ -24,12 +24,12 @@ const OF_VISITORS: [&str; 3] = ["address", "unique", "visitor"];
 /// The sessions of a file, each with the variable names that its visitors' requests may use.
 pub(crate) struct Sessions {
     pub(crate) all: Vec<Session>,
-    names: Vec<Names>,
+    names: Vec<VariableNames>,
 }
 
 /// Reads all sessions of the file. A request may use the variables that earlier requests of the
 /// log-in keep.
-pub(crate) fn sessions(keys: &mut Keys<'_, '_>, names: &Names) -> Sessions {
+pub(crate) fn sessions(keys: &mut Keys<'_, '_>, names: &VariableNames) -> Sessions {
     let names = OF_VISITORS.into_iter().fold(names.clone(), |names, name| names.and(name));
     let mut seen = Unique::new("session");
     let mut sessions = Sessions { all: Vec::new(), names: Vec::new() };
@@ -78,14 +78,14 @@ pub(crate) fn session(keys: &mut Keys<'_, '_>, key: &'static str, sessions: &Ses
 }
 
 /// Reads one request of a visitor.
-fn exchange(mut keys: Keys<'_, '_>, names: &Names) -> Exchange {
+fn exchange(mut keys: Keys<'_, '_>, names: &VariableNames) -> RequestTemplate {
     let exchange = parts(&mut keys, names);
     keys.finish();
     exchange
 }
 
 /// Reads the keys that define a visitor's request, and what to keep of its response.
-fn parts(keys: &mut Keys<'_, '_>, names: &Names) -> Exchange {
+fn parts(keys: &mut Keys<'_, '_>, names: &VariableNames) -> RequestTemplate {
     let get = keys.text("get");
     let post = keys.text("post");
     keys.exactly_one(
@@ -113,16 +113,16 @@ fn parts(keys: &mut Keys<'_, '_>, names: &Names) -> Exchange {
         texts.into_iter().map(template).collect::<Vec<_>>()
     };
     let content = match (form, json) {
-        (_, Some(json)) => Some(Content::Json(names.template(keys.reader, &json))),
-        (Some(form), None) => Some(Content::Form(of(form))),
-        (None, None) => is_post.then(|| Content::Form(Vec::new())),
+        (_, Some(json)) => Some(PostContent::Json(names.template(keys.reader, &json))),
+        (Some(form), None) => Some(PostContent::Form(of(form))),
+        (None, None) => is_post.then(|| PostContent::Form(Vec::new())),
     };
     let headers = keys.named_texts("headers").map(of).unwrap_or_default();
-    Exchange { url, headers, content, keep: keep(keys) }
+    RequestTemplate { url, headers, content, keep: keep(keys) }
 }
 
 /// Reads the variables that are taken from a response.
-fn keep(keys: &mut Keys<'_, '_>) -> Vec<(String, Pattern)> {
+fn keep(keys: &mut Keys<'_, '_>) -> Vec<(String, BytesPattern)> {
     let mut kept = Vec::new();
     for (name, text) in keys.named_texts("keep").unwrap_or_default() {
         if !is_name(&name) {
@@ -142,9 +142,9 @@ fn keep(keys: &mut Keys<'_, '_>) -> Vec<(String, Pattern)> {
 /// Reads all loads of the file.
 pub(crate) fn loads(
     keys: &mut Keys<'_, '_>,
-    names: &Names,
+    names: &VariableNames,
     sessions: &Sessions,
-    steps: &[Step],
+    steps: &[LadderStep],
 ) -> Vec<Traffic> {
     let mut seen = Unique::new("load");
     let mut loads = Vec::new();
@@ -176,7 +176,7 @@ pub(crate) fn loads(
 }
 
 /// Positions of the steps that a load names; all steps if it names none.
-fn positions(keys: &mut Keys<'_, '_>, steps: &[Step]) -> Vec<usize> {
+fn positions(keys: &mut Keys<'_, '_>, steps: &[LadderStep]) -> Vec<usize> {
     let Some(ids) = keys.texts("steps") else { return (0..steps.len()).collect() };
     let is_empty = |list: &&Spanned<DeValue<'_>>| list.get_ref().as_array().is_some_and(|all| all.is_empty());
     if let Some(list) = keys.value("steps").filter(is_empty) {
@@ -197,7 +197,7 @@ fn positions(keys: &mut Keys<'_, '_>, steps: &[Step]) -> Vec<usize> {
     positions
 }
 
-fn not_a_step(reader: &Reader, id: &Spanned<String>, steps: &[Step]) {
+fn not_a_step(reader: &Reader, id: &Spanned<String>, steps: &[LadderStep]) {
     let help = match document::nearest(id.get_ref(), steps.iter().map(|step| step.id.as_str())) {
         Some(known) => format!("did you mean `{known}`?"),
         None => "give the `id` of a [[step]] of this file".to_owned(),

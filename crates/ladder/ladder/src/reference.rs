@@ -3,7 +3,7 @@
 //! The first step's page is a reference. A step may declare a new reference: the page that it
 //! served before the rounds. That step and the steps after it are compared with the new reference.
 
-use crate::fingerprint::Page;
+use crate::fingerprint::NormalisedPage;
 use report::results::PageRecord;
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(crate) struct Reference {
     /// Number of the step that served the page.
     pub(crate) number: String,
     /// The page.
-    pub(crate) page: Page,
+    pub(crate) page: NormalisedPage,
 }
 
 /// All reference pages by position of their step. An error is the reason why a reference is
@@ -40,12 +40,12 @@ impl References {
 #[cfg(test)]
 mod tests {
     use super::{Reference, References};
-    use crate::fingerprint::Page;
+    use crate::fingerprint::NormalisedPage;
 
     #[test]
     fn step_is_compared_with_the_last_reference() {
         let reference = |number: &str| {
-            Ok(Reference { number: number.to_owned(), page: Page::new(number.as_bytes(), &[]) })
+            Ok(Reference { number: number.to_owned(), page: NormalisedPage::new(number.as_bytes(), &[]) })
         };
         let references =
             References([(0, reference("1")), (2, reference("3")), (4, Err("gone".to_owned()))].into());

@@ -1,12 +1,12 @@
 //! Converts readings to the records of `results.json`. Pure functions.
 
-use crate::ladder::{Ladder, Role, Step};
-use crate::plan::{Cell, Plan};
+use crate::ladder::{Ladder, LadderStep, Role};
+use crate::plan::{Cell, LadderPlan};
 use crate::reference::References;
 use crate::traffic::{ANONYMOUS, Audience};
 use crate::visit::Readings;
 use probe::WatchFigures;
-use record::{FailureKind, Outcome, VerdictTimes};
+use record::{FailureKind, RunOutcome, VerdictTimes};
 use report::results::{
     CellRecord, CellRun, CountRecord, GeneratorRecord, GroupRecord, LoadRecord, MeterRecord, PlanRecord,
     ResponseTimes, StepRecord, VerdictRecord, VisitorRecord,
@@ -51,7 +51,7 @@ pub(crate) fn observed_load(ladder: &Ladder, watch: &WatchFigures) -> (Option<f6
 }
 
 /// Number of failures of each kind that occurred.
-pub(crate) fn failures(outcome: &Outcome) -> Vec<CountRecord> {
+pub(crate) fn failures(outcome: &RunOutcome) -> Vec<CountRecord> {
     let kinds = FailureKind::ALL.into_iter().map(|kind| (kind.name(), outcome.failures.of(kind)));
     let occurred = kinds.filter(|(_, count)| *count > 0);
     occurred.map(|(name, count)| CountRecord { name: name.to_owned(), count }).collect()
@@ -59,7 +59,7 @@ pub(crate) fn failures(outcome: &Outcome) -> Vec<CountRecord> {
 
 /// Good responses by the verdict of the nearest cache. Responses without a verdict come last, under
 /// the name `none`.
-pub(crate) fn verdicts(outcome: &Outcome) -> Vec<VerdictRecord> {
+pub(crate) fn verdicts(outcome: &RunOutcome) -> Vec<VerdictRecord> {
     let seconds = outcome.elapsed.as_secs_f64();
     let record = |verdict: &VerdictTimes| VerdictRecord {
         name: verdict.verdict.name().to_owned(),
@@ -81,7 +81,7 @@ pub(crate) fn verdicts(outcome: &Outcome) -> Vec<VerdictRecord> {
 }
 
 /// Responses by kind of visitor in a cell's load; empty for the anonymous load.
-pub(crate) fn visitors(ladder: &Ladder, cell: &Cell, outcome: &Outcome) -> Vec<VisitorRecord> {
+pub(crate) fn visitors(ladder: &Ladder, cell: &Cell, outcome: &RunOutcome) -> Vec<VisitorRecord> {
     let Some(traffic) = cell.traffic.and_then(|position| ladder.loads.get(position)) else {
         return Vec::new();
     };
@@ -104,7 +104,7 @@ pub(crate) fn visitors(ladder: &Ladder, cell: &Cell, outcome: &Outcome) -> Vec<V
 }
 
 /// Response times of good responses in milliseconds.
-pub(crate) fn response_times(outcome: &Outcome) -> ResponseTimes {
+pub(crate) fn response_times(outcome: &RunOutcome) -> ResponseTimes {
     times(&outcome.good_times.total)
 }
 
@@ -125,7 +125,7 @@ fn times(total: &Histogram) -> ResponseTimes {
 }
 
 /// Resources that the generator used, and the result of its self-check.
-pub(crate) fn generator(outcome: &Outcome) -> GeneratorRecord {
+pub(crate) fn generator(outcome: &RunOutcome) -> GeneratorRecord {
     GeneratorRecord {
         cpu_s: outcome.cpu.iter().map(std::time::Duration::as_secs_f64).sum(),
         busy_wait_s: outcome.busy_wait.as_secs_f64(),
@@ -151,7 +151,7 @@ pub(crate) fn meters(ladder: &Ladder, readings: &Readings) -> Vec<MeterRecord> {
 }
 
 /// Record of the plan.
-pub(crate) fn plan(plan: &Plan) -> PlanRecord {
+pub(crate) fn plan(plan: &LadderPlan) -> PlanRecord {
     let id = |cell: &usize| plan.cells.get(*cell).map(|cell| cell.id.clone());
     PlanRecord {
         hash: plan.hash.clone(),
@@ -178,7 +178,7 @@ pub(crate) fn steps(ladder: &Ladder, references: &References) -> Vec<StepRecord>
 }
 
 /// Records of the planned loads other than the anonymous one, with their cells.
-pub(crate) fn loads(ladder: &Ladder, plan: &Plan, runs: &[CellRun]) -> Vec<LoadRecord> {
+pub(crate) fn loads(ladder: &Ladder, plan: &LadderPlan, runs: &[CellRun]) -> Vec<LoadRecord> {
     let record = (0..).zip(&ladder.loads).map(|(position, traffic)| LoadRecord {
         id: traffic.id.clone(),
         title: traffic.title.clone(),
@@ -191,7 +191,7 @@ pub(crate) fn loads(ladder: &Ladder, plan: &Plan, runs: &[CellRun]) -> Vec<LoadR
 /// Records of a load's cells with their runs; `None` is the anonymous load.
 pub(crate) fn cells(
     ladder: &Ladder,
-    plan: &Plan,
+    plan: &LadderPlan,
     traffic: Option<usize>,
     runs: &[CellRun],
 ) -> Vec<CellRecord> {
@@ -214,7 +214,7 @@ pub(crate) fn cells(
 /// The ApacheBench command that repeats the load of a cell. `-t` takes whole seconds and sets a
 /// limit of 50,000 requests, which a later `-n` replaces. `-l` lets responses differ in length, as
 /// the ladder does. The URL is the shell variable `URL` because ports change from walk to walk.
-fn ab(cell: &Cell, step: &Step) -> String {
+fn ab(cell: &Cell, step: &LadderStep) -> String {
     const REQUESTS_MANY: u64 = 10_000_000;
     let load = &cell.load;
     let keepalive = if load.keepalive { "-k " } else { "" };
@@ -229,7 +229,7 @@ fn ab(cell: &Cell, step: &Step) -> String {
 /// Describes in a few words what changed between two responses of a load. Content with gzip coding
 /// is decoded first. The result is `None` if nothing changed, and also for other content codings,
 /// which cannot be decoded here.
-pub(crate) fn what_changed(outcome: &Outcome) -> Option<String> {
+pub(crate) fn what_changed(outcome: &RunOutcome) -> Option<String> {
     let Some(coding) = outcome.first_field(b"content-encoding") else {
         return ContentDrift::of(outcome).map(|drift| drift.said_with_place());
     };
@@ -244,7 +244,7 @@ pub(crate) fn what_changed(outcome: &Outcome) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::{ab, cells, observed_load, plan};
-    use crate::{Choice, Plan, read_ladder};
+    use crate::{Choice, LadderPlan, read_ladder};
     use probe::{GroupFigures, HostFigures, WatchFigures};
     use report::results::{CellRun, VisitOutcome};
 
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn ab_commands_repeat_the_load() {
         let ladder = read_ladder("t", TEXT, None).unwrap();
-        let plan = Plan::new(&ladder, Choice::default(), "1");
+        let plan = LadderPlan::new(&ladder, Choice::default(), "1");
         let command = |cell: usize| ab(&plan.cells[cell], &ladder.steps[0]);
         assert_eq!(
             command(0),
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn runs_are_sorted_by_cell_and_round() {
         let ladder = read_ladder("t", TEXT, None).unwrap();
-        let plan_made = Plan::new(&ladder, Choice::default(), "1");
+        let plan_made = LadderPlan::new(&ladder, Choice::default(), "1");
         let run = |cell: &str, round| CellRun {
             cell: cell.to_owned(),
             round,

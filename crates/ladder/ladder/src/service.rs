@@ -4,9 +4,9 @@
 //! each descendant receives SIGTERM and, after [`GRACE`] at the latest, SIGKILL. If this process
 //! itself is killed, the kernel kills the services; that needs `setpriv` (util-linux).
 
-use crate::client::Client;
+use crate::client::HttpClient;
 use crate::command::tail;
-use crate::interrupt::Stop;
+use crate::interrupt::StopFlag;
 use crate::ladder::Service;
 use crate::template::Variables;
 use clock::Clock;
@@ -32,10 +32,10 @@ const SETPRIV: [&str; 2] = ["/usr/bin/setpriv", "/bin/setpriv"];
 /// Running services, in the order of their start.
 pub(crate) struct Services<'a> {
     clock: &'a dyn Clock,
-    running: Vec<Running>,
+    running: Vec<RunningService>,
 }
 
-struct Running {
+struct RunningService {
     name: String,
     child: Child,
     log: PathBuf,
@@ -50,7 +50,7 @@ impl<'a> Services<'a> {
         variables: &Variables,
         directory: &Path,
         clock: &'a dyn Clock,
-        stop: &Stop,
+        stop: &StopFlag,
     ) -> Result<Self, String> {
         let mut started = Self { clock, running: Vec::new() };
         for service in services {
@@ -59,7 +59,7 @@ impl<'a> Services<'a> {
             let child = spawn(&words, &log).map_err(|error| {
                 format!("service `{}` did not start: `{}`: {error}", service.name, words.join(" "))
             })?;
-            started.running.push(Running { name: service.name.clone(), child, log });
+            started.running.push(RunningService { name: service.name.clone(), child, log });
             if let Some(url) = &service.ready {
                 started.wait_ready(&url.expand(variables), service.ready_limit, stop)?;
             }
@@ -85,9 +85,9 @@ impl<'a> Services<'a> {
         Ok(())
     }
 
-    fn wait_ready(&mut self, url: &str, limit: Duration, stop: &Stop) -> Result<(), String> {
+    fn wait_ready(&mut self, url: &str, limit: Duration, stop: &StopFlag) -> Result<(), String> {
         let begun = self.clock.monotonic();
-        let client = Client { clock: self.clock, stop, limit: READY_ANSWER };
+        let client = HttpClient { clock: self.clock, stop, limit: READY_ANSWER };
         loop {
             self.check()?;
             let Err(refusal) = client.ask_2xx("GET", url, None) else { return Ok(()) };
@@ -165,7 +165,7 @@ fn spawn(words: &[String], log: &Path) -> io::Result<Child> {
 #[cfg(test)]
 mod tests {
     use super::Services;
-    use crate::interrupt::Stop;
+    use crate::interrupt::StopFlag;
     use crate::ladder::Service;
     use crate::template::{Template, Variables};
     use platform::SystemClock;
@@ -186,7 +186,7 @@ mod tests {
         directory: &std::path::Path,
         clock: &'a SystemClock,
     ) -> Result<Services<'a>, String> {
-        Services::start(&[service], &Variables::default(), directory, clock, &Stop::default())
+        Services::start(&[service], &Variables::default(), directory, clock, &StopFlag::default())
     }
 
     #[test]

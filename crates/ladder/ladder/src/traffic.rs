@@ -4,7 +4,7 @@
 //! Invariant: every session and step that a load names exists, and shares and rates are above zero.
 //! Only `read_traffic` makes these values.
 
-use crate::ladder::{Action, Load, Pattern, Step};
+use crate::ladder::{BytesPattern, LadderStep, Load, StepAction};
 use crate::template::Template;
 use record::BodyPattern;
 use std::time::Duration;
@@ -28,28 +28,28 @@ pub struct Session {
     /// Number of visitors.
     pub visitors: u64,
     /// Requests that log a visitor in, in order.
-    pub log_in: Vec<Exchange>,
+    pub log_in: Vec<RequestTemplate>,
     /// Pattern that matches every page made for these visitors, and no page made for others.
-    pub shows: Pattern,
+    pub shows: BytesPattern,
 }
 
 /// A request, and the variables to keep from its response.
 #[derive(Clone, Debug)]
-pub struct Exchange {
+pub struct RequestTemplate {
     /// The URL; `{address}` in it is the address of the step.
     pub url: Template,
     /// Header fields in addition to those of every request.
     pub headers: Vec<(String, Template)>,
     /// Content to post; `None` makes the request a GET.
-    pub content: Option<Content>,
+    pub content: Option<PostContent>,
     /// Variables for later requests of the same visitor. The value is what the first group of the
     /// expression matches in the response.
-    pub keep: Vec<(String, Pattern)>,
+    pub keep: Vec<(String, BytesPattern)>,
 }
 
 /// Content of a request.
 #[derive(Clone, Debug)]
-pub enum Content {
+pub enum PostContent {
     /// Names and values, encoded as a browser encodes a form.
     Form(Vec<(String, Template)>),
     /// A JSON document.
@@ -74,7 +74,7 @@ pub struct Traffic {
     /// Writes that visitors make during the load.
     pub writes: Vec<Write>,
     /// Actions that undo the writes after each load.
-    pub undo: Vec<Action>,
+    pub undo: Vec<StepAction>,
 }
 
 /// One kind of visitors in a load.
@@ -96,7 +96,7 @@ pub struct Write {
     /// Writes per second.
     pub per_s: f64,
     /// The request that writes.
-    pub exchange: Exchange,
+    pub exchange: RequestTemplate,
 }
 
 /// Changes to the steps' own loads; `None` keeps the step's value.
@@ -156,7 +156,7 @@ const fn divisor(mut one: u128, mut other: u128) -> u128 {
 
 impl LoadChange {
     /// Applies the changes to a step's own load.
-    pub(crate) fn of(&self, step: &Step) -> Load {
+    pub(crate) fn of(&self, step: &LadderStep) -> Load {
         Load {
             concurrency: self.concurrency.unwrap_or(step.own.concurrency),
             keepalive: self.keepalive.unwrap_or(step.own.keepalive),

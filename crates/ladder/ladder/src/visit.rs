@@ -5,26 +5,26 @@
 //! are undone whatever happened to the visit, because later visits compare pages with the
 //! reference.
 
-use crate::bound::{Figures, bound_by};
+use crate::bound::{CellFigures, bound_by};
 use crate::bystander::Bystander;
-use crate::client::{Answer, Client};
+use crate::client::{HttpClient, HttpResponse};
 use crate::command::{Commands, tail};
-use crate::fingerprint::Page;
-use crate::interrupt::{SLICE, Stop};
-use crate::ladder::{Action, Ladder, Meter, MeterSource, Proof, Role, Root, Step};
-use crate::observer::{Observer, Phase, Status};
+use crate::fingerprint::NormalisedPage;
+use crate::interrupt::{SLICE, StopFlag};
+use crate::ladder::{Ladder, LadderStep, Meter, MeterSource, Proof, Role, Root, StepAction};
+use crate::observer::{Observer, Phase, WalkStatus};
 use crate::plan::Cell;
 use crate::reference::Reference;
 use crate::template::Variables;
 use crate::traffic::{Session, Traffic, shown_to_nobody, weights};
-use crate::visitor::{Place, Visitor};
-use crate::writer::Writer;
+use crate::visitor::{LoggedInVisitor, SiteAddress};
+use crate::writer::WriteSender;
 use crate::{ports, proof, results, star};
 use address::HttpUrl;
 use clock::Clock;
 use load::Control;
 use probe::{ProcFs, WatchFigures};
-use record::{Expect, Outcome, WeightedTarget};
+use record::{Expect, RunOutcome, WeightedTarget};
 use report::results::{BystanderRecord, Measured, WriteRecord};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -48,7 +48,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) ladder: &'a Ladder,
     pub(crate) variables: &'a Variables,
     pub(crate) clock: &'a dyn Clock,
-    pub(crate) stop: &'a Stop,
+    pub(crate) stop: &'a StopFlag,
     pub(crate) commands: Commands<'a>,
     pub(crate) proc: ProcFs,
     /// Process ids of services by name.
@@ -59,11 +59,11 @@ pub(crate) struct Bench<'a> {
 }
 
 /// Logged-in visitors by session and site. They stay logged in from one visit to the next.
-pub(crate) type LoggedIn = BTreeMap<(String, String), Arc<Vec<Visitor>>>;
+pub(crate) type LoggedIn = BTreeMap<(String, String), Arc<Vec<LoggedInVisitor>>>;
 
 /// Readings of a measured load, before anything is computed from them.
 pub(crate) struct Readings {
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: RunOutcome,
     pub(crate) watch: WatchFigures,
     pub(crate) bystander: BystanderRecord,
     /// Readings of the logged-in bystander.
@@ -75,14 +75,14 @@ pub(crate) struct Readings {
 
 /// Reason why a visit does not count.
 #[derive(Debug)]
-pub(crate) struct Unfit {
+pub(crate) struct VisitFault {
     /// The reason, in a sentence.
     pub(crate) reason: String,
     /// Whether the load received no good response, although the page was right before and after it.
     pub(crate) is_silent: bool,
 }
 
-impl From<String> for Unfit {
+impl From<String> for VisitFault {
     fn from(reason: String) -> Self {
         Self { reason, is_silent: false }
     }
@@ -95,12 +95,12 @@ impl Bench<'_> {
         &self,
         cell: &Cell,
         reference: &Reference,
-        status: &Status,
+        status: &WalkStatus,
         observer: &mut dyn Observer,
-    ) -> Result<Measured, Unfit> {
+    ) -> Result<Measured, VisitFault> {
         let step = self.step(cell)?;
         let begun = self.clock.monotonic();
-        observer.status(&Status { phase: Phase::Preparing, ..status.clone() });
+        observer.status(&WalkStatus { phase: Phase::Preparing, ..status.clone() });
         self.stop.wait(self.ladder.cooldown);
         self.settle();
         self.prepare(step)?;
@@ -114,14 +114,14 @@ impl Bench<'_> {
             self.loaded(
                 &plan,
                 (step, None),
-                &Status { phase: Phase::WarmingUp, left, ..status.clone() },
+                &WalkStatus { phase: Phase::WarmingUp, left, ..status.clone() },
                 observer,
             )?;
         }
         let plan = self.load_plan(cell, step)?;
         let before = self.read_meters()?;
         let left = status.left.saturating_sub(self.clock.monotonic().since(begun));
-        let status = Status { phase: Phase::Measuring, left, ..status.clone() };
+        let status = WalkStatus { phase: Phase::Measuring, left, ..status.clone() };
         let loaded = self.loaded(&plan, (step, traffic), &status, observer);
         let loaded = loaded.and_then(|readings| Ok((readings, self.read_meters()?)));
         let undone = self.undo(step, traffic, observer);
@@ -138,7 +138,7 @@ impl Bench<'_> {
         proofs.extend(after);
         if readings.outcome.good == 0 {
             let reason = format!("no good response in {:.1} s", readings.outcome.elapsed.as_secs_f64());
-            return Err(Unfit { reason, is_silent: true });
+            return Err(VisitFault { reason, is_silent: true });
         }
         Ok(self.measured(cell, readings, page, proofs))
     }
@@ -147,13 +147,13 @@ impl Bench<'_> {
     /// reported at once as well, because an earlier error of the visit may hide it.
     fn undo(
         &self,
-        step: &Step,
+        step: &LadderStep,
         traffic: Option<&Traffic>,
         observer: &mut dyn Observer,
     ) -> Result<bool, String> {
         let Some(traffic) = traffic.filter(|traffic| !traffic.writes.is_empty()) else { return Ok(false) };
         self.settle();
-        let never = Stop::default();
+        let never = StopFlag::default();
         for action in &traffic.undo {
             self.perform(action, step, &never).map_err(|reason| {
                 let reason = format!("the writes cannot be undone: {reason}");
@@ -165,21 +165,21 @@ impl Bench<'_> {
     }
 
     /// Switches a step on and returns its page, which becomes a reference.
-    pub(crate) fn page_of(&self, step: &Step) -> Result<Page, String> {
+    pub(crate) fn page_of(&self, step: &LadderStep) -> Result<NormalisedPage, String> {
         self.settle();
         self.prepare(step)?;
         let answer = self.ask_page(step)?;
-        Ok(Page::new(&answer.content, &self.ladder.normalise))
+        Ok(NormalisedPage::new(&answer.content, &self.ladder.normalise))
     }
 
     /// Runs a step's actions: switch on, reset, warm.
-    pub(crate) fn prepare(&self, step: &Step) -> Result<(), String> {
+    pub(crate) fn prepare(&self, step: &LadderStep) -> Result<(), String> {
         let parts = [("switching on", &step.on), ("resetting", &step.reset), ("warming", &step.warm)];
         parts.into_iter().try_for_each(|(what, actions)| self.perform_all(what, actions, step))
     }
 
     /// Performs actions until one fails or the walk is stopped.
-    fn perform_all(&self, what: &str, actions: &[Action], step: &Step) -> Result<(), String> {
+    fn perform_all(&self, what: &str, actions: &[StepAction], step: &LadderStep) -> Result<(), String> {
         for action in actions {
             self.interrupted()?;
             self.perform(action, step, self.stop).map_err(|reason| format!("{what} failed: {reason}"))?;
@@ -187,7 +187,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn step(&self, cell: &Cell) -> Result<&Step, String> {
+    fn step(&self, cell: &Cell) -> Result<&LadderStep, String> {
         self.ladder.steps.get(cell.step).ok_or_else(|| format!("cell `{}` has no step", cell.id))
     }
 
@@ -195,12 +195,12 @@ impl Bench<'_> {
         if self.stop.is_requested() { Err("interrupted".to_owned()) } else { Ok(()) }
     }
 
-    fn client(&self) -> Client<'_> {
+    fn client(&self) -> HttpClient<'_> {
         self.client_until(self.stop)
     }
 
-    fn client_until<'c>(&'c self, stop: &'c Stop) -> Client<'c> {
-        Client { clock: self.clock, stop, limit: REQUEST_LIMIT }
+    fn client_until<'c>(&'c self, stop: &'c StopFlag) -> HttpClient<'c> {
+        HttpClient { clock: self.clock, stop, limit: REQUEST_LIMIT }
     }
 
     /// Waits until the watched processes have finished the work that the preceding cell left.
@@ -225,13 +225,13 @@ impl Bench<'_> {
     }
 
     /// Performs one action. Only `stop` ends it early.
-    fn perform(&self, action: &Action, step: &Step, stop: &Stop) -> Result<(), String> {
+    fn perform(&self, action: &StepAction, step: &LadderStep, stop: &StopFlag) -> Result<(), String> {
         match action {
-            Action::Command(words) => {
+            StepAction::Command(words) => {
                 let words: Vec<String> = words.iter().map(|word| word.expand(self.variables)).collect();
                 Commands { stop, ..self.commands.clone() }.run(&words).map(|_| ())
             }
-            Action::Http { method, url } => {
+            StepAction::Http { method, url } => {
                 let url = url.expand(self.variables);
                 // The Host field is set only for requests to the step's own address. A switch
                 // elsewhere has another name.
@@ -242,7 +242,7 @@ impl Bench<'_> {
         }
     }
 
-    fn ask_page(&self, step: &Step) -> Result<Answer, String> {
+    fn ask_page(&self, step: &LadderStep) -> Result<HttpResponse, String> {
         let url = format!("http://{}{}", step.address.expand(self.variables), step.page);
         let answer = self.client().ask_2xx("GET", &url, step.host.as_deref())?;
         if answer.status == 200 {
@@ -256,10 +256,10 @@ impl Bench<'_> {
     /// description of each proof, or the reason why a check failed.
     fn prove(
         &self,
-        step: &Step,
+        step: &LadderStep,
         traffic: Option<&Traffic>,
         reference: &Reference,
-    ) -> Result<(Page, Vec<String>), String> {
+    ) -> Result<(NormalisedPage, Vec<String>), String> {
         let answer = self.ask_page(step)?;
         let mut seen = Vec::new();
         for proof in &step.proof {
@@ -278,7 +278,7 @@ impl Bench<'_> {
         for position in traffic.iter().flat_map(|of| &of.visitors).filter_map(|audience| audience.session) {
             seen.extend(self.check_visitors(position, step)?);
         }
-        let page = Page::new(&answer.content, &self.ladder.normalise);
+        let page = NormalisedPage::new(&answer.content, &self.ladder.normalise);
         match page.difference(reference, self.ladder.same) {
             None => Ok((page, seen)),
             Some(difference) => Err(difference),
@@ -287,43 +287,44 @@ impl Bench<'_> {
 
     /// Checks that the page is made for a session's visitors. If not, they are forgotten, so that
     /// they log in again for the next visit.
-    fn check_visitors(&self, position: usize, step: &Step) -> Result<Option<String>, String> {
-        let (place, visitors) = (self.place(step), self.visitors(position, step)?);
+    fn check_visitors(&self, position: usize, step: &LadderStep) -> Result<Option<String>, String> {
+        let (site_address, visitors) = (self.site_address(step), self.visitors(position, step)?);
         let Some((session, first)) = self.ladder.sessions.get(position).zip(visitors.first()) else {
             return Ok(None);
         };
-        let checked = first.check(session, &place, &step.page, self.client());
+        let checked = first.check(session, &site_address, &step.page, self.client());
         if checked.is_err() {
             let mut kept = self.visitors.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.remove(&(session.name.clone(), place.site().to_owned()));
+            kept.remove(&(session.name.clone(), site_address.site().to_owned()));
         }
         checked.map(Some)
     }
 
     /// Returns the visitors of a session at a step's site. They log in if they have not done so
     /// before.
-    fn visitors(&self, position: usize, step: &Step) -> Result<Arc<Vec<Visitor>>, String> {
+    fn visitors(&self, position: usize, step: &LadderStep) -> Result<Arc<Vec<LoggedInVisitor>>, String> {
         let Some(session) = self.ladder.sessions.get(position) else { return Ok(Arc::default()) };
-        let place = self.place(step);
-        let name = (session.name.clone(), place.site().to_owned());
+        let site_address = self.site_address(step);
+        let name = (session.name.clone(), site_address.site().to_owned());
         // A panic under this lock cannot leave a partial entry, because each change is a single
         // insertion or removal. The poisoning is therefore ignored.
         let mut kept = self.visitors.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(visitors) = kept.get(&name) {
             return Ok(Arc::clone(visitors));
         }
-        let log_in = |number| Visitor::log_in(session, number, &place, self.variables, self.client());
-        let visitors: Arc<Vec<Visitor>> =
+        let log_in =
+            |number| LoggedInVisitor::log_in(session, number, &site_address, self.variables, self.client());
+        let visitors: Arc<Vec<LoggedInVisitor>> =
             Arc::new((1..=session.visitors).map(log_in).collect::<Result<_, _>>()?);
         kept.insert(name, Arc::clone(&visitors));
         Ok(visitors)
     }
 
-    fn place(&self, step: &Step) -> Place {
-        Place { address: step.address.expand(self.variables), host: step.host.clone() }
+    fn site_address(&self, step: &LadderStep) -> SiteAddress {
+        SiteAddress { address: step.address.expand(self.variables), host: step.host.clone() }
     }
 
-    fn bystander<'b>(&'b self, step: &'b Step) -> Option<Bystander<'b>> {
+    fn bystander<'b>(&'b self, step: &'b LadderStep) -> Option<Bystander<'b>> {
         Some(Bystander {
             clock: self.clock,
             path: self.ladder.bystander.as_ref()?,
@@ -337,20 +338,21 @@ impl Bench<'_> {
     }
 
     /// The logged-in bystander; `None` if the ladder has none, or if the visitor has no cookie.
-    fn twin<'b>(&'b self, step: &'b Step) -> Result<Option<Bystander<'b>>, String> {
+    fn twin<'b>(&'b self, step: &'b LadderStep) -> Result<Option<Bystander<'b>>, String> {
         let Some((position, bystander)) = self.ladder.bystander_session.zip(self.bystander(step)) else {
             return Ok(None);
         };
         let visitors = self.visitors(position, step)?;
-        let cookie =
-            visitors.first().and_then(|first| first.cookies(&self.place(step), &step.page, self.clock));
+        let cookie = visitors
+            .first()
+            .and_then(|first| first.cookies(&self.site_address(step), &step.page, self.clock));
         let visitor: Option<(&Session, String)> = self.ladder.sessions.get(position).zip(cookie);
         Ok(visitor.map(|visitor| Bystander { visitor: Some(visitor), ..bystander }))
     }
 
     /// Response times of the bystander and its twin on the idle site, in milliseconds. Failed
     /// requests are left out here; under load they are counted.
-    fn idle_bystanders(&self, cell: &Cell, step: &Step) -> Result<[Vec<f64>; 2], String> {
+    fn idle_bystanders(&self, cell: &Cell, step: &LadderStep) -> Result<[Vec<f64>; 2], String> {
         let ask = |bystander: Option<Bystander<'_>>| -> Vec<f64> {
             let bystander = bystander.filter(|_| cell.own || cell.traffic.is_some());
             let asked =
@@ -365,7 +367,7 @@ impl Bench<'_> {
     fn targets(
         &self,
         traffic: &Traffic,
-        step: &Step,
+        step: &LadderStep,
         target: &HttpUrl,
     ) -> Result<Vec<WeightedTarget>, String> {
         let mut kinds = Vec::new();
@@ -381,7 +383,7 @@ impl Bench<'_> {
             .map(|(audience, visitors)| (audience.share, visitors.as_ref().map_or(1, |of| of.len() as u64)));
         let weights = weights(&counts.collect::<Vec<_>>());
         let weights = weights.ok_or_else(|| format!("the shares of load `{}` are too fine", traffic.id))?;
-        let place = self.place(step);
+        let site_address = self.site_address(step);
         let mut targets = Vec::new();
         for ((audience, visitors), weight) in kinds.into_iter().zip(weights) {
             let one = |cookies: Vec<String>, expect: Expect| WeightedTarget {
@@ -398,7 +400,7 @@ impl Bench<'_> {
                 Some((session, visitors)) => {
                     let body = Some(session.shown()?);
                     targets.extend(visitors.iter().map(|visitor| {
-                        let cookies = visitor.cookies(&place, &step.page, self.clock);
+                        let cookies = visitor.cookies(&site_address, &step.page, self.clock);
                         one(cookies.into_iter().collect(), Expect { body: body.clone(), ..Expect::default() })
                     }));
                 }
@@ -408,18 +410,27 @@ impl Bench<'_> {
     }
 
     /// Makes the writers of a load: the first visitor of each write's session.
-    fn writers<'b>(&'b self, traffic: Option<&'b Traffic>, step: &Step) -> Result<Vec<Writer<'b>>, String> {
+    fn writers<'b>(
+        &'b self,
+        traffic: Option<&'b Traffic>,
+        step: &LadderStep,
+    ) -> Result<Vec<WriteSender<'b>>, String> {
         let mut writers = Vec::new();
         for write in traffic.iter().flat_map(|traffic| &traffic.writes) {
             let visitors = self.visitors(write.session, step)?;
             let first = visitors.first().cloned();
-            let writer = |visitor| Writer { write, visitor, place: self.place(step), unique: &self.unique };
+            let writer = |visitor| WriteSender {
+                write,
+                visitor,
+                site_address: self.site_address(step),
+                unique: &self.unique,
+            };
             writers.extend(first.map(writer));
         }
         Ok(writers)
     }
 
-    fn load_plan(&self, cell: &Cell, step: &Step) -> Result<record::Plan, String> {
+    fn load_plan(&self, cell: &Cell, step: &LadderStep) -> Result<record::Plan, String> {
         let url = format!("http://{}{}", step.address.expand(self.variables), step.page);
         let mut plan = record::Plan::new(HttpUrl::parse(&url).map_err(|error| error.to_string())?);
         plan.users = usize::try_from(cell.load.concurrency).unwrap_or(usize::MAX);
@@ -453,13 +464,13 @@ impl Bench<'_> {
     fn loaded(
         &self,
         plan: &record::Plan,
-        (step, traffic): (&Step, Option<&Traffic>),
-        status: &Status,
+        (step, traffic): (&LadderStep, Option<&Traffic>),
+        status: &WalkStatus,
         observer: &mut dyn Observer,
     ) -> Result<Readings, String> {
         // A write that has begun is waited for, also after a stop. Otherwise the site could carry
         // it out after the writes were undone.
-        let (control, over, never) = (Control::new(), Stop::default(), Stop::default());
+        let (control, over, never) = (Control::new(), StopFlag::default(), StopFlag::default());
         let groups = self.groups();
         let (twin, writers) = (self.twin(step)?, self.writers(traffic, step)?);
         // Bystanders and writers measure times, too, and would wait for the generator's threads.
@@ -472,7 +483,7 @@ impl Bench<'_> {
             };
             let bystanders = [self.bystander(step), twin]
                 .map(|of| of.map(|bystander| scope.spawn(move || ask(bystander))));
-            let write = |writer: Writer<'_>| {
+            let write = |writer: WriteSender<'_>| {
                 precede();
                 writer.write_until(over, self.clock, self.client_until(never))
             };
@@ -493,7 +504,13 @@ impl Bench<'_> {
     }
 
     /// Until the load is over, forwards a stop to it and reports its rate to the observer.
-    fn accompany(&self, control: &Control, over: &Stop, status: &Status, observer: &mut dyn Observer) {
+    fn accompany(
+        &self,
+        control: &Control,
+        over: &StopFlag,
+        status: &WalkStatus,
+        observer: &mut dyn Observer,
+    ) {
         let begun = self.clock.monotonic();
         while !over.is_requested() {
             if self.stop.is_requested() {
@@ -504,7 +521,7 @@ impl Bench<'_> {
                 progress.elapsed.map(|elapsed| elapsed.as_secs_f64()).filter(|seconds| *seconds > 0.2);
             let rate_per_s = elapsed.map(|seconds| progress.done as f64 / seconds);
             let left = status.left.saturating_sub(self.clock.monotonic().since(begun));
-            observer.status(&Status { rate_per_s, left, ..status.clone() });
+            observer.status(&WalkStatus { rate_per_s, left, ..status.clone() });
             over.wait(SLICE);
         }
     }
@@ -550,7 +567,13 @@ impl Bench<'_> {
         }
     }
 
-    fn measured(&self, cell: &Cell, readings: Readings, page: Page, proofs: Vec<String>) -> Measured {
+    fn measured(
+        &self,
+        cell: &Cell,
+        readings: Readings,
+        page: NormalisedPage,
+        proofs: Vec<String>,
+    ) -> Measured {
         let outcome = &readings.outcome;
         let groups = results::groups(self.ladder, &readings.watch, outcome.good);
         let cpu = |roles: &[Role]| -> f64 {
@@ -561,7 +584,7 @@ impl Bench<'_> {
         let host = readings.watch.host;
         // The cores are free for the server while the generator busy-waits on one of them.
         let busy_wait = generator.busy_wait_s / (f64::from(self.cores) * readings.watch.seconds);
-        let bound_by = bound_by(&Figures {
+        let bound_by = bound_by(&CellFigures {
             concurrency: cell.load.concurrency,
             cores: self.cores,
             seconds: readings.watch.seconds,
@@ -619,7 +642,7 @@ fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 
 /// Sets a stop flag at the end of a scope, also if the scope panics. Otherwise the threads that
 /// wait for the flag would never end.
-struct SetOnDrop<'a>(&'a Stop);
+struct SetOnDrop<'a>(&'a StopFlag);
 
 impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {

@@ -3,25 +3,26 @@
 //! Invariant: visitors share nothing. Each logs in separately, and its cookies are sent only where
 //! its own responses allow it (RFC 6265).
 //!
-//! The responses to a log-in do not prove its success. A page must show it; see [`Visitor::check`].
+//! The responses to a log-in do not prove its success. A page must show it; see
+//! [`LoggedInVisitor::check`].
 
-use crate::client::{Answer, Client, Request};
+use crate::client::{HttpClient, HttpRequest, HttpResponse};
 use crate::template::Variables;
-use crate::traffic::{Content, Exchange, Session};
+use crate::traffic::{PostContent, RequestTemplate, Session};
 use clock::Clock;
 use page::Jar;
 use url::Url;
 
 /// A site as visitors reach it.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct SiteAddress {
     /// Host and port to connect to.
     pub(crate) address: String,
     /// Host name of the site; `None` uses the address.
     pub(crate) host: Option<String>,
 }
 
-impl Place {
+impl SiteAddress {
     /// Name of the site, to which cookies belong.
     pub(crate) fn site(&self) -> &str {
         self.host.as_deref().unwrap_or(&self.address)
@@ -40,25 +41,25 @@ impl Place {
 
 /// A visitor who has logged in.
 #[derive(Clone, Debug)]
-pub(crate) struct Visitor {
+pub(crate) struct LoggedInVisitor {
     jar: Jar,
     /// Variables of the ladder, the visitor's number, and values kept from responses.
     variables: Variables,
 }
 
-impl Visitor {
+impl LoggedInVisitor {
     /// Logs in visitor `number` of a session.
     pub(crate) fn log_in(
         session: &Session,
         number: u64,
-        place: &Place,
+        site_address: &SiteAddress,
         variables: &Variables,
-        client: Client<'_>,
+        client: HttpClient<'_>,
     ) -> Result<Self, String> {
         let variables = variables.with("visitor", number.to_string());
         let mut visitor = Self { jar: Jar::default(), variables };
         for exchange in &session.log_in {
-            visitor.exchange(exchange, place, number, client).map_err(|reason| {
+            visitor.exchange(exchange, site_address, number, client).map_err(|reason| {
                 format!("visitor {number} of session `{}` cannot log in: {reason}", session.name)
             })?;
         }
@@ -66,8 +67,13 @@ impl Visitor {
     }
 
     /// Value of the `Cookie` field for a path at a place; `None` if no cookie applies.
-    pub(crate) fn cookies(&self, place: &Place, path: &str, clock: &dyn Clock) -> Option<String> {
-        let url = place.seen(&format!("http://{}{path}", place.address)).ok()?;
+    pub(crate) fn cookies(
+        &self,
+        site_address: &SiteAddress,
+        path: &str,
+        clock: &dyn Clock,
+    ) -> Option<String> {
+        let url = site_address.seen(&format!("http://{}{path}", site_address.address)).ok()?;
         self.jar.value(&url, clock.now())
     }
 
@@ -75,15 +81,15 @@ impl Visitor {
     /// response and the variables to keep.
     pub(crate) fn exchange(
         &mut self,
-        exchange: &Exchange,
-        place: &Place,
+        exchange: &RequestTemplate,
+        site_address: &SiteAddress,
         unique: u64,
-        client: Client<'_>,
-    ) -> Result<Answer, String> {
+        client: HttpClient<'_>,
+    ) -> Result<HttpResponse, String> {
         let variables =
-            self.variables.with("address", place.address.as_str()).with("unique", unique.to_string());
+            self.variables.with("address", site_address.address.as_str()).with("unique", unique.to_string());
         let url = exchange.url.expand(&variables);
-        let seen = place.seen(&url)?;
+        let seen = site_address.seen(&url)?;
         let mut fields: Vec<(String, String)> =
             exchange.headers.iter().map(|(name, value)| (name.clone(), value.expand(&variables))).collect();
         fields.extend(self.jar.value(&seen, client.clock.now()).map(|value| ("Cookie".to_owned(), value)));
@@ -95,7 +101,7 @@ impl Visitor {
                 ("POST", octets)
             }
         };
-        let request = Request { method, url: &url, host: place.host.as_deref(), fields, content };
+        let request = HttpRequest { method, url: &url, host: site_address.host.as_deref(), fields, content };
         let answer = client.ask_for(&request).map_err(|error| format!("{method} {url}: {error}"))?;
         self.jar.take(&seen, &answer.fields, client.clock.now());
         if !(200..400).contains(&answer.status) {
@@ -115,15 +121,20 @@ impl Visitor {
     pub(crate) fn check(
         &self,
         session: &Session,
-        place: &Place,
+        site_address: &SiteAddress,
         path: &str,
-        client: Client<'_>,
+        client: HttpClient<'_>,
     ) -> Result<String, String> {
-        let url = format!("http://{}{path}", place.address);
-        let cookies = self.cookies(place, path, client.clock);
+        let url = format!("http://{}{path}", site_address.address);
+        let cookies = self.cookies(site_address, path, client.clock);
         let fields = cookies.into_iter().map(|value| ("Cookie".to_owned(), value)).collect();
-        let request =
-            Request { method: "GET", url: &url, host: place.host.as_deref(), fields, content: Vec::new() };
+        let request = HttpRequest {
+            method: "GET",
+            url: &url,
+            host: site_address.host.as_deref(),
+            fields,
+            content: Vec::new(),
+        };
         let answer = client.ask_for(&request).map_err(|error| format!("GET {url}: {error}"))?;
         if answer.status == 200 && session.shows.0.is_match(&answer.content) {
             return Ok(format!("session {}: its own page, {} bytes", session.name, answer.content.len()));
@@ -138,13 +149,13 @@ impl Visitor {
 }
 
 /// Encodes the content of a request and returns it with its media type.
-fn encoded(content: &Content, variables: &Variables) -> (&'static str, Vec<u8>) {
+fn encoded(content: &PostContent, variables: &Variables) -> (&'static str, Vec<u8>) {
     match content {
-        Content::Form(form) => {
+        PostContent::Form(form) => {
             let mut pairs = url::form_urlencoded::Serializer::new(String::new());
             pairs.extend_pairs(form.iter().map(|(name, value)| (name, value.expand(variables))));
             ("application/x-www-form-urlencoded", pairs.finish().into_bytes())
         }
-        Content::Json(text) => ("application/json", text.expand(variables).into_bytes()),
+        PostContent::Json(text) => ("application/json", text.expand(variables).into_bytes()),
     }
 }

@@ -8,20 +8,20 @@
 //! * After a [`Walk`] is dropped, no service runs.
 
 use crate::command::Commands;
-use crate::fingerprint::Page;
-use crate::interrupt::Stop;
-use crate::journal::{Header, Journal, Past};
-use crate::ladder::{Ladder, Step};
-use crate::observer::{Observer, Status};
-use crate::output::{Output, REFERENCE_FILE, REPORT_FILE, RESULTS_FILE, new_reference_file};
-use crate::plan::{Cell, Choice, Plan};
+use crate::fingerprint::NormalisedPage;
+use crate::interrupt::StopFlag;
+use crate::journal::{Header, JournalContent, WalkJournal};
+use crate::ladder::{Ladder, LadderStep};
+use crate::observer::{Observer, WalkStatus};
+use crate::output::{OutputDirectory, REFERENCE_FILE, REPORT_FILE, RESULTS_FILE, new_reference_file};
+use crate::plan::{Cell, Choice, LadderPlan};
 use crate::ports;
 use crate::read_step::OWN_VERSION;
 use crate::reference::{Reference, References};
 use crate::results;
 use crate::service::Services;
 use crate::template::Variables;
-use crate::visit::{Bench, Unfit};
+use crate::visit::{Bench, VisitFault};
 use clock::Clock;
 use difference::text_of;
 use platform::Disk;
@@ -66,7 +66,7 @@ pub struct World<'a> {
     /// Access to the files of the output directory.
     pub disk: &'a dyn Disk,
     /// Flag that interrupts the walk.
-    pub stop: &'a Stop,
+    pub stop: &'a StopFlag,
 }
 
 /// Reason why a ladder cannot be walked. A fault of a single step is no such error: it makes the
@@ -136,7 +136,7 @@ pub struct Walk<'a> {
     ladder: Ladder,
     variables: Variables,
     world: World<'a>,
-    output: Output,
+    output: OutputDirectory,
 }
 
 /// Walks a ladder and writes its results and report.
@@ -149,9 +149,9 @@ pub fn walk<'a>(
     world: World<'a>,
     observer: &mut dyn Observer,
 ) -> Result<Walk<'a>, LadderError> {
-    let plan = Plan::new(ladder, options.choice.clone(), &options.version);
+    let plan = LadderPlan::new(ladder, options.choice.clone(), &options.version);
     let words = words(ladder, &plan);
-    let output = Output::open(&options.out, world.disk)?;
+    let output = OutputDirectory::open(&options.out, world.disk)?;
     let past = output.past(&plan.hash, &words, options.fresh, world.disk)?;
     let header = header(ladder, &plan, words, past.as_ref(), world.clock)?;
     let variables = variables(ladder, options, &output.directory, &header.ports);
@@ -166,7 +166,7 @@ pub fn walk<'a>(
     let environment = environment(ladder, options, &variables, &commands);
     let cores = environment.machine.cores;
     let bench = bench(ladder, &variables, (world, &services, cores), &output.directory);
-    let mut past = past.unwrap_or_else(|| Past::new(header));
+    let mut past = past.unwrap_or_else(|| JournalContent::new(header));
     let mut walker =
         Walker { bench, plan: &plan, journal, services, world, runs: std::mem::take(&mut past.runs) };
     let references = walker.references(&past, &output.directory)?;
@@ -229,7 +229,7 @@ impl Walk<'_> {
     /// Returns [`LadderError::Service`] if a service ends.
     pub fn hold(
         &mut self,
-        stop: &Stop,
+        stop: &StopFlag,
         asked: &Receiver<String>,
         told: &mut dyn FnMut(Result<String, String>),
     ) -> Result<(), LadderError> {
@@ -252,7 +252,7 @@ impl Walk<'_> {
         Ok(format!("http://{}{}", step.address.expand(&self.variables), step.page))
     }
 
-    fn step(&self, number: &str) -> Result<&Step, String> {
+    fn step(&self, number: &str) -> Result<&LadderStep, String> {
         let step = self.ladder.steps.iter().find(|step| step.number == number || step.id == number);
         step.ok_or_else(|| format!("there is no step `{number}`"))
     }
@@ -269,8 +269,8 @@ impl Walk<'_> {
 /// The part of a walk that goes from visit to visit.
 struct Walker<'a, 'b> {
     bench: Bench<'b>,
-    plan: &'b Plan,
-    journal: Journal<'b>,
+    plan: &'b LadderPlan,
+    journal: WalkJournal<'b>,
     services: Services<'a>,
     world: World<'b>,
     runs: Vec<CellRun>,
@@ -278,7 +278,7 @@ struct Walker<'a, 'b> {
 
 impl Walker<'_, '_> {
     /// Collects the reference pages: recorded ones, or pages that their steps serve now.
-    fn references(&mut self, past: &Past, directory: &Path) -> Result<References, LadderError> {
+    fn references(&mut self, past: &JournalContent, directory: &Path) -> Result<References, LadderError> {
         let mut references = References::default();
         let ladder = self.bench.ladder;
         for (place, step) in ladder.steps.iter().enumerate() {
@@ -307,16 +307,16 @@ impl Walker<'_, '_> {
     /// `path` and recorded in the journal.
     fn reference(
         &mut self,
-        step: &Step,
+        step: &LadderStep,
         noted: Option<PageRecord>,
         path: &Path,
         is_first: bool,
-    ) -> Result<Result<Page, String>, LadderError> {
+    ) -> Result<Result<NormalisedPage, String>, LadderError> {
         let fault = |source| LadderError::Disk { what: format!("reference page {}", path.display()), source };
         if let Some(record) = noted
             && let Ok(content) = self.world.disk.read(path)
         {
-            return Ok(Ok(Page { record, content }));
+            return Ok(Ok(NormalisedPage { record, content }));
         }
         let page = match self.bench.page_of(step) {
             Ok(page) => page,
@@ -345,7 +345,7 @@ impl Walker<'_, '_> {
         let is_missing = |(round, cell): &(u64, &Cell)| !done.contains(&(*round, cell.id.clone()));
         let all = self.plan.visits().filter_map(|(round, cell)| Some((round, self.plan.cells.get(cell)?)));
         let missing: Vec<(u64, &Cell)> = all.filter(is_missing).collect();
-        let mut pace = Pace::default();
+        let mut pace = VisitPace::default();
         for (position, (round, cell)) in missing.iter().enumerate() {
             let rest = missing.iter().skip(position).map(|(_, cell)| *cell);
             let status = self.status(cell, *round, pace.scale(self.plan.expected(rest)));
@@ -353,7 +353,7 @@ impl Walker<'_, '_> {
             let started_at_s = self.world.clock.now().as_secs();
             let visited = match references.of(cell.step) {
                 Ok(reference) => self.bench.visit(cell, reference, &status, observer),
-                Err(reason) => Err(Unfit::from(reason)),
+                Err(reason) => Err(VisitFault::from(reason)),
             };
             if self.world.stop.is_requested() {
                 return Ok(());
@@ -363,7 +363,7 @@ impl Walker<'_, '_> {
             pace.add(self.plan.expected(std::iter::once(*cell)), took);
             let outcome = match visited {
                 Ok(measured) => VisitOutcome::Measured(Box::new(measured)),
-                Err(Unfit { reason, is_silent }) => {
+                Err(VisitFault { reason, is_silent }) => {
                     // A reason may quote what a site sent.
                     VisitOutcome::Void { reason: text_of(reason.as_bytes()), is_silent }
                 }
@@ -391,27 +391,27 @@ impl Walker<'_, '_> {
         }
     }
 
-    fn status(&self, cell: &Cell, round: u64, left: Duration) -> Status {
+    fn status(&self, cell: &Cell, round: u64, left: Duration) -> WalkStatus {
         let step = self.bench.ladder.steps.get(cell.step);
-        Status {
+        WalkStatus {
             step: step.map(|step| format!("{} {}", step.number, step.title)).unwrap_or_default(),
             concurrency: cell.load.concurrency,
             round,
             rounds: self.plan.rounds(),
             left,
-            ..Status::default()
+            ..WalkStatus::default()
         }
     }
 }
 
 /// Ratio of actual to expected visit times so far. It corrects the estimate of the remaining time.
 #[derive(Default)]
-struct Pace {
+struct VisitPace {
     expected: Duration,
     took: Duration,
 }
 
-impl Pace {
+impl VisitPace {
     fn add(&mut self, expected: Duration, took: Duration) {
         self.expected += expected;
         self.took += took;
@@ -426,7 +426,7 @@ impl Pace {
 }
 
 /// Describes a plan in words, for messages.
-fn words(ladder: &Ladder, plan: &Plan) -> String {
+fn words(ladder: &Ladder, plan: &LadderPlan) -> String {
     let (effort, rounds, seed) = (plan.effort.name(), plan.rounds(), plan.seed);
     format!("{}, {effort}, {rounds} rounds of {} cells, seed {seed}", ladder.title, plan.cells.len())
 }
@@ -435,9 +435,9 @@ fn words(ladder: &Ladder, plan: &Plan) -> String {
 /// its ports.
 fn header(
     ladder: &Ladder,
-    plan: &Plan,
+    plan: &LadderPlan,
     words: String,
-    past: Option<&Past>,
+    past: Option<&JournalContent>,
     clock: &dyn Clock,
 ) -> Result<Header, LadderError> {
     let none = BTreeMap::new();
@@ -450,15 +450,15 @@ fn header(
 }
 
 fn open_journal<'a>(
-    output: &Output,
+    output: &OutputDirectory,
     header: &Header,
     resume: bool,
     disk: &'a dyn Disk,
-) -> Result<Journal<'a>, LadderError> {
+) -> Result<WalkJournal<'a>, LadderError> {
     let journal = if resume {
-        Journal::resume(disk, &output.directory)
+        WalkJournal::resume(disk, &output.directory)
     } else {
-        Journal::begin(disk, &output.directory, header.clone())
+        WalkJournal::begin(disk, &output.directory, header.clone())
     };
     journal.map_err(|source| LadderError::Disk { what: "cannot write the journal".to_owned(), source })
 }
@@ -473,7 +473,7 @@ fn variables(ladder: &Ladder, options: &Options, out: &Path, ports: &BTreeMap<St
     variables
 }
 
-fn announce(ladder: &Ladder, plan: &Plan, past: Option<&Past>, observer: &mut dyn Observer) {
+fn announce(ladder: &Ladder, plan: &LadderPlan, past: Option<&JournalContent>, observer: &mut dyn Observer) {
     let visits = plan.visits().count();
     let (cells, rounds, seed) = (plan.cells.len(), plan.rounds(), plan.seed);
     let time = report::number::time(plan.expected_all());

@@ -8,27 +8,32 @@
 //! * A write that has begun is waited for, because its change must be complete before pages are
 //!   compared.
 
-use crate::client::Client;
-use crate::interrupt::Stop;
+use crate::client::HttpClient;
+use crate::interrupt::StopFlag;
 use crate::traffic::Write;
-use crate::visitor::{Place, Visitor};
+use crate::visitor::{LoggedInVisitor, SiteAddress};
 use clock::Clock;
 use report::results::WriteRecord;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Sends the writes of one kind.
-pub(crate) struct Writer<'a> {
+pub(crate) struct WriteSender<'a> {
     pub(crate) write: &'a Write,
-    pub(crate) visitor: Visitor,
-    pub(crate) place: Place,
+    pub(crate) visitor: LoggedInVisitor,
+    pub(crate) site_address: SiteAddress,
     /// Counter for unique values, shared by all requests of a ladder.
     pub(crate) unique: &'a AtomicU64,
 }
 
-impl Writer<'_> {
+impl WriteSender<'_> {
     /// Sends writes until `over` is set. Returns their durations and failures.
-    pub(crate) fn write_until(mut self, over: &Stop, clock: &dyn Clock, client: Client<'_>) -> WriteRecord {
+    pub(crate) fn write_until(
+        mut self,
+        over: &StopFlag,
+        clock: &dyn Clock,
+        client: HttpClient<'_>,
+    ) -> WriteRecord {
         let mut record = WriteRecord { name: self.write.name.clone(), ..WriteRecord::default() };
         let every = interval(self.write.per_s);
         let begun = clock.monotonic();
@@ -40,7 +45,7 @@ impl Writer<'_> {
             }
             // Relaxed is enough: only the number has to be unique, and it orders nothing else.
             let unique = self.unique.fetch_add(1, Ordering::Relaxed);
-            match self.visitor.exchange(&self.write.exchange, &self.place, unique, client) {
+            match self.visitor.exchange(&self.write.exchange, &self.site_address, unique, client) {
                 Ok(answer) => record.took_ms.push(answer.elapsed.as_micros() as f64 / 1000.0),
                 Err(reason) => {
                     record.failed += 1;

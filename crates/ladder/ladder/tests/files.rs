@@ -9,7 +9,7 @@
     reason = "a test that cannot go on panics"
 )]
 
-use petasos_ladder::{Choice, Effort, Plan, Template, read_ladder, read_ladder_file};
+use petasos_ladder::{Choice, Effort, LadderPlan, Template, read_ladder, read_ladder_file};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -63,8 +63,9 @@ fn demo_ladder_has_seven_steps_and_a_bounded_duration() {
     let own: Vec<(&str, u64)> =
         ladder.steps.iter().map(|step| (step.number.as_str(), step.own.concurrency)).collect();
     assert_eq!(own, [("1", 2), ("2", 5), ("3", 10), ("4", 10), ("5", 25), ("6", 25), ("7", 100)]);
-    let seconds =
-        |effort| Plan::new(&ladder, Choice { effort, ..Choice::default() }, "").expected_all().as_secs();
+    let seconds = |effort| {
+        LadderPlan::new(&ladder, Choice { effort, ..Choice::default() }, "").expected_all().as_secs()
+    };
     assert!(seconds(Effort::Quick) <= 25, "{}", seconds(Effort::Quick));
     assert!(seconds(Effort::Normal) <= 170, "{}", seconds(Effort::Normal));
 }

@@ -9,7 +9,7 @@
     reason = "a test that cannot go on panics"
 )]
 
-use petasos_ladder::{Choice, Observer, Options, Status, Stop, World, read_ladder, walk};
+use petasos_ladder::{Choice, Observer, Options, StopFlag, WalkStatus, World, read_ladder, walk};
 use platform::{SystemClock, SystemDisk};
 use report::results::{CellRecord, Measured, Results, VisitOutcome};
 use std::sync::Arc;
@@ -125,10 +125,10 @@ fn text(site: &Origin) -> String {
 }
 
 fn walked(text: &str, loads: &[&str]) -> Results {
-    walked_until(&Stop::default(), text, loads, &mut ())
+    walked_until(&StopFlag::default(), text, loads, &mut ())
 }
 
-fn walked_until(stop: &Stop, text: &str, loads: &[&str], observer: &mut dyn Observer) -> Results {
+fn walked_until(stop: &StopFlag, text: &str, loads: &[&str], observer: &mut dyn Observer) -> Results {
     let ladder = read_ladder("test", text, None).unwrap_or_else(|problems| panic!("{}", problems[0]));
     let (clock, disk, out) = (SystemClock::new(), SystemDisk, tempfile::tempdir().unwrap());
     let options = Options {
@@ -249,11 +249,11 @@ fn writes_are_undone_after_a_failing_meter() {
 /// Stops the walk at the first write, as Ctrl-C would.
 struct StopAtWrite<'a> {
     site: &'a Origin,
-    stop: Stop,
+    stop: StopFlag,
 }
 
 impl Observer for StopAtWrite<'_> {
-    fn status(&mut self, _: &Status) {
+    fn status(&mut self, _: &WalkStatus) {
         if self.site.seen().iter().any(|seen| seen.target() == "/write") {
             self.stop.request();
         }
@@ -264,7 +264,7 @@ impl Observer for StopAtWrite<'_> {
 
 #[test]
 fn writes_of_an_interrupted_load_are_undone() {
-    let (site, stop) = (site(Fault::None), Stop::default());
+    let (site, stop) = (site(Fault::None), StopFlag::default());
     let mut observer = StopAtWrite { site: &site, stop: stop.clone() };
     let results = walked_until(&stop, &text(&site), &["mix"], &mut observer);
     assert!(!results.complete && results.loads[0].cells[0].runs.is_empty(), "{results:?}");

@@ -10,11 +10,11 @@
 )]
 
 use petasos_ladder::{
-    Choice, LadderError, Observer, Options, Phase, Status, Stop, Walk, World, read_ladder, walk,
+    Choice, LadderError, Observer, Options, Phase, StopFlag, Walk, WalkStatus, World, read_ladder, walk,
 };
 use platform::{SystemClock, SystemDisk};
 use report::results::{Results, VisitOutcome};
-use report::summary::{Standing, standing};
+use report::summary::{CellResult, cell_result};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -98,11 +98,11 @@ fn ladder_text(site: &Origin) -> String {
 struct Watcher {
     visits: usize,
     measuring: bool,
-    stop_in: Option<(usize, Stop)>,
+    stop_in: Option<(usize, StopFlag)>,
 }
 
 impl Observer for Watcher {
-    fn status(&mut self, status: &Status) {
+    fn status(&mut self, status: &WalkStatus) {
         self.visits += usize::from(status.phase == Phase::Preparing);
         self.measuring |= status.phase == Phase::Measuring;
         if let Some((visit, stop)) = &self.stop_in
@@ -152,7 +152,9 @@ fn anonymous_load_accepts_the_codings_of_browsers() {
         assert!(seen.head.starts_with("GET / HTTP/1.1"), "{}", seen.head);
     }
     // A response is a head and 50 bytes of content.
-    let Standing::Measured(summary) = standing(&results.cells[0]) else { panic!("{:?}", results.cells[0]) };
+    let CellResult::Measured(summary) = cell_result(&results.cells[0]) else {
+        panic!("{:?}", results.cells[0])
+    };
     assert!(summary.bytes_per_page.is_some_and(|bytes| (80.0..200.0).contains(&bytes)), "{summary:?}");
 }
 
@@ -190,7 +192,7 @@ fn every_cell_is_measured_in_every_round() {
 fn interrupted_walk_resumes_with_the_missing_visits_only() {
     let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
     let text = ladder_text(&site);
-    let mut first = Watcher { stop_in: Some((4, Stop::default())), ..Watcher::default() };
+    let mut first = Watcher { stop_in: Some((4, StopFlag::default())), ..Watcher::default() };
     let partial = walked(&text, out.path(), false, &mut first).unwrap();
     assert!(!partial.complete);
     let runs =
@@ -215,7 +217,7 @@ fn interrupted_walk_resumes_with_the_missing_visits_only() {
 fn unfinished_walk_of_another_plan_needs_a_fresh_start() {
     let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
     let text = ladder_text(&site);
-    let mut first = Watcher { stop_in: Some((1, Stop::default())), ..Watcher::default() };
+    let mut first = Watcher { stop_in: Some((1, StopFlag::default())), ..Watcher::default() };
     walked(&text, out.path(), false, &mut first).unwrap();
     let other = text.replace("rounds = 2", "rounds = 1");
     let error = walked(&other, out.path(), false, &mut Watcher::default()).unwrap_err();
@@ -225,8 +227,8 @@ fn unfinished_walk_of_another_plan_needs_a_fresh_start() {
 
 fn reason(results: &Results, cell: &str) -> String {
     let cell = results.cells.iter().find(|found| found.id == cell).unwrap();
-    match standing(cell) {
-        Standing::Void(reason) => reason,
+    match cell_result(cell) {
+        CellResult::Void(reason) => reason,
         other => panic!("{} is not void: {other:?}", cell.id),
     }
 }
@@ -238,7 +240,7 @@ fn different_page_makes_the_step_void_with_the_place() {
     let results = walked(&ladder_text(&site), out.path(), false, &mut Watcher::default()).unwrap();
     let reason = reason(&results, "on");
     assert!(reason.contains("line 2, column 4: “<p>log in first” instead of “<p>bikes”"), "{reason}");
-    assert!(matches!(standing(&results.cells[0]), Standing::Measured(_)));
+    assert!(matches!(cell_result(&results.cells[0]), CellResult::Measured(_)));
 }
 
 #[test]
@@ -319,7 +321,7 @@ fn unanswered_bystander_counts_with_its_waiting_time() {
     let VisitOutcome::Measured(measured) = &results.cells[0].runs[0].outcome else { panic!("{results:?}") };
     assert_eq!((measured.bystander.loaded_ms.len(), measured.bystander.idle_ms.len()), (0, 3));
     assert_eq!(measured.bystander.unanswered_ms.len(), 1);
-    let bystander = standing(&results.cells[0]).summary().unwrap().bystander.unwrap();
+    let bystander = cell_result(&results.cells[0]).summary().unwrap().bystander.unwrap();
     assert!(bystander.at_least && bystander.requests == 1);
 }
 
@@ -370,12 +372,15 @@ fn step_may_declare_a_new_reference() {
     let site = site(|on| if on { "<p>one script".to_owned() } else { "<p>many scripts".to_owned() });
     let text = ladder_text(&site);
     let out = tempfile::tempdir().unwrap();
-    let of = |results: &Results, id: &str| standing(results.cells.iter().find(|cell| cell.id == id).unwrap());
+    let of =
+        |results: &Results, id: &str| cell_result(results.cells.iter().find(|cell| cell.id == id).unwrap());
     let same = walked(&text, &out.path().join("same"), false, &mut Watcher::default()).unwrap();
-    let Standing::Void(reason) = of(&same, "on") else { panic!("a different page must make the step void") };
+    let CellResult::Void(reason) = of(&same, "on") else {
+        panic!("a different page must make the step void")
+    };
     assert!(reason.contains("differs from step 1's"), "{reason}");
     let text = text.replace("title = \"cache\"", "title = \"cache\"\n        reference = true");
-    let stop = Stop::default();
+    let stop = StopFlag::default();
     let mut watcher = Watcher { stop_in: Some((2, stop)), ..Watcher::default() };
     let directory = out.path().join("new");
     assert!(!walked(&text, &directory, false, &mut watcher).unwrap().complete);

@@ -6,7 +6,7 @@
 
 use bytes::{Bytes, BytesMut};
 use clock::{Clock, Monotonic};
-use h1::client::{Event, Exchange, Terms};
+use h1::client::{Exchange, ResponseEvent, Terms};
 use h1::{ExchangeError, Limits, Strictness};
 use message::{RequestHead, ResponseHead};
 use record::FetchFailure;
@@ -31,20 +31,20 @@ const TERMS: Terms =
 const READ_BYTES: usize = 32 * 1024;
 
 /// A byte stream to a server, with or without TLS.
-pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin {}
+pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Wire for T {}
+impl<T: AsyncRead + AsyncWrite + Unpin> ByteStream for T {}
 
 /// An open connection.
-pub(crate) struct Connection {
-    wire: Box<dyn Wire>,
+pub(crate) struct Http1Connection {
+    wire: Box<dyn ByteStream>,
     input: BytesMut,
     /// Whether it has delivered a response.
     pub(crate) is_used: bool,
 }
 
 /// A complete response.
-pub(crate) struct Answer {
+pub(crate) struct ResourceResponse {
     pub(crate) head: ResponseHead,
     /// Empty if its bytes were only counted.
     pub(crate) content: Bytes,
@@ -59,7 +59,7 @@ pub(crate) struct Answer {
 }
 
 /// A response that is being read.
-struct Reading {
+struct IncomingResponse {
     exchange: Exchange,
     received_bytes: u64,
 }
@@ -76,14 +76,14 @@ pub(crate) struct NoAnswer {
 /// Collects content while it arrives, up to a limit. The bytes are kept only if they will be
 /// parsed.
 #[derive(Clone)]
-pub(crate) struct Content {
+pub(crate) struct ContentBuffer {
     keeps: bool,
     bytes_max: usize,
     bytes: usize,
     octets: BytesMut,
 }
 
-impl Content {
+impl ContentBuffer {
     /// Accepts at most `bytes_max` bytes. Keeps them if `keeps` is set, otherwise only counts them.
     pub(crate) fn new(keeps: bool, bytes_max: usize) -> Self {
         Self { keeps, bytes_max, bytes: 0, octets: BytesMut::new() }
@@ -110,8 +110,8 @@ impl Content {
     }
 }
 
-impl Connection {
-    pub(crate) fn new(wire: Box<dyn Wire>) -> Self {
+impl Http1Connection {
+    pub(crate) fn new(wire: Box<dyn ByteStream>) -> Self {
         Self { wire, input: BytesMut::new(), is_used: false }
     }
 
@@ -136,16 +136,16 @@ impl Connection {
     pub(crate) async fn exchange(
         &mut self,
         request: &RequestHead,
-        content: Content,
+        content: ContentBuffer,
         clock: &dyn Clock,
-    ) -> Result<Answer, NoAnswer> {
+    ) -> Result<ResourceResponse, NoAnswer> {
         let silent = |failure| NoAnswer { failure, is_silent: true };
         let mut octets = BytesMut::new();
         h1::write_request_head(&mut octets, request).map_err(|_| silent(FetchFailure::BadAnswer))?;
         let sent = Moment::read(clock);
         self.wire.write_all(&octets).await.map_err(|_| silent(FetchFailure::Closed))?;
         self.wire.flush().await.map_err(|_| silent(FetchFailure::Closed))?;
-        let mut reading = Reading {
+        let mut reading = IncomingResponse {
             exchange: Exchange::new(&request.method, TERMS),
             received_bytes: self.input.len() as u64,
         };
@@ -153,7 +153,7 @@ impl Connection {
         let (head, arrived, content, is_persistent) =
             whole.map_err(|failure| NoAnswer { failure, is_silent: !reading.exchange.has_begun() })?;
         self.is_used = true;
-        Ok(Answer {
+        Ok(ResourceResponse {
             head,
             content,
             received_bytes: reading.received_bytes,
@@ -167,21 +167,21 @@ impl Connection {
     /// whether the connection can carry another exchange.
     async fn read(
         &mut self,
-        reading: &mut Reading,
-        mut content: Content,
+        reading: &mut IncomingResponse,
+        mut content: ContentBuffer,
         clock: &dyn Clock,
     ) -> Result<(ResponseHead, Moment, Bytes, bool), FetchFailure> {
         let mut head = None;
         loop {
             match self.next(reading).await? {
-                Event::Informational(_) => {}
+                ResponseEvent::Informational(_) => {}
                 // No request asks for another protocol.
-                Event::Head(response) if response.head.status.code() == 101 => {
+                ResponseEvent::Head(response) if response.head.status.code() == 101 => {
                     return Err(FetchFailure::BadAnswer);
                 }
-                Event::Head(response) => head = Some((response.head, Moment::read(clock))),
-                Event::Data(octets) => content.add(&octets)?,
-                Event::End(end) => {
+                ResponseEvent::Head(response) => head = Some((response.head, Moment::read(clock))),
+                ResponseEvent::Data(octets) => content.add(&octets)?,
+                ResponseEvent::End(end) => {
                     let (head, arrived) = head.ok_or(FetchFailure::Closed)?;
                     return Ok((head, arrived, content.whole(), end.is_reusable));
                 }
@@ -190,14 +190,14 @@ impl Connection {
     }
 
     /// The next event of the response.
-    async fn next(&mut self, reading: &mut Reading) -> Result<Event, FetchFailure> {
+    async fn next(&mut self, reading: &mut IncomingResponse) -> Result<ResponseEvent, FetchFailure> {
         loop {
             if let Some(event) = reading.exchange.next(&mut self.input).map_err(failure)? {
                 return Ok(event);
             }
             let more = net::read_more(&mut self.wire, &mut self.input, READ_BYTES).await;
             match more.map_err(|_| FetchFailure::Broken)? {
-                0 => return reading.exchange.close().map(Event::End).map_err(failure),
+                0 => return reading.exchange.close().map(ResponseEvent::End).map_err(failure),
                 bytes => reading.received_bytes += bytes as u64,
             }
         }
@@ -214,7 +214,7 @@ fn failure(error: ExchangeError) -> FetchFailure {
 
 #[cfg(test)]
 mod tests {
-    use super::{Connection, Content, FetchFailure};
+    use super::{ContentBuffer, FetchFailure, Http1Connection};
     use tokio::io::AsyncWriteExt as _;
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
         runtime.block_on(async {
             for unasked in [&b""[..], b"HTTP/1.1 408 Request Timeout\r\n\r\n"] {
                 let (ours, mut theirs) = tokio::io::duplex(64);
-                let mut connection = Connection::new(Box::new(ours));
+                let mut connection = Http1Connection::new(Box::new(ours));
                 assert!(connection.is_quiet());
                 theirs.write_all(unasked).await.unwrap();
                 drop(theirs);
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn content_is_bounded_whether_it_is_kept_or_not() {
         for (keeps, expected) in [(true, &b"abcd"[..]), (false, b"")] {
-            let mut content = Content::new(keeps, 4);
+            let mut content = ContentBuffer::new(keeps, 4);
             assert_eq!((content.add(b"abc"), content.add(b"d")), (Ok(()), Ok(())));
             assert_eq!(content.add(b"e"), Err(FetchFailure::TooLong));
             assert_eq!(content.whole(), expected);

@@ -6,13 +6,13 @@
 //! are due; one that finds no free visitor is counted, not delayed. The schedule of an open loop
 //! does not depend on the number of threads: each thread takes its share of one schedule.
 
-use crate::shared::Shared;
+use crate::shared::BrowseContext;
 use crate::visit::visit;
 use crate::visitor::Visitor;
-use crate::worker::Worker;
+use crate::worker::BrowseWorker;
 use clock::Monotonic;
 use load::{FAILING_EVERY, Trend, thread_cpu};
-use record::{Figures, PageEnd};
+use record::{PageEnd, PageFigures};
 use stats::Random;
 use std::cell::{Cell, RefCell};
 use std::iter::StepBy;
@@ -28,7 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The visitors of one thread.
 pub(crate) struct Crowd {
-    worker: Worker,
+    worker: BrowseWorker,
     /// The index of this thread, and the number of threads.
     place: (usize, usize),
     random: RefCell<Random>,
@@ -38,9 +38,9 @@ pub(crate) struct Crowd {
 
 /// The results of a thread.
 pub(crate) struct CrowdReport {
-    pub(crate) figures: Figures,
+    pub(crate) figures: PageFigures,
     /// The figures of the warm-up.
-    pub(crate) warmup: Figures,
+    pub(crate) warmup: PageFigures,
     pub(crate) cpu: Duration,
     pub(crate) ended: PageEnd,
     pub(crate) end: Monotonic,
@@ -48,18 +48,18 @@ pub(crate) struct CrowdReport {
 
 impl Crowd {
     /// The crowd at `place`: the index of its thread and the number of threads.
-    pub(crate) fn new(shared: Arc<Shared>, place: (usize, usize)) -> Self {
+    pub(crate) fn new(shared: Arc<BrowseContext>, place: (usize, usize)) -> Self {
         // Seeds that are far apart, so that the threads draw different numbers.
         let seed = shared.plan.seed.wrapping_add((place.0 as u64).wrapping_mul(0x9E37_79B9));
         Self {
-            worker: Worker::new(shared, place.1),
+            worker: BrowseWorker::new(shared, place.1),
             place,
             random: RefCell::new(Random::from_seed(seed)),
             under_way: Cell::new(0),
         }
     }
 
-    fn shared(&self) -> &Shared {
+    fn shared(&self) -> &BrowseContext {
         &self.worker.shared
     }
 
@@ -97,7 +97,7 @@ impl Crowd {
     /// Closed loop: each visitor's place loads one page after the other, until no page is left.
     async fn closed(self: Rc<Self>, tasks: &mut JoinSet<()>) {
         for place in self.places() {
-            if !self.wait_for_page(self.shared().turns.begin(place), tasks).await {
+            if !self.wait_for_page(self.shared().ramp_up.begin(place), tasks).await {
                 break;
             }
             let crowd = Rc::clone(&self);

@@ -3,14 +3,14 @@
 //! Invariant: no connection is made to a host that may not be requested, wherever a redirect leads.
 //! Every exchange is recorded once. The content is not interpreted here.
 
-use crate::connection::{Answer, Content};
+use crate::connection::{ContentBuffer, ResourceResponse};
 use crate::visitor::{Connections, Visitor};
-use crate::worker::Worker;
+use crate::worker::BrowseWorker;
 use bytes::Bytes;
 use clock::Monotonic;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version, names};
-use page::{Asset, CacheLookup, CodingError, decoded};
-use record::{CacheVerdict, FetchFailure, Figures};
+use page::{CacheLookup, CodingError, Subresource, decoded};
+use record::{CacheVerdict, FetchFailure, PageFigures};
 use resource::{PageLimit, PageLimits, ResourceClass};
 use semantics::Moment;
 use std::cell::{Cell, RefCell, RefMut};
@@ -18,7 +18,7 @@ use url::{Position, Url};
 
 /// A resource that has arrived.
 #[derive(Debug)]
-pub(crate) struct Fetched {
+pub(crate) struct FetchedResource {
     /// The final URL, after redirects.
     pub(crate) url: Url,
     pub(crate) head: ResponseHead,
@@ -33,16 +33,16 @@ pub(crate) struct Fetched {
 const MEDIA_RANGE: &str = "bytes=0-65535";
 
 /// Fetches the resources of one page load.
-pub(crate) struct Fetching<'a> {
-    pub(crate) worker: &'a Worker,
+pub(crate) struct ResourceFetcher<'a> {
+    pub(crate) worker: &'a BrowseWorker,
     pub(crate) visitor: &'a RefCell<Visitor>,
     pub(crate) connections: Connections,
     pub(crate) page: Url,
 }
 
-impl Fetching<'_> {
+impl ResourceFetcher<'_> {
     /// Loads one resource.
-    pub(crate) async fn fetch(&self, asset: &Asset) -> Result<Fetched, FetchFailure> {
+    pub(crate) async fn fetch(&self, asset: &Subresource) -> Result<FetchedResource, FetchFailure> {
         let mut url = asset.url.clone();
         for _ in 0..=self.worker.shared.plan.limits.redirects_max {
             if !self.worker.shared.plan.may_ask(&url) {
@@ -68,7 +68,7 @@ impl Fetching<'_> {
         content: &Bytes,
         arrived: Option<Monotonic>,
         class: ResourceClass,
-    ) -> Result<Fetched, FetchFailure> {
+    ) -> Result<FetchedResource, FetchFailure> {
         let is_good = match class {
             ResourceClass::Document => self.worker.shared.plan.expect_status.contains(head.status.code()),
             // A frame shows any response, and a missing icon is no failure.
@@ -79,10 +79,10 @@ impl Fetching<'_> {
             return Err(FetchFailure::Status);
         }
         if !is_read(class) {
-            return Ok(Fetched { url, head, content: Bytes::new(), arrived });
+            return Ok(FetchedResource { url, head, content: Bytes::new(), arrived });
         }
         match decoded(&head.fields, content, self.worker.shared.plan.limits.decoded_bytes_max) {
-            Ok(content) => Ok(Fetched { url, head, content, arrived }),
+            Ok(content) => Ok(FetchedResource { url, head, content, arrived }),
             Err(CodingError::TooLong) => {
                 self.figures().limits.add(PageLimit::Decoded);
                 Err(FetchFailure::TooLong)
@@ -114,7 +114,7 @@ impl Fetching<'_> {
         }
         let began = Cell::new(self.worker.shared.clock.monotonic().as_nanos());
         let (bytes_max, limit) = bytes_max(class, &self.worker.shared.plan.limits);
-        let content = Content::new(is_read(class), bytes_max);
+        let content = ContentBuffer::new(is_read(class), bytes_max);
         let answered = self.connections.exchange(self.worker, url, &request, &content, &began).await;
         let answer = match answered {
             Ok(answer) => answer,
@@ -187,7 +187,7 @@ impl Fetching<'_> {
         RequestHead { method: Method::Get, target: target.into(), version: Version::Http11, fields }
     }
 
-    pub(crate) fn figures(&self) -> RefMut<'_, Figures> {
+    pub(crate) fn figures(&self) -> RefMut<'_, PageFigures> {
         self.worker.figures(self.connections.is_measured)
     }
 }
@@ -234,9 +234,9 @@ fn redirected(url: &Url, head: &ResponseHead) -> Option<Url> {
 }
 
 fn record(
-    figures: &mut Figures,
+    figures: &mut PageFigures,
     class: ResourceClass,
-    answer: &Answer,
+    answer: &ResourceResponse,
     verdict: Option<CacheVerdict>,
     total_us: u64,
 ) {

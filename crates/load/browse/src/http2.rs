@@ -5,7 +5,7 @@
 //! failure. Nothing is sent twice here. The library implements the protocol; bytes are counted
 //! below it and above TLS.
 
-use crate::connection::{Answer, Content, HEAD_BYTES_MAX, NoAnswer, Wire};
+use crate::connection::{ByteStream, ContentBuffer, HEAD_BYTES_MAX, NoAnswer, ResourceResponse};
 use crate::frames::Frames;
 use bytes::Bytes;
 use clock::Clock;
@@ -25,7 +25,7 @@ use tokio::task::JoinHandle;
 use url::{Position, Url};
 
 /// An open connection.
-pub(crate) struct Http2 {
+pub(crate) struct Http2Connection {
     sender: SendRequest<Bytes>,
     /// The task that moves bytes; it is aborted with the connection.
     mover: JoinHandle<()>,
@@ -65,14 +65,14 @@ impl Drop for StreamCount<'_> {
     }
 }
 
-impl Http2 {
+impl Http2Connection {
     /// Performs the HTTP/2 handshake.
     ///
     /// # Errors
     /// If the connection ends during the handshake.
-    pub(crate) async fn open(wire: Box<dyn Wire>) -> Result<Self, FetchFailure> {
+    pub(crate) async fn open(wire: Box<dyn ByteStream>) -> Result<Self, FetchFailure> {
         let counts = Rc::<Counts>::default();
-        let counted = Counted { wire, counts: Rc::clone(&counts) };
+        let counted = CountedStream { wire, counts: Rc::clone(&counts) };
         let mut builder = load::http2_settings();
         // The library's own limit is 16 MiB a head, and a few coded bytes can expand to that many.
         builder.max_header_list_size(HEAD_BYTES_MAX);
@@ -112,9 +112,9 @@ impl Http2 {
         &self,
         url: &Url,
         request: &RequestHead,
-        content: Content,
+        content: ContentBuffer,
         clock: &dyn Clock,
-    ) -> Result<Answer, NoAnswer> {
+    ) -> Result<ResourceResponse, NoAnswer> {
         let silent = |failure| NoAnswer { failure, is_silent: true };
         let request = packed(url, request).ok_or_else(|| silent(FetchFailure::BadAnswer))?;
         let mut sender = self.sender.clone().ready().await.map_err(|error| self.no_answer(&error))?;
@@ -130,7 +130,7 @@ impl Http2 {
         let content = read_content(response.into_body(), content)
             .await
             .map_err(|failure| NoAnswer { failure, is_silent: false })?;
-        Ok(Answer {
+        Ok(ResourceResponse {
             head,
             content,
             received_bytes: stream.received_bytes(),
@@ -158,7 +158,7 @@ impl Http2 {
     }
 }
 
-async fn read_content(mut body: RecvStream, mut content: Content) -> Result<Bytes, FetchFailure> {
+async fn read_content(mut body: RecvStream, mut content: ContentBuffer) -> Result<Bytes, FetchFailure> {
     while let Some(piece) = body.data().await {
         let piece = piece.map_err(|_| FetchFailure::Broken)?;
         content.add(&piece)?;
@@ -168,7 +168,7 @@ async fn read_content(mut body: RecvStream, mut content: Content) -> Result<Byte
     Ok(content.whole())
 }
 
-impl Drop for Http2 {
+impl Drop for Http2Connection {
     fn drop(&mut self) {
         self.mover.abort();
     }
@@ -204,12 +204,12 @@ fn fields(map: &HeaderMap) -> Fields {
 }
 
 /// Counts the received bytes.
-struct Counted {
-    wire: Box<dyn Wire>,
+struct CountedStream {
+    wire: Box<dyn ByteStream>,
     counts: Rc<Counts>,
 }
 
-impl AsyncRead for Counted {
+impl AsyncRead for CountedStream {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -223,7 +223,7 @@ impl AsyncRead for Counted {
     }
 }
 
-impl AsyncWrite for Counted {
+impl AsyncWrite for CountedStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().wire).poll_write(context, octets)
     }
@@ -239,7 +239,9 @@ impl AsyncWrite for Counted {
 
 #[cfg(test)]
 mod tests {
-    use super::{Content, Counts, FetchFailure, HEAD_BYTES_MAX, Http2, NoAnswer, StreamCount};
+    use super::{
+        ContentBuffer, Counts, FetchFailure, HEAD_BYTES_MAX, Http2Connection, NoAnswer, StreamCount,
+    };
     use http::{HeaderValue, Response};
     use message::{Fields, Method, RequestHead, Version, names};
     use platform::SystemClock;
@@ -249,7 +251,8 @@ mod tests {
     /// The error for a request whose response has two fields of `bytes` each.
     async fn no_answer(bytes: usize) -> Option<NoAnswer> {
         let (ours, theirs) = tokio::io::duplex(4096);
-        let (ours, theirs) = tokio::join!(Http2::open(Box::new(ours)), h2::server::handshake(theirs));
+        let (ours, theirs) =
+            tokio::join!(Http2Connection::open(Box::new(ours)), h2::server::handshake(theirs));
         let mut theirs: h2::server::Connection<_, bytes::Bytes> = theirs.unwrap();
         tokio::task::spawn_local(async move {
             while let Some(Ok((_, mut respond))) = theirs.accept().await {
@@ -262,7 +265,7 @@ mod tests {
         fields.push(names::HOST, "h");
         let (method, version) = (Method::Get, Version::Http11);
         let request = RequestHead { method, target: "/".into(), version, fields };
-        let (url, content) = (Url::parse("http://h/").unwrap(), Content::new(false, 1));
+        let (url, content) = (Url::parse("http://h/").unwrap(), ContentBuffer::new(false, 1));
         ours.unwrap().exchange(&url, &request, content, &SystemClock::new()).await.err()
     }
 

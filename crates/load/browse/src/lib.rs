@@ -23,9 +23,9 @@ mod http2;
 mod lingering;
 mod names;
 mod plan;
+mod ramp_up;
 mod series;
 mod shared;
-mod turns;
 mod visit;
 mod visitor;
 mod worker;
@@ -39,18 +39,18 @@ pub use shared::Watch;
 
 use clock::Clock;
 use crowd::{Crowd, CrowdReport};
-use load::Failing;
+use load::FailureTally;
 use net::{TlsClient, TlsError};
-use record::{FetchFailure, Figures, PageCheck, PageEnd, PageOutcome};
-use series::Series;
-use shared::Shared;
+use ramp_up::RampUp;
+use record::{FetchFailure, PageCheck, PageEnd, PageFigures, PageOutcome};
+use series::PageSeries;
+use shared::BrowseContext;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
-use turns::Turns;
 
 /// Why a run has no outcome.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -101,24 +101,24 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
     let descriptors = load::allow_all_descriptors()
         .map_err(|error| PageError::System { call: "setrlimit", reason: error.to_string() })?;
     let users = if plan.rate.is_none() { plan.users } else { 0 };
-    let turns = Turns { began, ramp: plan.ramp, users };
-    let shared = Arc::new(Shared {
+    let ramp_up = RampUp { began, ramp: plan.ramp, users };
+    let shared = Arc::new(BrowseContext {
         plan: plan.clone(),
         tls,
         clock: Arc::clone(clock),
         watch: Arc::clone(watch),
         pages_left: AtomicU64::new(plan.pages.unwrap_or_default()),
-        failing: Failing::default(),
+        failure_tally: FailureTally::default(),
         is_failing: AtomicBool::new(false),
-        series: Series::new(threads, turns),
-        turns,
+        series: PageSeries::new(threads, ramp_up),
+        ramp_up,
         lingering_max: lingering_max(descriptors),
         began,
         measuring_since,
         deadline: plan.time.map(|time| measuring_since.plus(time)),
     });
     let reports = work(&shared, threads)?;
-    let (mut figures, mut warmup) = (Figures::new(), Figures::new());
+    let (mut figures, mut warmup) = (PageFigures::new(), PageFigures::new());
     let mut ended = PageEnd::Pages;
     let mut end = measuring_since;
     let mut cpu = Vec::new();
@@ -173,7 +173,11 @@ fn tls_client(plan: &PagePlan) -> Result<Option<TlsClient>, TlsError> {
 
 /// Turns a run without a single response into an error, if the first failure was one of connecting.
 /// That run has measured nothing. If it failed before the measured part, the warm-up says why.
-fn refuse_if_unreachable(plan: &PagePlan, figures: &Figures, warmup: &Figures) -> Result<(), PageError> {
+fn refuse_if_unreachable(
+    plan: &PagePlan,
+    figures: &PageFigures,
+    warmup: &PageFigures,
+) -> Result<(), PageError> {
     let found = if figures.pages.failed > 0 { figures } else { warmup };
     let is_silent = figures.statuses.is_empty() && found.statuses.is_empty() && found.pages.failed > 0;
     match found.examples.first().filter(|_| is_silent) {
@@ -198,7 +202,7 @@ fn refuse_if_unreachable(plan: &PagePlan, figures: &Figures, warmup: &Figures) -
 }
 
 /// Ends the run in all threads if its own thread panics: there will be no outcome.
-struct EndOnPanic<'a>(&'a Shared);
+struct EndOnPanic<'a>(&'a BrowseContext);
 
 impl Drop for EndOnPanic<'_> {
     fn drop(&mut self) {
@@ -209,7 +213,7 @@ impl Drop for EndOnPanic<'_> {
 }
 
 /// Runs every crowd in its own thread.
-fn work(shared: &Arc<Shared>, threads: usize) -> Result<Vec<CrowdReport>, PageError> {
+fn work(shared: &Arc<BrowseContext>, threads: usize) -> Result<Vec<CrowdReport>, PageError> {
     let system = |call, error: &io::Error| PageError::System { call, reason: error.to_string() };
     // All of them are created before the load begins, because they may fail for want of
     // descriptors.

@@ -5,8 +5,8 @@
 //! has at most [`LINGERING_MAX`] of them. Beyond that, or when descriptors run out, the oldest one
 //! is closed early and counted.
 
-use crate::connection::Connection;
-use crate::http2::Http2;
+use crate::connection::Http1Connection;
+use crate::http2::Http2Connection;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -19,12 +19,12 @@ pub const LINGERING_MAX: usize = 20_000;
 
 /// An idle connection.
 pub(crate) enum Idle {
-    Http1(Connection),
-    Http2(Http2),
+    Http1(Http1Connection),
+    Http2(Http2Connection),
 }
 
 /// The idle connections of one thread.
-pub(crate) struct Lingering {
+pub(crate) struct LingeringConnections {
     time: Duration,
     connections_max: usize,
     /// Oldest first. All connections linger equally long, so they also expire in this order. Ended
@@ -35,7 +35,7 @@ pub(crate) struct Lingering {
     living: Rc<Cell<usize>>,
 }
 
-impl Lingering {
+impl LingeringConnections {
     /// Keeps at most `connections_max` connections open, each for `time`.
     pub(crate) fn new(time: Duration, connections_max: usize) -> Self {
         Self {
@@ -100,8 +100,8 @@ impl Lingering {
 
 #[cfg(test)]
 mod tests {
-    use super::{Http2, Idle, Lingering};
-    use crate::connection::Connection;
+    use super::{Http2Connection, Idle, LingeringConnections};
+    use crate::connection::Http1Connection;
     use std::time::Duration;
     use tokio::io::{AsyncReadExt as _, DuplexStream, duplex};
     use tokio::task::LocalSet;
@@ -109,7 +109,7 @@ mod tests {
     /// A connection, and the server's end of it.
     fn connection() -> (Idle, DuplexStream) {
         let (ours, theirs) = duplex(64);
-        (Idle::Http1(Connection::new(Box::new(ours))), theirs)
+        (Idle::Http1(Http1Connection::new(Box::new(ours))), theirs)
     }
 
     fn run(test: impl Future<Output = ()>) {
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn oldest_connection_closes_when_there_are_too_many() {
         run(async {
-            let lingering = Lingering::new(Duration::from_secs(3600), 2);
+            let lingering = LingeringConnections::new(Duration::from_secs(3600), 2);
             let (mut closed, mut ends) = (Vec::new(), Vec::new());
             for _ in 0..3 {
                 let (ours, theirs) = connection();
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn connection_that_the_server_closes_makes_room() {
         run(async {
-            let lingering = Lingering::new(Duration::from_secs(3600), 1);
+            let lingering = LingeringConnections::new(Duration::from_secs(3600), 1);
             let (ours, theirs) = connection();
             assert_eq!(lingering.keep(ours), 0);
             drop(theirs);
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn closed_connections_behind_an_open_one_do_not_count() {
         run(async {
-            let lingering = Lingering::new(Duration::from_secs(3600), 2);
+            let lingering = LingeringConnections::new(Duration::from_secs(3600), 2);
             let (first, mut end) = connection();
             assert_eq!(lingering.keep(first), 0);
             for _ in 0..10 {
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn oldest_connection_closes_on_demand() {
         run(async {
-            let lingering = Lingering::new(Duration::from_secs(3600), 9);
+            let lingering = LingeringConnections::new(Duration::from_secs(3600), 9);
             let (mut first, mut second) = (connection(), connection());
             lingering.keep(first.0);
             lingering.keep(second.0);
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn connection_closes_when_its_time_is_up() {
         run(async {
-            let lingering = Lingering::new(Duration::from_millis(1), 1);
+            let lingering = LingeringConnections::new(Duration::from_millis(1), 1);
             let (ours, mut theirs) = connection();
             lingering.keep(ours);
             assert_eq!(theirs.read(&mut [0]).await.unwrap(), 0);
@@ -195,14 +195,15 @@ mod tests {
     /// An HTTP/2 connection, and the server's end of it.
     async fn http2() -> (Idle, h2::server::Connection<DuplexStream, bytes::Bytes>) {
         let (ours, theirs) = duplex(4096);
-        let (ours, theirs) = tokio::join!(Http2::open(Box::new(ours)), h2::server::handshake(theirs));
+        let (ours, theirs) =
+            tokio::join!(Http2Connection::open(Box::new(ours)), h2::server::handshake(theirs));
         (Idle::Http2(ours.unwrap()), theirs.unwrap())
     }
 
     #[test]
     fn http2_connection_lingers_like_any_other() {
         run(async {
-            let lingering = Lingering::new(Duration::from_secs(3600), 1);
+            let lingering = LingeringConnections::new(Duration::from_secs(3600), 1);
             let (ours, theirs) = http2().await;
             assert_eq!(lingering.keep(ours), 0);
             drop(theirs);
@@ -210,7 +211,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
             let (ours, mut theirs) = http2().await;
-            assert_eq!(Lingering::new(Duration::from_millis(1), 1).keep(ours), 0);
+            assert_eq!(LingeringConnections::new(Duration::from_millis(1), 1).keep(ours), 0);
             assert!(theirs.accept().await.is_none_or(|stream| stream.is_err()), "a request came");
         });
     }

@@ -12,24 +12,24 @@ use std::rc::Rc;
 use tokio::sync::OnceCell;
 
 /// The addresses of a name, or why there are none.
-pub(crate) type Found = Result<Vec<SocketAddr>, FetchFailure>;
+pub(crate) type ResolvedAddresses = Result<Vec<SocketAddr>, FetchFailure>;
 
 /// A lookup that several page loads may wait for.
-type Lookup = Rc<OnceCell<Found>>;
+type NameLookup = Rc<OnceCell<ResolvedAddresses>>;
 
 /// The names that one thread has looked up, each with its port.
 #[derive(Debug, Default)]
-pub(crate) struct Names(RefCell<HashMap<(String, u16), Lookup>>);
+pub(crate) struct NameCache(RefCell<HashMap<(String, u16), NameLookup>>);
 
-impl Names {
+impl NameCache {
     /// The addresses of a name: known ones, those of a lookup under way, or those that `look_up`
     /// finds.
-    pub(crate) async fn find<F: Future<Output = Found>>(
+    pub(crate) async fn find<F: Future<Output = ResolvedAddresses>>(
         &self,
         name: &str,
         port: u16,
         look_up: impl FnOnce() -> F,
-    ) -> Found {
+    ) -> ResolvedAddresses {
         let key = (name.to_owned(), port);
         let lookup = Rc::clone(self.0.borrow_mut().entry(key.clone()).or_default());
         let found = lookup.get_or_init(look_up).await.clone();
@@ -46,17 +46,17 @@ impl Names {
 
 #[cfg(test)]
 mod tests {
-    use super::{FetchFailure, Found, Names};
+    use super::{FetchFailure, NameCache, ResolvedAddresses};
     use std::cell::Cell;
 
     #[test]
     fn waiting_page_loads_share_one_lookup() {
         let address = "127.0.0.1:80".parse().unwrap();
-        let cases: [(Found, u32); 2] = [(Ok(vec![address]), 1), (Err(FetchFailure::Name), 2)];
+        let cases: [(ResolvedAddresses, u32); 2] = [(Ok(vec![address]), 1), (Err(FetchFailure::Name), 2)];
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             for (found, lookups) in cases {
-                let (names, count) = (Names::default(), Cell::new(0));
+                let (names, count) = (NameCache::default(), Cell::new(0));
                 let find = || {
                     names.find("h", 80, || async {
                         count.set(count.get() + 1);

@@ -5,7 +5,7 @@
 //! seconds, of which at most [`SECONDS_MAX`] are kept. Seconds are in order and without gaps, and
 //! belong to the measured part.
 
-use crate::turns::Turns;
+use crate::ramp_up::RampUp;
 use clock::Monotonic;
 use record::{PageSecond, SECONDS_MAX, SecondTimes};
 use stats::Histogram;
@@ -35,9 +35,9 @@ pub(crate) struct Current {
 
 /// The seconds of a run, shared by its threads.
 #[derive(Debug)]
-pub(crate) struct Series {
+pub(crate) struct PageSeries {
     threads: usize,
-    turns: Turns,
+    ramp_up: RampUp,
     seconds: Mutex<Seconds>,
 }
 
@@ -65,7 +65,7 @@ impl Current {
     }
 
     /// Hands in the seconds that are over at `now`.
-    pub(crate) fn advance(&mut self, now: Monotonic, series: &Series) {
+    pub(crate) fn advance(&mut self, now: Monotonic, series: &PageSeries) {
         while now >= self.begin.plus(SECOND) {
             let end = self.begin.plus(SECOND);
             self.hand_in(end, series);
@@ -74,7 +74,7 @@ impl Current {
     }
 
     /// The tally of the second that contains `now`; `None` before the measured part.
-    pub(crate) fn at(&mut self, now: Monotonic, series: &Series) -> Option<&mut Tally> {
+    pub(crate) fn at(&mut self, now: Monotonic, series: &PageSeries) -> Option<&mut Tally> {
         if now < self.begin {
             return None;
         }
@@ -83,7 +83,7 @@ impl Current {
     }
 
     /// Hands in the current second, at the end of the run.
-    pub(crate) fn end(&mut self, now: Monotonic, series: &Series) {
+    pub(crate) fn end(&mut self, now: Monotonic, series: &PageSeries) {
         self.advance(now, series);
         if now > self.begin {
             self.hand_in(now, series);
@@ -91,7 +91,7 @@ impl Current {
     }
 
     /// Hands in the tally of a second that ended at `end`.
-    fn hand_in(&mut self, end: Monotonic, series: &Series) {
+    fn hand_in(&mut self, end: Monotonic, series: &PageSeries) {
         series.hand_in(self.number, end, &self.tally);
         self.number += 1;
         self.tally.clear();
@@ -142,10 +142,10 @@ impl Tally {
     }
 }
 
-impl Series {
+impl PageSeries {
     /// The series of a run with this number of threads.
-    pub(crate) fn new(threads: usize, turns: Turns) -> Self {
-        Self { threads, turns, seconds: Mutex::default() }
+    pub(crate) fn new(threads: usize, ramp_up: RampUp) -> Self {
+        Self { threads, ramp_up, seconds: Mutex::default() }
     }
 
     /// Adds one thread's part of second `number`, which ended at `end`.
@@ -163,7 +163,7 @@ impl Series {
             open.sum.add(tally);
         }
         while seconds.open.front().is_some_and(|open| open.parts >= self.threads) {
-            seconds.conclude(&self.turns);
+            seconds.conclude(&self.ramp_up);
         }
     }
 
@@ -172,7 +172,7 @@ impl Series {
     pub(crate) fn finish(&self) -> Vec<PageSecond> {
         let mut seconds = self.lock();
         while !seconds.open.is_empty() {
-            seconds.conclude(&self.turns);
+            seconds.conclude(&self.ramp_up);
         }
         std::mem::take(&mut seconds.done)
     }
@@ -186,9 +186,9 @@ impl Series {
 impl Seconds {
     /// Computes the figures of the first open second. The visitors are counted here, because a
     /// thread that has run out of pages hands in no further seconds.
-    fn conclude(&mut self, turns: &Turns) {
+    fn conclude(&mut self, ramp_up: &RampUp) {
         let Some(mut open) = self.open.pop_front() else { return };
-        open.sum.counts.users = turns.begun(open.end);
+        open.sum.counts.users = ramp_up.begun(open.end);
         let second = u32::try_from(self.done.len()).unwrap_or(u32::MAX);
         self.done.push(open.sum.figures(second));
     }
@@ -196,7 +196,7 @@ impl Seconds {
 
 #[cfg(test)]
 mod tests {
-    use super::{Current, Series, Turns};
+    use super::{Current, PageSeries, RampUp};
     use clock::Monotonic;
     use record::{CacheVerdict, FetchFailure};
     use std::time::Duration;
@@ -206,8 +206,8 @@ mod tests {
     }
 
     /// The series of two threads, with six visitors who begin within two seconds.
-    fn series(millis: u64) -> Series {
-        Series::new(2, Turns { began: at(millis), ramp: Duration::from_secs(2), users: 6 })
+    fn series(millis: u64) -> PageSeries {
+        PageSeries::new(2, RampUp { began: at(millis), ramp: Duration::from_secs(2), users: 6 })
     }
 
     #[test]

@@ -6,10 +6,10 @@
 //! because they guard no other data.
 
 use crate::plan::PagePlan;
-use crate::series::Series;
-use crate::turns::Turns;
+use crate::ramp_up::RampUp;
+use crate::series::PageSeries;
 use clock::{Clock, Monotonic};
-use load::{Failing, Trend};
+use load::{FailureTally, Trend};
 use net::TlsClient;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,7 +45,7 @@ impl Watch {
 }
 
 /// State that the threads of a run share.
-pub(crate) struct Shared {
+pub(crate) struct BrowseContext {
     pub(crate) plan: PagePlan,
     pub(crate) tls: Option<TlsClient>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -53,12 +53,12 @@ pub(crate) struct Shared {
     /// Measured pages that may still begin.
     pub(crate) pages_left: AtomicU64,
     /// Resources that have ended and failed, including those of the warm-up.
-    pub(crate) failing: Failing,
+    pub(crate) failure_tally: FailureTally,
     /// Whether the run ends early: a thread has found that most resources fail, or has panicked.
     pub(crate) is_failing: AtomicBool,
-    pub(crate) series: Series,
+    pub(crate) series: PageSeries,
     /// When the visitors of a closed loop begin.
-    pub(crate) turns: Turns,
+    pub(crate) ramp_up: RampUp,
     /// The most connections of the run that may linger.
     pub(crate) lingering_max: usize,
     pub(crate) began: Monotonic,
@@ -66,7 +66,7 @@ pub(crate) struct Shared {
     pub(crate) deadline: Option<Monotonic>,
 }
 
-impl Shared {
+impl BrowseContext {
     /// Whether a page load that begins at `begin` belongs to the measured part.
     pub(crate) fn is_measured(&self, begin: Monotonic) -> bool {
         begin >= self.measuring_since
@@ -95,7 +95,7 @@ impl Shared {
     /// Ends the run if most resources since `then` failed and the plan says so. Returns the counts
     /// to compare with next time: few resources are judged together with later ones.
     pub(crate) fn end_if_failing(&self, then: Trend) -> Trend {
-        let now = self.failing.now();
+        let now = self.failure_tally.now();
         let Some(fails) = now.fails_since(then) else { return then };
         if fails && self.plan.stops_when_failing {
             self.is_failing.store(true, Ordering::Relaxed);

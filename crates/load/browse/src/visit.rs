@@ -3,12 +3,12 @@
 //! Invariant: a page load ends when none of its resources is in progress, and it is counted once.
 //! The [`ResourceClass`] of a resource decides whether it counts toward the page's time.
 
-use crate::fetch::{Fetched, Fetching};
+use crate::fetch::{FetchedResource, ResourceFetcher};
 use crate::visitor::{Connections, Visitor};
-use crate::worker::Worker;
+use crate::worker::BrowseWorker;
 use clock::Monotonic;
-use page::{Asset, Loading};
-use record::{FetchFailure, TRACE_MAX, Traced, kept_url};
+use page::{Loading, Subresource};
+use record::{FetchFailure, TRACE_MAX, TracedUrl, kept_url};
 use resource::ResourceClass;
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -16,13 +16,14 @@ use std::pin::Pin;
 use std::task::Poll;
 
 /// A resource in progress.
-type UnderWay<'a> = Pin<Box<dyn Future<Output = (Asset, Result<Fetched, FetchFailure>)> + 'a>>;
+type PendingResource<'a> =
+    Pin<Box<dyn Future<Output = (Subresource, Result<FetchedResource, FetchFailure>)> + 'a>>;
 
 /// State of a page load in progress.
-struct Page<'a> {
-    fetching: &'a Fetching<'a>,
+struct PageLoad<'a> {
+    fetching: &'a ResourceFetcher<'a>,
     loading: Loading,
-    trace: Option<Vec<Traced>>,
+    trace: Option<Vec<TracedUrl>>,
     /// When the first byte of the document arrived, and when the last resource that counts toward
     /// the page's time ended.
     first_octet: Option<Monotonic>,
@@ -32,13 +33,18 @@ struct Page<'a> {
 }
 
 /// Loads the page for a visitor. `due` is when it was meant to begin.
-pub(crate) async fn visit(worker: &Worker, visitor: &RefCell<Visitor>, is_returning: bool, due: Monotonic) {
+pub(crate) async fn visit(
+    worker: &BrowseWorker,
+    visitor: &RefCell<Visitor>,
+    is_returning: bool,
+    due: Monotonic,
+) {
     let plan = &worker.shared.plan;
     let is_measured = worker.shared.is_measured(due);
     let connections = Connections::new(plan, is_measured);
-    let fetching = Fetching { worker, visitor, connections, page: plan.url.clone() };
+    let fetching = ResourceFetcher { worker, visitor, connections, page: plan.url.clone() };
     let is_traced = !is_returning && is_measured && fetching.figures().trace.is_empty();
-    let mut page = Page {
+    let mut page = PageLoad {
         fetching: &fetching,
         loading: Loading::new(plan.limits),
         trace: is_traced.then(Vec::new),
@@ -48,7 +54,7 @@ pub(crate) async fn visit(worker: &Worker, visitor: &RefCell<Visitor>, is_return
         is_complete: true,
     };
     let mut waiting = vec![Loading::page(plan.url.clone())];
-    let mut under_way: Vec<UnderWay<'_>> = Vec::new();
+    let mut under_way: Vec<PendingResource<'_>> = Vec::new();
     loop {
         for asset in std::mem::take(&mut waiting) {
             if page.is_to_be_asked(&asset) {
@@ -72,13 +78,18 @@ pub(crate) async fn visit(worker: &Worker, visitor: &RefCell<Visitor>, is_return
     worker.leave(fetching.connections);
 }
 
-async fn fetch<'a>(fetching: &'a Fetching<'a>, asset: Asset) -> (Asset, Result<Fetched, FetchFailure>) {
+async fn fetch<'a>(
+    fetching: &'a ResourceFetcher<'a>,
+    asset: Subresource,
+) -> (Subresource, Result<FetchedResource, FetchFailure>) {
     let result = fetching.fetch(&asset).await;
     (asset, result)
 }
 
 /// Waits for the first future that is ready, and removes it. There must be at least one future.
-async fn next(under_way: &mut Vec<UnderWay<'_>>) -> (Asset, Result<Fetched, FetchFailure>) {
+async fn next(
+    under_way: &mut Vec<PendingResource<'_>>,
+) -> (Subresource, Result<FetchedResource, FetchFailure>) {
     let (at, output) = poll_fn(|context| {
         for (at, future) in under_way.iter_mut().enumerate() {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
@@ -99,9 +110,9 @@ fn holds_up(class: ResourceClass) -> bool {
     !matches!(class, ResourceClass::Icon | ResourceClass::Media | ResourceClass::Other)
 }
 
-impl Page<'_> {
+impl PageLoad<'_> {
     /// Whether to request an asset. Assets on foreign hosts are only counted.
-    fn is_to_be_asked(&mut self, asset: &Asset) -> bool {
+    fn is_to_be_asked(&mut self, asset: &Subresource) -> bool {
         if !self.fetching.worker.shared.plan.may_ask(&asset.url) {
             self.fetching.figures().foreign(asset.url.host_str().unwrap_or_default());
             self.note(asset, "foreign");
@@ -114,12 +125,16 @@ impl Page<'_> {
         !knows_icon
     }
 
-    fn ended(&mut self, asset: &Asset) -> Vec<Asset> {
+    fn ended(&mut self, asset: &Subresource) -> Vec<Subresource> {
         self.loading.ended(&mut self.fetching.worker.memo.borrow_mut(), asset)
     }
 
     /// Handles the result of an asset. Returns the assets to load next.
-    fn arrived(&mut self, asset: &Asset, result: Result<Fetched, FetchFailure>) -> Vec<Asset> {
+    fn arrived(
+        &mut self,
+        asset: &Subresource,
+        result: Result<FetchedResource, FetchFailure>,
+    ) -> Vec<Subresource> {
         let now = self.fetching.worker.shared.clock.monotonic();
         if holds_up(asset.class) {
             self.ended = Some(now);
@@ -132,7 +147,7 @@ impl Page<'_> {
         // a failing server.
         let is_telling = asset.class != ResourceClass::Icon
             && !matches!(result, Err(failure) if failure == FetchFailure::Foreign || failure.local_limit().is_some());
-        worker.shared.failing.count(1, u64::from(is_telling && result.is_err()));
+        worker.shared.failure_tally.count(1, u64::from(is_telling && result.is_err()));
         let fetched = match result {
             Ok(fetched) => fetched,
             Err(failure) => {
@@ -174,15 +189,15 @@ impl Page<'_> {
         }
     }
 
-    fn note(&mut self, asset: &Asset, what: &'static str) {
+    fn note(&mut self, asset: &Subresource, what: &'static str) {
         if let Some(trace) = self.trace.as_mut().filter(|trace| trace.len() < TRACE_MAX) {
-            trace.push(Traced { url: kept_url(asset.url.as_str()), class: asset.class, what });
+            trace.push(TracedUrl { url: kept_url(asset.url.as_str()), class: asset.class, what });
         }
     }
 
     /// Adds the page load to the figures.
     fn record(mut self, is_returning: bool, due: Monotonic) {
-        let lazy: Vec<Asset> = self.loading.lazy().cloned().collect();
+        let lazy: Vec<Subresource> = self.loading.lazy().cloned().collect();
         for asset in &lazy {
             self.note(asset, "lazy");
         }
@@ -225,7 +240,7 @@ impl Page<'_> {
 }
 
 /// Whether a browser parses the response as a document. A response without a type counts as one.
-fn content_is_html(fetched: &Fetched) -> bool {
+fn content_is_html(fetched: &FetchedResource) -> bool {
     let Some(kind) = fetched.head.fields.first(message::names::CONTENT_TYPE) else { return true };
     let essence = kind.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
     essence.eq_ignore_ascii_case(b"text/html") || essence.eq_ignore_ascii_case(b"application/xhtml+xml")

@@ -5,11 +5,11 @@
 //! if those of an earlier one still linger. If a used connection ends before a response, the
 //! request is sent again on another one, as browsers do.
 
-use crate::connection::{Answer, Connection, Content, NoAnswer};
-use crate::http2::Http2;
+use crate::connection::{ContentBuffer, Http1Connection, NoAnswer, ResourceResponse};
+use crate::http2::Http2Connection;
 use crate::lingering::Idle;
 use crate::plan::PagePlan;
-use crate::worker::Worker;
+use crate::worker::BrowseWorker;
 use message::RequestHead;
 use page::{Jar, PrivateCache};
 use record::FetchFailure;
@@ -32,26 +32,26 @@ pub(crate) struct Visitor {
 
 /// The connections of one page load.
 pub(crate) struct Connections {
-    hosts: RefCell<HashMap<Origin, Rc<HostConnections>>>,
+    hosts: RefCell<HashMap<UrlOrigin, Rc<HostConnections>>>,
     per_host_max: usize,
     /// Whether the page load belongs to the measured part.
     pub(crate) is_measured: bool,
 }
 
 /// Scheme, host and port.
-type Origin = (String, String, u16);
+type UrlOrigin = (String, String, u16);
 
 struct HostConnections {
     permits: Semaphore,
-    idle: RefCell<Vec<Connection>>,
+    idle: RefCell<Vec<Http1Connection>>,
     /// The single HTTP/2 connection. The lock is held while it is established, so that other
     /// requests wait for it.
-    shared: Mutex<Option<Rc<Http2>>>,
+    shared: Mutex<Option<Rc<Http2Connection>>>,
 }
 
 impl HostConnections {
     /// Takes an idle connection that can carry another request. Closes those that cannot.
-    fn quiet(&self) -> Option<Connection> {
+    fn quiet(&self) -> Option<Http1Connection> {
         let mut idle = self.idle.borrow_mut();
         while let Some(mut connection) = idle.pop() {
             if connection.is_quiet() {
@@ -71,12 +71,12 @@ impl Connections {
     /// copy of `content`. Stores the time when the connection was free in `began`, in nanoseconds.
     pub(crate) async fn exchange(
         &self,
-        worker: &Worker,
+        worker: &BrowseWorker,
         url: &Url,
         request: &RequestHead,
-        content: &Content,
+        content: &ContentBuffer,
         began: &Cell<u64>,
-    ) -> Result<Answer, FetchFailure> {
+    ) -> Result<ResourceResponse, FetchFailure> {
         let host = self.host(url);
         if worker.shared.plan.is_http2 {
             began.set(worker.shared.clock.monotonic().as_nanos());
@@ -92,16 +92,16 @@ impl Connections {
 
     async fn attempt(
         &self,
-        worker: &Worker,
+        worker: &BrowseWorker,
         host: &HostConnections,
         url: &Url,
         request: &RequestHead,
-        content: &Content,
-    ) -> Result<Answer, FetchFailure> {
+        content: &ContentBuffer,
+    ) -> Result<ResourceResponse, FetchFailure> {
         loop {
             let mut connection = match host.quiet() {
                 Some(connection) => connection,
-                None => Connection::new(worker.connect(url, self.is_measured).await?),
+                None => Http1Connection::new(worker.connect(url, self.is_measured).await?),
             };
             let was_used = connection.is_used;
             match connection.exchange(request, content.clone(), &*worker.shared.clock).await {
@@ -123,12 +123,12 @@ impl Connections {
     /// is none.
     async fn attempt_http2(
         &self,
-        worker: &Worker,
+        worker: &BrowseWorker,
         host: &HostConnections,
         url: &Url,
         request: &RequestHead,
-        content: &Content,
-    ) -> Result<Answer, FetchFailure> {
+        content: &ContentBuffer,
+    ) -> Result<ResourceResponse, FetchFailure> {
         loop {
             let mut shared = host.shared.lock().await;
             let standing = shared.as_ref().filter(|connection| !connection.is_over()).map(Rc::clone);
@@ -136,7 +136,7 @@ impl Connections {
                 Some(connection) => connection,
                 None => {
                     let wire = worker.connect(url, self.is_measured).await?;
-                    let connection = Rc::new(Http2::open(wire).await?);
+                    let connection = Rc::new(Http2Connection::open(wire).await?);
                     *shared = Some(Rc::clone(&connection));
                     connection
                 }

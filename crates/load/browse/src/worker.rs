@@ -5,18 +5,18 @@
 //! falls due, and so do its requests and connections, whenever they end. The warm-up has figures of
 //! its own. The schedule of page loads is in `crowd`.
 
-use crate::connection::Wire;
-use crate::lingering::Lingering;
-use crate::names::{Found, Names};
+use crate::connection::ByteStream;
+use crate::lingering::LingeringConnections;
+use crate::names::{NameCache, ResolvedAddresses};
 use crate::series::{Current, Tally};
-use crate::shared::Shared;
+use crate::shared::BrowseContext;
 use crate::visitor::Connections;
 use address::Address;
 use clock::Monotonic;
 use load::LocalLimit;
 use net::{Stream, TlsError};
 use page::Memo;
-use record::{FetchFailure, Figures};
+use record::{FetchFailure, PageFigures};
 use std::cell::{RefCell, RefMut};
 use std::io;
 use std::net::SocketAddr;
@@ -24,35 +24,35 @@ use std::sync::Arc;
 use url::Url;
 
 /// The state of one thread that its page loads use.
-pub(crate) struct Worker {
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct BrowseWorker {
+    pub(crate) shared: Arc<BrowseContext>,
     pub(crate) memo: RefCell<Memo>,
     /// The figures of the measured part, and those of the warm-up.
-    measured: RefCell<Figures>,
-    warmup: RefCell<Figures>,
-    names: Names,
+    measured: RefCell<PageFigures>,
+    warmup: RefCell<PageFigures>,
+    names: NameCache,
     /// The current second.
     current: RefCell<Current>,
     /// Connections of visitors whose page load is over.
-    lingering: Lingering,
+    lingering: LingeringConnections,
 }
 
-impl Worker {
+impl BrowseWorker {
     /// The worker of one of `threads` threads.
-    pub(crate) fn new(shared: Arc<Shared>, threads: usize) -> Self {
+    pub(crate) fn new(shared: Arc<BrowseContext>, threads: usize) -> Self {
         Self {
-            lingering: Lingering::new(shared.plan.linger, shared.lingering_max / threads),
+            lingering: LingeringConnections::new(shared.plan.linger, shared.lingering_max / threads),
             current: RefCell::new(Current::new(shared.measuring_since)),
             memo: RefCell::default(),
-            measured: RefCell::new(Figures::new()),
-            warmup: RefCell::new(Figures::new()),
-            names: Names::default(),
+            measured: RefCell::new(PageFigures::new()),
+            warmup: RefCell::new(PageFigures::new()),
+            names: NameCache::default(),
             shared,
         }
     }
 
     /// The figures for a page load, by whether it belongs to the measured part.
-    pub(crate) fn figures(&self, is_measured: bool) -> RefMut<'_, Figures> {
+    pub(crate) fn figures(&self, is_measured: bool) -> RefMut<'_, PageFigures> {
         if is_measured { self.measured.borrow_mut() } else { self.warmup.borrow_mut() }
     }
 
@@ -72,7 +72,7 @@ impl Worker {
 
     /// Hands in the last second at the end of the run. Returns the figures of the measured part,
     /// and those of the warm-up.
-    pub(crate) fn end(&self, now: Monotonic) -> (Figures, Figures) {
+    pub(crate) fn end(&self, now: Monotonic) -> (PageFigures, PageFigures) {
         self.current.borrow_mut().end(self.shared.counting(now), &self.shared.series);
         (self.measured.take(), self.warmup.take())
     }
@@ -90,7 +90,11 @@ impl Worker {
 
     /// Opens a connection for a URL. Tries the addresses of its host in turn. `is_measured` is
     /// whether it counts in the measured part.
-    pub(crate) async fn connect(&self, url: &Url, is_measured: bool) -> Result<Box<dyn Wire>, FetchFailure> {
+    pub(crate) async fn connect(
+        &self,
+        url: &Url,
+        is_measured: bool,
+    ) -> Result<Box<dyn ByteStream>, FetchFailure> {
         let address = self.shared.plan.address(url).ok_or(FetchFailure::Name)?;
         let addresses = self.resolve(&address).await?;
         let mut failure: Option<(u8, FetchFailure)> = None;
@@ -130,7 +134,7 @@ impl Worker {
     }
 
     /// Makes the TLS handshake, if the URL uses TLS.
-    async fn secure(&self, stream: Stream, url: &Url) -> Result<Box<dyn Wire>, FetchFailure> {
+    async fn secure(&self, stream: Stream, url: &Url) -> Result<Box<dyn ByteStream>, FetchFailure> {
         if url.scheme() != "https" {
             return Ok(Box::new(stream));
         }
@@ -145,7 +149,7 @@ impl Worker {
     }
 
     /// The addresses of a host.
-    async fn resolve(&self, address: &Address) -> Found {
+    async fn resolve(&self, address: &Address) -> ResolvedAddresses {
         match address {
             Address::Ip(address) => Ok(vec![*address]),
             Address::Host { name, port } => self.names.find(name, *port, || look_up(name, *port)).await,
@@ -155,7 +159,7 @@ impl Worker {
 }
 
 /// Looks up the addresses of a name; at least one if there is no failure.
-async fn look_up(name: &str, port: u16) -> Found {
+async fn look_up(name: &str, port: u16) -> ResolvedAddresses {
     let found = tokio::net::lookup_host((name, port)).await;
     let found = found.map_err(|error| failure_of(&error, FetchFailure::Name))?;
     let found: Vec<SocketAddr> = found.collect();
@@ -186,37 +190,37 @@ fn gravity(failure: FetchFailure, address: SocketAddr) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::Worker;
+    use super::BrowseWorker;
     use crate::plan::PagePlan;
-    use crate::series::Series;
-    use crate::shared::Shared;
-    use crate::turns::Turns;
+    use crate::ramp_up::RampUp;
+    use crate::series::PageSeries;
+    use crate::shared::BrowseContext;
     use clock::{Clock, ManualClock, Monotonic, Timestamp};
-    use load::Failing;
+    use load::FailureTally;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU64};
     use std::time::Duration;
 
     /// A worker whose warm-up takes a second, at the beginning of the run.
-    fn worker(clock: Arc<dyn Clock>) -> Worker {
+    fn worker(clock: Arc<dyn Clock>) -> BrowseWorker {
         let began = Monotonic::default();
-        let turns = Turns { began, ramp: Duration::ZERO, users: 1 };
-        let shared = Shared {
+        let ramp_up = RampUp { began, ramp: Duration::ZERO, users: 1 };
+        let shared = BrowseContext {
             plan: PagePlan::new("http://h/").unwrap(),
             tls: None,
             clock,
             watch: Arc::default(),
             pages_left: AtomicU64::new(0),
-            failing: Failing::default(),
+            failure_tally: FailureTally::default(),
             is_failing: AtomicBool::new(false),
-            series: Series::new(1, turns),
-            turns,
+            series: PageSeries::new(1, ramp_up),
+            ramp_up,
             lingering_max: 1,
             began,
             measuring_since: began.plus(Duration::from_secs(1)),
             deadline: None,
         };
-        Worker::new(Arc::new(shared), 1)
+        BrowseWorker::new(Arc::new(shared), 1)
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod common;
 use clock::Clock;
 use petasos_browse::{PageError, PagePlan, run};
 use platform::SystemClock;
-use record::{Figures, PageOutcome};
+use record::{PageFigures, PageOutcome};
 use resource::ResourceClass;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ fn http2_page_uses_one_connection_or_names_the_reason() {
         // Each response is counted with its own content. Heads are compressed, and contents are
         // equal.
         for class in [ResourceClass::Document, ResourceClass::Stylesheet, ResourceClass::Image] {
-            let bytes = |figures: &Figures| figures.class(class).unwrap().received_bytes;
+            let bytes = |figures: &PageFigures| figures.class(class).unwrap().received_bytes;
             let (ours, plain) = (bytes(figures), bytes(before));
             assert!(ours > plain / 3 && ours < plain + plain / 10, "{}: {ours}, {plain}", class.name());
         }

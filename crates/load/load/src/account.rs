@@ -1,8 +1,9 @@
 //! The account of the users' time: how long users were in each state.
 //!
 //! At every moment a user of a closed loop is in exactly one state. So is a request of an open
-//! loop, from the moment it falls due until its response is read. [`Ledger`] adds up the time at
-//! each transition. [`Account::lost`] is the time that the generator took away from the server.
+//! loop, from the moment it falls due until its response is read. [`UserTimeLedger`] adds up the
+//! time at each transition. [`Account::lost`] is the time that the generator took away from the
+//! server.
 //!
 //! Invariant: each transition leaves one state and enters another, so the terms always add up to
 //! the users' total time. Time outside the measured part is in no term.
@@ -14,7 +15,7 @@ use std::time::Duration;
 /// What a user is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(usize)]
-pub(crate) enum State {
+pub(crate) enum UserState {
     /// The request waits for a connection or establishes one, or the user pauses after a failed
     /// connection.
     Connecting,
@@ -41,14 +42,14 @@ const STATES: usize = 8;
 /// Entering a state subtracts the current time from its term, and leaving adds it. The sums may
 /// wrap, but the final value is right because each term is far below 2^64 ns.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct UserTimeLedger {
     since: Monotonic,
     until: Option<Monotonic>,
     nanos: [u64; STATES],
     users: [u64; STATES],
 }
 
-impl Ledger {
+impl UserTimeLedger {
     /// The ledger of a measured part that begins at `since` and ends at `until`, if the end is
     /// known.
     pub(crate) fn new(since: Monotonic, until: Option<Monotonic>) -> Self {
@@ -56,20 +57,20 @@ impl Ledger {
     }
 
     /// Adds a user in `state`.
-    pub(crate) fn enter(&mut self, state: State, at: Monotonic) {
+    pub(crate) fn enter(&mut self, state: UserState, at: Monotonic) {
         let nanos = self.within(at);
         self.enter_nanos(state, nanos);
     }
 
     /// Removes a user from `state`.
-    pub(crate) fn leave(&mut self, state: State, at: Monotonic) {
+    pub(crate) fn leave(&mut self, state: UserState, at: Monotonic) {
         let nanos = self.within(at);
         self.leave_nanos(state, nanos);
     }
 
     /// Moves a user from one state to another.
     #[inline]
-    pub(crate) fn pass(&mut self, from: State, to: State, at: Monotonic) {
+    pub(crate) fn pass(&mut self, from: UserState, to: UserState, at: Monotonic) {
         let nanos = self.within(at);
         self.leave_nanos(from, nanos);
         self.enter_nanos(to, nanos);
@@ -106,7 +107,7 @@ impl Ledger {
     }
 
     #[inline]
-    fn enter_nanos(&mut self, state: State, nanos: u64) {
+    fn enter_nanos(&mut self, state: UserState, nanos: u64) {
         if let Some((term, users)) = self.place(state) {
             *term = term.wrapping_sub(nanos);
             *users += 1;
@@ -114,7 +115,7 @@ impl Ledger {
     }
 
     #[inline]
-    fn leave_nanos(&mut self, state: State, nanos: u64) {
+    fn leave_nanos(&mut self, state: UserState, nanos: u64) {
         if let Some((term, users)) = self.place(state) {
             *term = term.wrapping_add(nanos);
             *users = users.saturating_sub(1);
@@ -122,14 +123,14 @@ impl Ledger {
     }
 
     #[inline]
-    fn place(&mut self, state: State) -> Option<(&mut u64, &mut u64)> {
+    fn place(&mut self, state: UserState) -> Option<(&mut u64, &mut u64)> {
         self.nanos.get_mut(state as usize).zip(self.users.get_mut(state as usize))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Ledger, State};
+    use super::{UserState, UserTimeLedger};
     use clock::Monotonic;
     use record::Account;
     use std::time::Duration;
@@ -144,14 +145,14 @@ mod tests {
 
     #[test]
     fn terms_are_the_times_between_transitions() {
-        let mut ledger = Ledger::new(at(100), Some(at(1_000)));
-        ledger.enter(State::Late, at(100));
-        ledger.pass(State::Late, State::Connecting, at(110));
-        ledger.pass(State::Connecting, State::Server, at(130));
+        let mut ledger = UserTimeLedger::new(at(100), Some(at(1_000)));
+        ledger.enter(UserState::Late, at(100));
+        ledger.pass(UserState::Late, UserState::Connecting, at(110));
+        ledger.pass(UserState::Connecting, UserState::Server, at(130));
         // The kernel's timestamp is known only when the response is read.
-        ledger.pass(State::Server, State::Unread, at(530));
-        ledger.pass(State::Unread, State::Processing, at(600));
-        ledger.pass(State::Processing, State::Thinking, at(605));
+        ledger.pass(UserState::Server, UserState::Unread, at(530));
+        ledger.pass(UserState::Unread, UserState::Processing, at(600));
+        ledger.pass(UserState::Processing, UserState::Thinking, at(605));
         ledger.close(at(1_000));
         let expected = Account {
             connecting: us(20),
@@ -172,12 +173,12 @@ mod tests {
 
     #[test]
     fn time_outside_the_measured_part_is_in_no_term() {
-        let mut ledger = Ledger::new(at(100), Some(at(200)));
-        ledger.enter(State::Server, at(20));
-        ledger.pass(State::Server, State::Unread, at(90));
-        ledger.pass(State::Unread, State::Server, at(150));
+        let mut ledger = UserTimeLedger::new(at(100), Some(at(200)));
+        ledger.enter(UserState::Server, at(20));
+        ledger.pass(UserState::Server, UserState::Unread, at(90));
+        ledger.pass(UserState::Unread, UserState::Server, at(150));
         // A user whose turn comes after the end.
-        ledger.enter(State::Thinking, at(500));
+        ledger.enter(UserState::Thinking, at(500));
         ledger.close(at(700));
         let account = ledger.account();
         assert_eq!((account.unread, account.server, account.total()), (us(50), us(50), us(100)));
@@ -185,12 +186,12 @@ mod tests {
 
     #[test]
     fn merged_ledgers_add_up_and_give_shares_of_all_users() {
-        let mut one = Ledger::new(at(0), None);
-        one.enter(State::Server, at(0));
+        let mut one = UserTimeLedger::new(at(0), None);
+        one.enter(UserState::Server, at(0));
         one.close(at(90));
-        let mut other = Ledger::new(at(0), None);
-        other.enter(State::Late, at(0));
-        other.leave(State::Late, at(10));
+        let mut other = UserTimeLedger::new(at(0), None);
+        other.enter(UserState::Late, at(0));
+        other.leave(UserState::Late, at(10));
         one.merge(&other);
         let account = one.account();
         assert_eq!((account.total(), account.lost_share()), (us(100), Some(0.1)));

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The course of a run, shared by its threads.
 #[derive(Debug)]
 pub(crate) struct Course {
-    parts: Vec<Part>,
+    parts: Vec<LoadPart>,
     start: Monotonic,
     measuring_since: Monotonic,
     ramp: Duration,
@@ -25,18 +25,18 @@ pub(crate) struct Course {
 
 /// A span of time with one kind of load.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Part {
+pub(crate) struct LoadPart {
     pub(crate) begin: Monotonic,
     /// `None` if only the number of requests ends it.
     pub(crate) end: Option<Monotonic>,
     /// Index of its stage; 0 if the plan has none. `None` for the warm-up.
     pub(crate) stage: Option<u16>,
-    pub(crate) demand: Demand,
+    pub(crate) load: PartLoad,
 }
 
 /// The load of a part.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Demand {
+pub(crate) enum PartLoad {
     /// A number of users in a closed loop.
     Users(usize),
     /// A schedule of requests in an open loop.
@@ -51,13 +51,13 @@ pub(crate) struct OpenPart {
     pub(crate) is_poisson: bool,
 }
 
-impl Part {
+impl LoadPart {
     pub(crate) fn length(&self) -> Option<Duration> {
         self.end.map(|end| end.since(self.begin))
     }
 
     fn is_open(&self) -> bool {
-        matches!(self.demand, Demand::Open(_))
+        matches!(self.load, PartLoad::Open(_))
     }
 }
 
@@ -68,32 +68,32 @@ impl Course {
         let mut parts = Vec::new();
         let mut begin = measuring_since;
         if plan.stages.is_empty() {
-            let demand = plan_demand(plan);
-            parts.push(Part {
+            let load = plan_load(plan);
+            parts.push(LoadPart {
                 begin,
                 end: plan.stop.time.map(|time| begin.plus(time)),
                 stage: Some(0),
-                demand,
+                load,
             });
         }
         for (place, stage) in (0..).zip(&plan.stages) {
             let end = begin.plus(stage.time);
-            let demand = match stage.load {
-                StageLoad::Users(users) => Demand::Users(users),
+            let load = match stage.load {
+                StageLoad::Users(users) => PartLoad::Users(users),
                 StageLoad::Rate(rate) => {
-                    Demand::Open(OpenPart { from: rate, to: rate, is_poisson: is_poisson(plan) })
+                    PartLoad::Open(OpenPart { from: rate, to: rate, is_poisson: is_poisson(plan) })
                 }
             };
-            parts.push(Part { begin, end: Some(end), stage: Some(place), demand });
+            parts.push(LoadPart { begin, end: Some(end), stage: Some(place), load });
             begin = end.plus(plan.cooldown);
         }
         if let Some(first) = parts.first().copied().filter(|_| !plan.warmup.is_zero()) {
-            let demand = match first.demand {
+            let load = match first.load {
                 // A plan with a changing rate warms up at the rate it begins with.
-                Demand::Open(open) => Demand::Open(OpenPart { to: open.from, ..open }),
-                users @ Demand::Users(_) => users,
+                PartLoad::Open(open) => PartLoad::Open(OpenPart { to: open.from, ..open }),
+                users @ PartLoad::Users(_) => users,
             };
-            parts.insert(0, Part { begin: start, end: Some(measuring_since), stage: None, demand });
+            parts.insert(0, LoadPart { begin: start, end: Some(measuring_since), stage: None, load });
         }
         Self {
             parts: parts.into_iter().flat_map(|part| grown(part, start, plan.ramp)).flatten().collect(),
@@ -112,7 +112,7 @@ impl Course {
     }
 
     /// The part with this index.
-    pub(crate) fn part(&self, place: usize) -> Option<&Part> {
+    pub(crate) fn part(&self, place: usize) -> Option<&LoadPart> {
         self.parts.get(place)
     }
 
@@ -151,7 +151,7 @@ impl Course {
     /// Without a ramp-up, each user begins at a random moment of its share of the spread. Even
     /// distances could be multiples of the response time, and users would wait for each other
     /// again.
-    pub(crate) fn user_begin(&self, part: Part, index: usize, users: usize) -> Monotonic {
+    pub(crate) fn user_begin(&self, part: LoadPart, index: usize, users: usize) -> Monotonic {
         let (within, place) = if self.ramp.is_zero() {
             let seed = self.seed.wrapping_add(index as u64);
             let chance = Random::from_seed(Random::from_seed(seed).next_u64()).below(1 << 20);
@@ -191,7 +191,7 @@ impl Course {
     pub(crate) fn user_time(&self, now: Monotonic) -> Option<Duration> {
         let mut time = Duration::ZERO;
         for part in self.parts.iter().filter(|part| part.stage.is_some()) {
-            let Demand::Users(users) = part.demand else { return None };
+            let PartLoad::Users(users) = part.load else { return None };
             let end = part.end.map_or(now, |end| end.min(now));
             time += if part.begin < self.start.plus(self.ramp.max(self.spread)) {
                 (0..users).map(|index| end.since(self.user_begin(*part, index, users))).sum::<Duration>()
@@ -218,7 +218,7 @@ impl Course {
     pub(crate) fn rate_asked(&self, now: Monotonic) -> Option<f64> {
         let (mut expected, mut seconds) = (0.0, 0.0);
         for part in self.parts.iter().filter(|part| part.stage.is_some()) {
-            let Demand::Open(open) = part.demand else { continue };
+            let PartLoad::Open(open) = part.load else { continue };
             let length = part.end.map_or(now, |end| end.min(now)).since(part.begin).as_secs_f64();
             let whole = part.length().map_or(length, |whole| whole.as_secs_f64());
             let reached =
@@ -231,14 +231,14 @@ impl Course {
 }
 
 /// The load of a plan without stages.
-fn plan_demand(plan: &Plan) -> Demand {
+fn plan_load(plan: &Plan) -> PartLoad {
     match plan.arrival {
-        Arrival::Closed => Demand::Users(plan.users),
+        Arrival::Closed => PartLoad::Users(plan.users),
         Arrival::Open { rate: Rate::Ramp { from, to }, .. } => {
-            Demand::Open(OpenPart { from, to, is_poisson: false })
+            PartLoad::Open(OpenPart { from, to, is_poisson: false })
         }
         Arrival::Open { rate, .. } => {
-            Demand::Open(OpenPart { from: rate.mean(), to: rate.mean(), is_poisson: is_poisson(plan) })
+            PartLoad::Open(OpenPart { from: rate.mean(), to: rate.mean(), is_poisson: is_poisson(plan) })
         }
     }
 }
@@ -250,23 +250,23 @@ fn is_poisson(plan: &Plan) -> bool {
 /// A part as the ramp-up changes it: until the ramp-up of a run that begins at `start` is over, the
 /// constant rate of an open part is a growing share of its full size. If the part is longer, it is
 /// split there. Closed loops start their users one by one instead.
-fn grown(part: Part, start: Monotonic, ramp: Duration) -> [Option<Part>; 2] {
+fn grown(part: LoadPart, start: Monotonic, ramp: Duration) -> [Option<LoadPart>; 2] {
     let ramp_end = start.plus(ramp);
-    let open = match part.demand {
-        Demand::Open(open) if open.from == open.to && part.begin < ramp_end => open,
+    let open = match part.load {
+        PartLoad::Open(open) if open.from == open.to && part.begin < ramp_end => open,
         _ => return [Some(part), None],
     };
     let share = |at: Monotonic| at.since(start).as_secs_f64() / ramp.as_secs_f64();
     let end = part.end.map_or(ramp_end, |end| end.min(ramp_end));
     let (from, to) = (open.from * share(part.begin), open.to * share(end));
-    let growing = Part { end: Some(end), demand: Demand::Open(OpenPart { from, to, ..open }), ..part };
+    let growing = LoadPart { end: Some(end), load: PartLoad::Open(OpenPart { from, to, ..open }), ..part };
     let has_rest = part.end.is_none_or(|end| end > ramp_end);
-    [Some(growing), has_rest.then_some(Part { begin: ramp_end, ..part })]
+    [Some(growing), has_rest.then_some(LoadPart { begin: ramp_end, ..part })]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Course, Demand, OpenPart, Part};
+    use super::{Course, LoadPart, OpenPart, PartLoad};
     use address::HttpUrl;
     use clock::Monotonic;
     use record::{Arrival, Plan, Rate, Stage, StageLoad, Stop};
@@ -288,9 +288,12 @@ mod tests {
     fn warm_up_comes_before_the_measured_part() {
         let stop = Stop { time: Some(seconds(3)), ..Stop::default() };
         let course = Course::new(at(10), &Plan { warmup: seconds(1), stop, ..plan() });
-        let demand = Demand::Users(4);
-        assert_eq!(course.part(0), Some(&Part { begin: at(10), end: Some(at(11)), stage: None, demand }));
-        assert_eq!(course.part(1), Some(&Part { begin: at(11), end: Some(at(14)), stage: Some(0), demand }));
+        let load = PartLoad::Users(4);
+        assert_eq!(course.part(0), Some(&LoadPart { begin: at(10), end: Some(at(11)), stage: None, load }));
+        assert_eq!(
+            course.part(1),
+            Some(&LoadPart { begin: at(11), end: Some(at(14)), stage: Some(0), load })
+        );
         assert_eq!((course.measuring_since(), course.cut_off()), (at(11), Some(at(14))));
         assert!(!course.is_over(at(13)) && course.is_over(at(14)));
         assert_eq!((course.elapsed(at(13)), course.user_time(at(13))), (seconds(2), Some(seconds(8))));
@@ -325,10 +328,10 @@ mod tests {
         let arrival = Arrival::Open { rate: Rate::Poisson(100.0), in_flight_max: 1 };
         let stop = Stop { time: Some(seconds(10)), ..Stop::default() };
         let course = Course::new(at(0), &Plan { arrival, stop, ramp: seconds(4), ..plan() });
-        let open = |from| Demand::Open(OpenPart { from, to: 100.0, is_poisson: true });
+        let open = |from| PartLoad::Open(OpenPart { from, to: 100.0, is_poisson: true });
         let (growing, full) = (course.part(0).unwrap(), course.part(1).unwrap());
-        assert_eq!((growing.demand, growing.stage, growing.end), (open(0.0), Some(0), Some(at(4))));
-        assert_eq!((full.demand, full.stage, full.begin), (open(100.0), Some(0), at(4)));
+        assert_eq!((growing.load, growing.stage, growing.end), (open(0.0), Some(0), Some(at(4))));
+        assert_eq!((full.load, full.stage, full.begin), (open(100.0), Some(0), at(4)));
         assert_eq!((course.cut_off(), course.end()), (None, Some(at(10))));
         assert_eq!((course.stage_ends().count(), course.user_time(at(10))), (1, None));
         assert!((course.rate_asked(at(10)).unwrap() - 80.0).abs() < 1e-9);
@@ -346,7 +349,7 @@ mod tests {
             &Plan { arrival, stages, warmup: seconds(1), ramp: seconds(4), cooldown: seconds(1), ..plan() },
         );
         let parts = (0..).map_while(|place| course.part(place)).map(|part| {
-            let Demand::Open(open) = part.demand else { panic!("{part:?}") };
+            let PartLoad::Open(open) = part.load else { panic!("{part:?}") };
             (part.stage, part.begin, part.end, (open.from, open.to))
         });
         assert_eq!(
@@ -366,8 +369,8 @@ mod tests {
         let arrival = Arrival::Open { rate: Rate::Constant(100.0), in_flight_max: 1 };
         let stop = Stop { time: Some(seconds(5)), ..Stop::default() };
         let course = Course::new(at(0), &Plan { arrival, stop, ramp: seconds(10), ..plan() });
-        let demand = Demand::Open(OpenPart { from: 0.0, to: 50.0, is_poisson: false });
-        assert_eq!(course.part(0), Some(&Part { begin: at(0), end: Some(at(5)), stage: Some(0), demand }));
+        let load = PartLoad::Open(OpenPart { from: 0.0, to: 50.0, is_poisson: false });
+        assert_eq!(course.part(0), Some(&LoadPart { begin: at(0), end: Some(at(5)), stage: Some(0), load }));
         assert_eq!((course.part(1), course.rate_asked(at(5))), (None, Some(25.0)));
     }
 

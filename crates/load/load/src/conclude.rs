@@ -4,16 +4,17 @@
 //! measured here.
 
 use crate::recorder::Recorder;
-use crate::shared::Shared;
+use crate::shared::LoadContext;
 use crate::worker::Report;
 use clock::{Monotonic, Timestamp};
 use record::{
-    CheckInput, Drift, Ended, FailureKind, Little, OpenLoop, Outcome, SelfCheck, StageOutcome, UrlOutcome,
+    CheckInput, Drift, Ended, FailureKind, LittlesLaw, OpenLoop, RunOutcome, SelfCheck, StageOutcome,
+    UrlOutcome,
 };
 use std::time::Duration;
 
 /// Facts about a run that are not in its records.
-pub(crate) struct Run {
+pub(crate) struct RunFacts {
     pub(crate) threads: usize,
     pub(crate) is_real_time: bool,
     /// When the measured part began.
@@ -24,7 +25,7 @@ pub(crate) struct Run {
 }
 
 /// Merges the reports of the threads.
-pub(crate) fn conclude(shared: &Shared<'_>, reports: Vec<Report>, run: Run) -> Outcome {
+pub(crate) fn conclude(shared: &LoadContext<'_>, reports: Vec<Report>, facts: RunFacts) -> RunOutcome {
     let is_exhausted = reports.iter().any(|report| report.is_exhausted);
     let mut first_head = Vec::new();
     let mut reports = reports.into_iter().map(|report| {
@@ -38,15 +39,15 @@ pub(crate) fn conclude(shared: &Shared<'_>, reports: Vec<Report>, run: Run) -> O
     let ended = shared.ended().unwrap_or(if is_exhausted { Ended::Requests } else { Ended::Time });
     let end = match ended {
         Ended::Requests => recorder.last_end,
-        Ended::Time => shared.course.end().unwrap_or(run.now),
-        Ended::Stopped | Ended::TargetGone | Ended::ReceiveError | Ended::Failing => run.now,
+        Ended::Time => shared.course.end().unwrap_or(facts.now),
+        Ended::Stopped | Ended::TargetGone | Ended::ReceiveError | Ended::Failing => facts.now,
     };
     let mut outcome = counted(shared, &mut recorder);
     outcome.tls = shared.tls.as_ref().and_then(|tls| tls.agreement()).cloned();
-    outcome.dns = run.dns;
-    outcome.threads = run.threads;
-    outcome.is_real_time = run.is_real_time;
-    outcome.started = run.started;
+    outcome.dns = facts.dns;
+    outcome.threads = facts.threads;
+    outcome.is_real_time = facts.is_real_time;
+    outcome.started = facts.started;
     outcome.ended = ended;
     outcome.elapsed = shared.course.elapsed(end);
     outcome.first_head = first_head;
@@ -68,11 +69,11 @@ pub(crate) fn conclude(shared: &Shared<'_>, reports: Vec<Report>, run: Run) -> O
 }
 
 /// The counters of the outcome.
-fn counted(shared: &Shared<'_>, recorder: &mut Recorder) -> Outcome {
+fn counted(shared: &LoadContext<'_>, recorder: &mut Recorder) -> RunOutcome {
     let mut samples = std::mem::take(&mut recorder.samples);
     samples.sort_unstable_by_key(|sample| sample.start_us);
     samples.truncate(shared.plan.samples_max as usize);
-    Outcome {
+    RunOutcome {
         complete: recorder.counters.complete,
         good: recorder.counters.good,
         failures: recorder.counters.failures,
@@ -95,11 +96,11 @@ fn counted(shared: &Shared<'_>, recorder: &mut Recorder) -> Outcome {
         cpu: std::mem::take(&mut recorder.cpu),
         busy_wait: recorder.busy_wait,
         samples,
-        ..Outcome::of(shared.plan.clone(), shared.address(0))
+        ..RunOutcome::of(shared.plan.clone(), shared.address(0))
     }
 }
 
-fn urls(shared: &Shared<'_>, recorder: &Recorder) -> Vec<UrlOutcome> {
+fn urls(shared: &LoadContext<'_>, recorder: &Recorder) -> Vec<UrlOutcome> {
     let urls = shared.routes.urls.iter().zip(&recorder.urls).enumerate();
     let outcome =
         |(place, (target, record)): (usize, (&record::WeightedTarget, &crate::recorder::UrlRecord))| {
@@ -116,13 +117,13 @@ fn urls(shared: &Shared<'_>, recorder: &Recorder) -> Vec<UrlOutcome> {
     urls.map(outcome).collect()
 }
 
-fn drift(shared: &Shared<'_>, recorder: &Recorder) -> Option<Drift> {
+fn drift(shared: &LoadContext<'_>, recorder: &Recorder) -> Option<Drift> {
     let (url, first, other) = shared.contents.differing()?;
     let (compared, differing) = (recorder.contents_compared, recorder.contents_differing);
     Some(Drift { url, compared, differing, first, other })
 }
 
-fn stages(shared: &Shared<'_>, recorder: &Recorder, end: Monotonic) -> Vec<StageOutcome> {
+fn stages(shared: &LoadContext<'_>, recorder: &Recorder, end: Monotonic) -> Vec<StageOutcome> {
     let stages = (0..).zip(&shared.plan.stages).zip(&recorder.stages);
     let outcome = |((place, stage), record): ((u16, &record::Stage), &crate::stage_record::StageRecord)| {
         let (good_times, wrong_times, _) = record.times();
@@ -141,7 +142,7 @@ fn stages(shared: &Shared<'_>, recorder: &Recorder, end: Monotonic) -> Vec<Stage
     stages.map(outcome).collect()
 }
 
-fn check(shared: &Shared<'_>, outcome: &Outcome, recorder: &Recorder, end: Monotonic) -> SelfCheck {
+fn check(shared: &LoadContext<'_>, outcome: &RunOutcome, recorder: &Recorder, end: Monotonic) -> SelfCheck {
     let duration = |nanos: u128| Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
     // A user has up to this many requests in flight on its connection.
     let streams = u32::try_from(shared.plan.pipeline).unwrap_or(u32::MAX);
@@ -159,9 +160,9 @@ fn check(shared: &Shared<'_>, outcome: &Outcome, recorder: &Recorder, end: Monot
     let little = match user_time {
         Some(user_time) => {
             let requests = duration(recorder.in_flight_ns + recorder.waited_ns);
-            Little::closed(requests, recorder.pauses.until(end), &account, user_time)
+            LittlesLaw::closed(requests, recorder.pauses.until(end), &account, user_time)
         }
-        None => Little::open(
+        None => LittlesLaw::open(
             duration(recorder.in_flight_ns + recorder.unfinished_ns),
             duration(recorder.in_flight_area_ns),
         ),

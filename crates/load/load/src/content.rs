@@ -5,8 +5,8 @@
 //! is kept. Kept are only the first response, responses that differ, and, if a pattern is expected,
 //! responses that arrive before there is a first one. Each is kept up to [`CONTENT_BYTES_MAX`].
 
-use crate::reader::Answer;
-use crate::recorder::Judgement;
+use crate::reader::ResponseSummary;
+use crate::recorder::ResponseJudgement;
 use bytes::Bytes;
 use record::{Expect, FailureKind, Length};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,13 +25,13 @@ const COMPARED_ONE_IN: u64 = 16;
 /// The reference contents of a run, by URL; shared by its threads.
 #[derive(Debug)]
 pub(crate) struct Contents {
-    documents: Vec<Document>,
+    documents: Vec<UrlReference>,
     differing: OnceLock<(usize, Bytes)>,
 }
 
 /// The reference content of one URL.
 #[derive(Debug)]
-struct Document {
+struct UrlReference {
     /// The length of the first response with a good status, or [`UNKNOWN`].
     length: AtomicU64,
     first: OnceLock<Arc<First>>,
@@ -55,14 +55,14 @@ pub(crate) struct First {
 /// Examines the content of one response while it arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Inspection {
-    look: Look,
+    state: InspectionState,
     is_cut: bool,
     /// Whether this inspection holds the claim (`is_claimed`) to provide the first response.
     claims: bool,
 }
 
 #[derive(Debug, Default)]
-enum Look {
+enum InspectionState {
     /// Content is ignored.
     #[default]
     Away,
@@ -78,10 +78,12 @@ impl Inspection {
     /// Takes the next bytes of the content.
     #[inline]
     pub(crate) fn take(&mut self, octets: &[u8]) {
-        match &mut self.look {
-            Look::Away => {}
-            Look::Keep(kept) | Look::Differs(kept) => self.is_cut |= !keep(kept, octets),
-            Look::Same(first, at) => {
+        match &mut self.state {
+            InspectionState::Away => {}
+            InspectionState::Keep(kept) | InspectionState::Differs(kept) => {
+                self.is_cut |= !keep(kept, octets)
+            }
+            InspectionState::Same(first, at) => {
                 let rest = first.kept.get(*at..).unwrap_or_default();
                 let common = rest.len().min(octets.len());
                 let is_same =
@@ -92,17 +94,17 @@ impl Inspection {
                 }
                 let mut kept = first.kept.get(..*at).unwrap_or_default().to_vec();
                 self.is_cut |= !keep(&mut kept, octets);
-                self.look = Look::Differs(kept);
+                self.state = InspectionState::Differs(kept);
             }
         }
     }
 
     /// Takes the end of the content.
     fn end(&mut self) {
-        if let Look::Same(first, at) = &self.look
+        if let InspectionState::Same(first, at) = &self.state
             && *at < first.kept.len()
         {
-            self.look = Look::Differs(first.kept.get(..*at).unwrap_or_default().to_vec());
+            self.state = InspectionState::Differs(first.kept.get(..*at).unwrap_or_default().to_vec());
         }
     }
 }
@@ -117,7 +119,7 @@ fn keep(kept: &mut Vec<u8>, octets: &[u8]) -> bool {
 impl Contents {
     /// Empty references for this number of URLs.
     pub(crate) fn new(urls: usize) -> Self {
-        let document = || Document {
+        let document = || UrlReference {
             length: AtomicU64::new(UNKNOWN),
             first: OnceLock::new(),
             is_claimed: AtomicBool::new(false),
@@ -133,11 +135,14 @@ impl Contents {
             return Inspection::default();
         };
         if let Some(first) = document.first.get() {
-            return Inspection { look: Look::Same(Arc::clone(first), 0), ..Inspection::default() };
+            return Inspection {
+                state: InspectionState::Same(Arc::clone(first), 0),
+                ..Inspection::default()
+            };
         }
         let claims = !document.is_claimed.swap(true, Ordering::Relaxed);
         if claims || expect.looks_at_content() {
-            return Inspection { look: Look::Keep(Vec::new()), is_cut: false, claims };
+            return Inspection { state: InspectionState::Keep(Vec::new()), is_cut: false, claims };
         }
         Inspection::default()
     }
@@ -168,27 +173,27 @@ impl Contents {
         &self,
         expect: &Expect,
         url: u32,
-        answer: &Answer,
+        answer: &ResponseSummary,
         mut inspection: Inspection,
-    ) -> Judgement {
+    ) -> ResponseJudgement {
         let Some(document) =
             self.documents.get(url as usize).filter(|_| expect.status.contains(answer.status))
         else {
             self.give_up(url, &inspection);
-            return Judgement { wrong: Some(FailureKind::Status), ..Judgement::default() };
+            return ResponseJudgement { wrong: Some(FailureKind::Status), ..ResponseJudgement::default() };
         };
         let length_differs = document.length_differs(answer.content_bytes);
         inspection.end();
-        let (is_expected, content_differs) = match inspection.look {
-            Look::Away => (true, None),
-            Look::Same(first, _) => (first.is_expected, Some(false)),
-            Look::Differs(kept) => {
+        let (is_expected, content_differs) = match inspection.state {
+            InspectionState::Away => (true, None),
+            InspectionState::Same(first, _) => (first.is_expected, Some(false)),
+            InspectionState::Differs(kept) => {
                 let is_expected = expect.is_content(&kept);
                 // Only the first difference is kept, so an error here is expected.
                 let _ = self.differing.set((url as usize, Bytes::from(kept)));
                 (is_expected, Some(true))
             }
-            Look::Keep(kept) => {
+            InspectionState::Keep(kept) => {
                 let is_expected = expect.is_content(&kept);
                 let first = First { kept: Bytes::from(kept), is_whole: !inspection.is_cut, is_expected };
                 // Another thread may have been faster. This response was then checked but not
@@ -202,11 +207,11 @@ impl Contents {
         } else {
             (!is_expected).then_some(FailureKind::Body)
         };
-        Judgement { wrong, length_differs, content_differs }
+        ResponseJudgement { wrong, length_differs, content_differs }
     }
 }
 
-impl Document {
+impl UrlReference {
     /// Whether a length differs from that of the first response with a good status. If there is
     /// none yet, this length becomes the reference.
     fn length_differs(&self, bytes: u64) -> bool {
@@ -222,17 +227,23 @@ impl Document {
 #[cfg(test)]
 mod tests {
     use super::{CONTENT_BYTES_MAX, Contents, Inspection};
-    use crate::reader::Answer;
-    use crate::recorder::Judgement;
+    use crate::reader::ResponseSummary;
+    use crate::recorder::ResponseJudgement;
     use record::{Expect, FailureKind, Length};
 
-    fn answer(status: u16, content_bytes: usize) -> Answer {
+    fn answer(status: u16, content_bytes: usize) -> ResponseSummary {
         let content_bytes = content_bytes as u64;
-        Answer { status, content_bytes, persistent: true, verdict: None, length_known: true }
+        ResponseSummary { status, content_bytes, persistent: true, verdict: None, length_known: true }
     }
 
     /// Passes `content` in pieces of `size` bytes and judges it.
-    fn judge(contents: &Contents, expect: &Expect, status: u16, content: &[u8], size: usize) -> Judgement {
+    fn judge(
+        contents: &Contents,
+        expect: &Expect,
+        status: u16,
+        content: &[u8],
+        size: usize,
+    ) -> ResponseJudgement {
         let mut inspection = contents.inspect(0, 0, expect);
         content.chunks(size).for_each(|piece| inspection.take(piece));
         contents.judge(expect, 0, &answer(status, content.len()), inspection)

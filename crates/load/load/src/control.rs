@@ -2,9 +2,9 @@
 //!
 //! Invariant: the counters only grow. They are updated in batches, not for every response, and
 //! serve only as a progress display. Relaxed ordering is enough, because they guard no other data.
-//! The exact figures are in the [`record::Outcome`].
+//! The exact figures are in the [`record::RunOutcome`].
 
-use crate::series::Series;
+use crate::series::LoadSeries;
 use clock::{Clock, Monotonic};
 use record::Second;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ pub struct Control {
     failed: AtomicU64,
     /// The run's clock when measuring began, in nanoseconds plus one; 0 until then.
     measuring_since: AtomicU64,
-    pub(crate) series: Series,
+    pub(crate) series: LoadSeries,
 }
 
 /// The progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct RunProgress {
     /// Requests of the measured part that have ended, successfully or not.
     pub done: u64,
     /// How many of them failed.
@@ -52,10 +52,10 @@ impl Control {
     }
 
     /// The progress of the run. `clock` must be the clock that was given to the run.
-    pub fn progress(&self, clock: &dyn Clock) -> Progress {
+    pub fn progress(&self, clock: &dyn Clock) -> RunProgress {
         let since = self.measuring_since.load(Ordering::Relaxed).checked_sub(1).map(Monotonic::from_nanos);
         let now = clock.monotonic();
-        Progress {
+        RunProgress {
             done: self.done.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
             elapsed: since.filter(|&since| since <= now).map(|since| now.since(since)),
@@ -63,7 +63,7 @@ impl Control {
     }
 
     /// The complete seconds of the measured part, from number `from` on. The run moves them to
-    /// [`record::Outcome::seconds`] at its end; from then on the list is empty.
+    /// [`record::RunOutcome::seconds`] at its end; from then on the list is empty.
     pub fn seconds_since(&self, from: usize) -> Vec<Second> {
         self.series.since(from)
     }

@@ -13,7 +13,7 @@ const WAKING_MAX: Duration = Duration::from_micros(LOST_US_PER_REQUEST_MIN as u6
 
 /// The moments of one request so far. Moments that have not come yet hold stale values.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Exchange {
+pub(crate) struct ExchangeTimes {
     /// Whether it belongs to the measured part.
     pub(crate) measured: bool,
     /// Whether a user of a closed loop waits for it.
@@ -82,7 +82,7 @@ impl HeldBack {
     }
 }
 
-impl Exchange {
+impl ExchangeTimes {
     /// A request that is meant to start at `started`, and starts then.
     pub(crate) fn starting(started: Monotonic, measured: bool) -> Self {
         Self {
@@ -138,7 +138,7 @@ impl Exchange {
 
 #[cfg(test)]
 mod tests {
-    use super::Exchange;
+    use super::ExchangeTimes;
     use clock::Monotonic;
     use std::time::Duration;
 
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn each_piece_may_wait_for_the_wake_up_latency() {
-        let mut exchange = Exchange::starting(at(0), true);
+        let mut exchange = ExchangeTimes::starting(at(0), true);
         // A piece arrives every millisecond and is read 90 us later.
         (1..=20).for_each(|piece| exchange.receive(at(piece * 1_000), at(piece * 1_000 + 90)));
         assert_eq!((exchange.held_back.total(), exchange.held_back.excess()), (us(19 * 90), us(0)));
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn pieces_of_one_wait_share_one_allowance() {
-        let mut exchange = Exchange::starting(at(0), true);
+        let mut exchange = ExchangeTimes::starting(at(0), true);
         // Thirty pieces arrive while the generator has no core, and are read one after the other.
         (0..30).for_each(|piece| exchange.receive(at(1_000 + piece * 100), at(5_000 + piece)));
         assert_eq!((exchange.held_back.total(), exchange.held_back.excess()), (us(2_900), us(2_800)));

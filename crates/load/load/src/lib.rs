@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Invariant: while requests run, threads share only a few atomics, and locks that they rarely
-//! take. Each thread counts for itself, and [`Outcome`] is the sum. The documentation of the
+//! take. Each thread counts for itself, and [`RunOutcome`] is the sum. The documentation of the
 //! `outcome` module defines every term and figure.
 //!
 //! Other crates show results (`report`), compare runs with each other (`ladder`), and handle
@@ -46,21 +46,21 @@ mod trend;
 mod worker;
 
 pub use content::CONTENT_BYTES_MAX;
-pub use control::{Control, Progress};
+pub use control::{Control, RunProgress};
 pub use local_limit::LocalLimit;
 pub use priority::take_real_time;
 pub use request::{USER_AGENT, image};
 pub use transport::http2::{http2_settings, is_of_connections};
-pub use trend::{FAILING_EVERY, Failing, Trend};
+pub use trend::{FAILING_EVERY, FailureTally, Trend};
 pub use worker::cpu::thread_cpu;
 
 use clock::Clock;
-use conclude::{Run, conclude};
+use conclude::{RunFacts, conclude};
 use net::TlsError;
-use record::{Arrival, IN_FLIGHT_MAX_DEFAULT, Outcome, Plan, PlanError, Protocol, Stage, StageLoad};
+use record::{Arrival, IN_FLIGHT_MAX_DEFAULT, Plan, PlanError, Protocol, RunOutcome, Stage, StageLoad};
 use routes::Routes;
 use script::UrlList;
-use shared::Shared;
+use shared::LoadContext;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -69,7 +69,7 @@ use transport::Transport;
 use transport::http1::Http1;
 use transport::http2::Http2;
 use transport::pipelined::Pipelined;
-use worker::{PARTING_MAX, Report, Worker};
+use worker::{LoadWorker, PARTING_MAX, Report};
 
 /// A run ends when a connection fails and a target that was reachable before has shown no sign of
 /// life for this long.
@@ -150,8 +150,8 @@ impl LoadError {
 /// # Errors
 /// If nothing could be measured. Either the plan is wrong, the host name cannot be resolved, no
 /// connection could be made, or the system refuses a resource. If the target fails later in the
-/// run, the result is an [`Outcome`].
-pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome, LoadError> {
+/// run, the result is an [`RunOutcome`].
+pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<RunOutcome, LoadError> {
     let images = request::images(plan)?;
     let asked = clock.monotonic();
     let routes = Routes::find(plan)?;
@@ -166,7 +166,7 @@ pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome,
     allow_descriptors(connections, threads, !plan.linger.is_zero())?;
     let started = clock.now().plus(plan.warmup);
     let tls = Tls::of(plan)?;
-    let mut shared = Shared::new(plan, clock, control, &routes, &images, tls);
+    let mut shared = LoadContext::new(plan, clock, control, &routes, &images, tls);
     control.measuring_since(shared.course.measuring_since());
     shared.busy_waits = busy_waits(plan, &routes, threads);
     control.series.begin(threads);
@@ -180,7 +180,7 @@ pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome,
     if let Some(error) = shared.take_fatal() {
         return Err(error);
     }
-    Ok(conclude(&shared, reports, Run { threads, is_real_time, started, dns, now }))
+    Ok(conclude(&shared, reports, RunFacts { threads, is_real_time, started, dns, now }))
 }
 
 /// The most users of a light closed loop. More of them keep a thread awake at a fast server, and at
@@ -229,11 +229,11 @@ fn is_light(plan: &Plan) -> bool {
 /// Runs a worker in each of `threads` threads, whose requests travel by `T`. Returns their reports,
 /// and whether all threads had real-time priority.
 fn generate<T: Transport + Send>(
-    shared: &Shared<'_>,
+    shared: &LoadContext<'_>,
     threads: usize,
 ) -> Result<(Vec<Report>, bool), LoadError> {
     let real_time = shared.plan.real_time && shared.busy_waits == 0;
-    let new = |index| Worker::<T, _>::new(shared, (index, threads), UrlList::new(shared, index));
+    let new = |index| LoadWorker::<T, _>::new(shared, (index, threads), UrlList::new(shared, index));
     let workers = (0..threads).map(new).collect::<Result<Vec<_>, _>>()?;
     std::thread::scope(|scope| {
         let handles = workers

@@ -12,7 +12,7 @@ use record::CacheVerdict;
 
 /// One complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct ResponseSummary {
     pub(crate) status: u16,
     /// Content bytes, without transfer coding.
     pub(crate) content_bytes: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Answer {
 
 /// Why a response will never be complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReadError {
+pub(crate) enum ResponseReadError {
     /// The bytes are not HTTP/1, or bytes follow the end of the response.
     Malformed,
     /// The connection ended within the response.
@@ -36,7 +36,7 @@ pub(crate) enum ReadError {
 
 /// When a connection may carry another request after a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Persistence {
+pub(crate) enum KeepAliveRule {
     /// Never: the plan does not ask for it.
     #[default]
     Never,
@@ -52,7 +52,7 @@ pub(crate) enum Persistence {
 #[derive(Debug, Default)]
 pub(crate) struct HeadMemo {
     answers_head: bool,
-    persistence: Persistence,
+    keep_alive_rule: KeepAliveRule,
     octets: Vec<u8>,
     head: Option<Head>,
     /// The first head of a final (not 1xx) response.
@@ -114,13 +114,18 @@ impl AnswerReader {
 
     /// Treats the bytes received so far as the whole response. Without a complete head its status
     /// is 0.
-    pub(crate) fn cut_short(&mut self) -> Answer {
-        let nothing =
-            Answer { status: 0, content_bytes: 0, persistent: false, verdict: None, length_known: false };
+    pub(crate) fn cut_short(&mut self) -> ResponseSummary {
+        let nothing = ResponseSummary {
+            status: 0,
+            content_bytes: 0,
+            persistent: false,
+            verdict: None,
+            length_known: false,
+        };
         let head = if self.exchange.status().is_some() { self.head } else { None };
         let whole = head.map(|head| answer(&head, self.content_bytes));
         self.reset();
-        Answer { persistent: false, ..whole.unwrap_or(nothing) }
+        ResponseSummary { persistent: false, ..whole.unwrap_or(nothing) }
     }
 
     /// Reads the next bytes of the connection, which must not be empty, and passes content to
@@ -131,9 +136,9 @@ impl AnswerReader {
         input: &[u8],
         memo: &mut HeadMemo,
         content: impl FnMut(&[u8]),
-    ) -> Result<Option<Answer>, ReadError> {
+    ) -> Result<Option<ResponseSummary>, ResponseReadError> {
         let (consumed, answer) = self.feed_some(input, memo, content)?;
-        if consumed < input.len() { Err(ReadError::Malformed) } else { Ok(answer) }
+        if consumed < input.len() { Err(ResponseReadError::Malformed) } else { Ok(answer) }
     }
 
     /// Like [`AnswerReader::feed`], for responses that may follow each other. Also returns the
@@ -143,7 +148,7 @@ impl AnswerReader {
         input: &[u8],
         memo: &mut HeadMemo,
         mut content: impl FnMut(&[u8]),
-    ) -> Result<(usize, Option<Answer>), ReadError> {
+    ) -> Result<(usize, Option<ResponseSummary>), ResponseReadError> {
         let Self { exchange, head, content_bytes, heads_bytes } = self;
         if !exchange.has_begun() {
             *heads_bytes = 0;
@@ -158,22 +163,22 @@ impl AnswerReader {
             *content_bytes += run.len() as u64;
             content(run);
         };
-        let taken = exchange.skim_with(input, read_head, count).map_err(|_| ReadError::Malformed)?;
+        let taken = exchange.skim_with(input, read_head, count).map_err(|_| ResponseReadError::Malformed)?;
         let answer = if taken.is_complete { self.complete() } else { None };
         Ok((taken.consumed, answer))
     }
 
     /// The result of the connection ending at this point.
-    pub(crate) fn end(&mut self) -> Result<Answer, ReadError> {
+    pub(crate) fn end(&mut self) -> Result<ResponseSummary, ResponseReadError> {
         if !self.has_begun() {
-            return Err(ReadError::Nothing);
+            return Err(ResponseReadError::Nothing);
         }
-        self.exchange.close().map_err(|_| ReadError::Truncated)?;
-        self.complete().ok_or(ReadError::Truncated)
+        self.exchange.close().map_err(|_| ResponseReadError::Truncated)?;
+        self.complete().ok_or(ResponseReadError::Truncated)
     }
 
     /// The complete response. The reader is then ready for the next one.
-    fn complete(&mut self) -> Option<Answer> {
+    fn complete(&mut self) -> Option<ResponseSummary> {
         let answer = self.head.map(|head| answer(&head, self.content_bytes));
         self.reset();
         answer
@@ -189,8 +194,8 @@ impl AnswerReader {
 
 impl HeadMemo {
     /// A memo for responses to one kind of request; `answers_head` says that the method is HEAD.
-    pub(crate) fn new(answers_head: bool, persistence: Persistence) -> Self {
-        Self { answers_head, persistence, ..Self::default() }
+    pub(crate) fn new(answers_head: bool, keep_alive_rule: KeepAliveRule) -> Self {
+        Self { answers_head, keep_alive_rule, ..Self::default() }
     }
 
     /// The meaning of the head at the start of `input`; `None` if the head is not complete.
@@ -200,10 +205,10 @@ impl HeadMemo {
         }
         let Some(skim) = skim_response(input, self.answers_head, &TERMS.limits)? else { return Ok(None) };
         let persistent = skim.persistent
-            && match self.persistence {
-                Persistence::Never => false,
-                Persistence::IfSaid => says_keep_alive(&skim, input),
-                Persistence::UnlessDenied => true,
+            && match self.keep_alive_rule {
+                KeepAliveRule::Never => false,
+                KeepAliveRule::IfSaid => says_keep_alive(&skim, input),
+                KeepAliveRule::UnlessDenied => true,
             };
         let length_known = skim.field(input, names::CONTENT_LENGTH).is_some();
         let head = Head { skim, persistent, verdict: verdict(&skim, input), length_known };
@@ -226,8 +231,8 @@ fn verdict(skim: &ResponseSkim, input: &[u8]) -> Option<CacheVerdict> {
     CacheVerdict::of(|name| skim.field(input, name))
 }
 
-fn answer(head: &Head, content_bytes: u64) -> Answer {
-    Answer {
+fn answer(head: &Head, content_bytes: u64) -> ResponseSummary {
+    ResponseSummary {
         status: head.skim.status.code(),
         content_bytes,
         persistent: head.persistent,
@@ -238,16 +243,16 @@ fn answer(head: &Head, content_bytes: u64) -> Answer {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, AnswerReader, HeadMemo, Persistence, ReadError};
+    use super::{AnswerReader, HeadMemo, KeepAliveRule, ResponseReadError, ResponseSummary};
     use record::CacheVerdict;
 
     /// A reader and a memo for plain HTTP/1.1 requests.
     fn reader() -> (AnswerReader, HeadMemo) {
-        (AnswerReader::default(), HeadMemo::new(false, Persistence::UnlessDenied))
+        (AnswerReader::default(), HeadMemo::new(false, KeepAliveRule::UnlessDenied))
     }
 
     /// Feeds `octets` in pieces of `size` bytes and returns the first result that is not "more".
-    fn read(octets: &[u8], size: usize) -> Result<Option<Answer>, ReadError> {
+    fn read(octets: &[u8], size: usize) -> Result<Option<ResponseSummary>, ResponseReadError> {
         let (mut reader, mut memo) = reader();
         for piece in octets.chunks(size) {
             match reader.feed(piece, &mut memo, |_| {}) {
@@ -262,7 +267,7 @@ mod tests {
     fn result_does_not_depend_on_the_split_into_reads() {
         let octets = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nX-Cache: HIT\r\n\
                        Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1;x=y\r\n!\r\n0\r\nT: 1\r\n\r\n";
-        let expected = Answer {
+        let expected = ResponseSummary {
             status: 200,
             content_bytes: 6,
             persistent: true,
@@ -277,8 +282,8 @@ mod tests {
     #[test]
     fn bytes_after_the_end_are_malformed() {
         let octets = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabHTTP/1.1 200 OK\r\n";
-        assert_eq!(read(octets, octets.len()), Err(ReadError::Malformed));
-        assert!(matches!(read(octets, 1), Ok(Some(Answer { content_bytes: 2, .. }))));
+        assert_eq!(read(octets, octets.len()), Err(ResponseReadError::Malformed));
+        assert!(matches!(read(octets, 1), Ok(Some(ResponseSummary { content_bytes: 2, .. }))));
     }
 
     #[test]
@@ -303,10 +308,13 @@ mod tests {
             }
             reader.end()
         };
-        assert_eq!(end(b""), Err(ReadError::Nothing));
-        assert_eq!(end(b"HTTP/1.1 200"), Err(ReadError::Truncated));
-        assert_eq!(end(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"), Err(ReadError::Truncated));
-        assert_eq!(end(b"HTTP/1.1 100 Continue\r\n\r\n"), Err(ReadError::Truncated));
+        assert_eq!(end(b""), Err(ResponseReadError::Nothing));
+        assert_eq!(end(b"HTTP/1.1 200"), Err(ResponseReadError::Truncated));
+        assert_eq!(
+            end(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"),
+            Err(ResponseReadError::Truncated)
+        );
+        assert_eq!(end(b"HTTP/1.1 100 Continue\r\n\r\n"), Err(ResponseReadError::Truncated));
         let until_close = end(b"HTTP/1.0 200 OK\r\n\r\nabc").unwrap();
         assert_eq!((until_close.content_bytes, until_close.persistent), (3, false));
     }
@@ -314,7 +322,7 @@ mod tests {
     #[test]
     fn responses_to_head_have_no_content() {
         let mut reader = AnswerReader::default();
-        let mut memo = HeadMemo::new(true, Persistence::UnlessDenied);
+        let mut memo = HeadMemo::new(true, KeepAliveRule::UnlessDenied);
         let answer =
             reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", &mut memo, |_| {}).unwrap().unwrap();
         assert_eq!((answer.content_bytes, answer.persistent), (0, true));
@@ -322,20 +330,23 @@ mod tests {
 
     #[test]
     fn connections_persist_only_if_both_sides_agree() {
-        let persists = |persistence, head: &str| {
+        let persists = |keep_alive_rule, head: &str| {
             let octets = format!("HTTP/1.1 200 OK\r\n{head}Content-Length: 0\r\n\r\n");
-            let mut memo = HeadMemo::new(false, persistence);
+            let mut memo = HeadMemo::new(false, keep_alive_rule);
             AnswerReader::default().feed(octets.as_bytes(), &mut memo, |_| {}).unwrap().unwrap().persistent
         };
         let fields = ["", "Connection: Keep-Alive\r\n", "Connection: close\r\n"];
-        assert_eq!(fields.map(|field| persists(Persistence::Never, field)), [false; 3]);
-        assert_eq!(fields.map(|field| persists(Persistence::IfSaid, field)), [false, true, false]);
-        assert_eq!(fields.map(|field| persists(Persistence::UnlessDenied, field)), [true, true, false]);
+        assert_eq!(fields.map(|field| persists(KeepAliveRule::Never, field)), [false; 3]);
+        assert_eq!(fields.map(|field| persists(KeepAliveRule::IfSaid, field)), [false, true, false]);
+        assert_eq!(fields.map(|field| persists(KeepAliveRule::UnlessDenied, field)), [true, true, false]);
     }
 
     #[test]
     fn non_http_bytes_are_malformed() {
-        assert_eq!(read(b"SSH-2.0-server\r\n", 16), Err(ReadError::Malformed));
-        assert_eq!(read(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", 99), Err(ReadError::Malformed));
+        assert_eq!(read(b"SSH-2.0-server\r\n", 16), Err(ResponseReadError::Malformed));
+        assert_eq!(
+            read(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", 99),
+            Err(ResponseReadError::Malformed)
+        );
     }
 }

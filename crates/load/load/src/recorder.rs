@@ -4,20 +4,20 @@
 //! Invariant: recording a response does not allocate, except when a stage, a cache verdict or a
 //! wrong response occurs for the first time.
 
-use crate::account::{Ledger, State};
-use crate::exchange::Exchange;
+use crate::account::{UserState, UserTimeLedger};
+use crate::exchange::ExchangeTimes;
 use crate::pauses::Pauses;
 use crate::stage_record::StageRecord;
 use clock::Monotonic;
 use record::{
-    CacheVerdict, FailureKind, Failures, Late, RequestsPerConnection, Sample, Second, StatusCounts,
+    CacheVerdict, FailureKind, Failures, LateResponses, RequestsPerConnection, Sample, Second, StatusCounts,
 };
 use stats::Histogram;
 use std::time::Duration;
 
 /// The judgement of a complete response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Judgement {
+pub(crate) struct ResponseJudgement {
     /// Why it is wrong; `None` for a good response.
     pub(crate) wrong: Option<FailureKind>,
     /// Whether its length differs from the first good one's.
@@ -28,14 +28,14 @@ pub(crate) struct Judgement {
 
 /// A complete response, as the recorder sees it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Received {
+pub(crate) struct JudgedResponse {
     pub(crate) status: u16,
     pub(crate) verdict: Option<CacheVerdict>,
     /// Whether the connection stays open for the next request.
     pub(crate) kept: bool,
     /// Whether a `Content-Length` field announced its length.
     pub(crate) length_known: bool,
-    pub(crate) judgement: Judgement,
+    pub(crate) judgement: ResponseJudgement,
     /// Content bytes, without transfer coding.
     pub(crate) content_bytes: u64,
     /// When this turn of the worker began. The response may have been readable since then.
@@ -44,7 +44,7 @@ pub(crate) struct Received {
 
 /// Counters that only grow. The difference of two copies belongs to the time between them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct RunCounters {
     pub(crate) started: u64,
     pub(crate) complete: u64,
     pub(crate) good: u64,
@@ -71,7 +71,7 @@ pub(crate) struct UrlRecord {
 
 /// How many measured responses each connection carried.
 #[derive(Clone, Copy, Debug, Default)]
-struct Served {
+struct ConnectionUse {
     connections: u64,
     answers: u64,
     min: u64,
@@ -81,7 +81,7 @@ struct Served {
 /// One thread's counters and histograms.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
-    pub(crate) counters: Counters,
+    pub(crate) counters: RunCounters,
     pub(crate) length_differs: u64,
     pub(crate) contents_compared: u64,
     pub(crate) contents_differing: u64,
@@ -95,7 +95,7 @@ pub(crate) struct Recorder {
     pub(crate) resent: u64,
     pub(crate) closed_by_us: u64,
     pub(crate) unfinished: u64,
-    pub(crate) late: Late,
+    pub(crate) late: LateResponses,
     /// Requests of the warm-up that ended, and how many of them failed.
     pub(crate) warmup: (u64, u64),
     pub(crate) cpu: Vec<Duration>,
@@ -105,8 +105,8 @@ pub(crate) struct Recorder {
     /// report it.
     pub(crate) core_wait: Option<Duration>,
     /// The users' time by state.
-    pub(crate) ledger: Ledger,
-    /// The sum of [`Exchange::held_back`] over all measured responses.
+    pub(crate) ledger: UserTimeLedger,
+    /// The sum of [`ExchangeTimes::held_back`] over all measured responses.
     pub(crate) held_back: Duration,
     /// See [`HeldBack::excess`](crate::exchange::HeldBack::excess).
     pub(crate) held_back_excess: Duration,
@@ -133,7 +133,7 @@ pub(crate) struct Recorder {
     pub(crate) urls: Vec<UrlRecord>,
     samples_max: usize,
     measuring_since: Monotonic,
-    served: Served,
+    served: ConnectionUse,
     second: SecondRecord,
 }
 
@@ -144,12 +144,12 @@ struct SecondRecord {
     passed: u32,
     end: Monotonic,
     latencies: Histogram,
-    at_begin: Counters,
+    at_begin: RunCounters,
 }
 
 /// The parameters of a recorder.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Scope {
+pub(crate) struct RecorderSettings {
     pub(crate) measuring_since: Monotonic,
     /// When a closed loop cuts off the requests in flight.
     pub(crate) measuring_until: Option<Monotonic>,
@@ -165,16 +165,18 @@ pub(crate) struct Scope {
 
 impl Recorder {
     /// An empty recorder.
-    pub(crate) fn new(scope: &Scope) -> Self {
-        let stages = scope.stage_ends.iter();
-        let second = SecondRecord { end: scope.measuring_since.plus(SECOND), ..SecondRecord::default() };
+    pub(crate) fn new(settings: &RecorderSettings) -> Self {
+        let stages = settings.stage_ends.iter();
+        let second = SecondRecord { end: settings.measuring_since.plus(SECOND), ..SecondRecord::default() };
         Self {
-            ledger: Ledger::new(scope.measuring_since, scope.measuring_until),
-            samples_max: scope.samples_max,
-            measuring_since: scope.measuring_since,
-            last_end: scope.measuring_since,
-            stages: stages.map(|&end| StageRecord::new(end, scope.tells_latency, scope.has_tls)).collect(),
-            urls: vec![UrlRecord::default(); scope.urls],
+            ledger: UserTimeLedger::new(settings.measuring_since, settings.measuring_until),
+            samples_max: settings.samples_max,
+            measuring_since: settings.measuring_since,
+            last_end: settings.measuring_since,
+            stages: stages
+                .map(|&end| StageRecord::new(end, settings.tells_latency, settings.has_tls))
+                .collect(),
+            urls: vec![UrlRecord::default(); settings.urls],
             second,
             ..Self::default()
         }
@@ -185,7 +187,7 @@ impl Recorder {
     /// Its times end when its last bytes arrived: they are those of the server and the network. Its
     /// user, however, could not continue before `end`, so the request counts as in flight until
     /// then.
-    pub(crate) fn answer(&mut self, exchange: &Exchange, end: Monotonic, received: Received) {
+    pub(crate) fn answer(&mut self, exchange: &ExchangeTimes, end: Monotonic, received: JudgedResponse) {
         let wrong = received.judgement.wrong;
         self.account_answer(exchange, end, wrong.is_some());
         if !exchange.measured {
@@ -227,45 +229,45 @@ impl Recorder {
 
     /// Moves a request whose response was read at `end` through the ledger. Its user now processes
     /// the response.
-    fn account_answer(&mut self, exchange: &Exchange, end: Monotonic, is_wrong: bool) {
+    fn account_answer(&mut self, exchange: &ExchangeTimes, end: Monotonic, is_wrong: bool) {
         if exchange.measured {
             self.held_back += exchange.held_back.total();
             self.held_back_excess += exchange.held_back.excess();
             self.ends_with_close += u64::from(exchange.ends_with_close);
         }
         let at_server = match (exchange.measured, is_wrong) {
-            (false, _) => State::Unfinished,
-            (true, true) => State::Failed,
-            (true, false) => State::Server,
+            (false, _) => UserState::Unfinished,
+            (true, true) => UserState::Failed,
+            (true, false) => UserState::Server,
         };
         let ledger = &mut self.ledger;
-        ledger.pass(State::Connecting, at_server, exchange.connected);
-        ledger.pass(at_server, State::Unread, exchange.last_octet.max(exchange.connected));
+        ledger.pass(UserState::Connecting, at_server, exchange.connected);
+        ledger.pass(at_server, UserState::Unread, exchange.last_octet.max(exchange.connected));
         if exchange.of_user {
-            ledger.pass(State::Unread, State::Processing, end);
+            ledger.pass(UserState::Unread, UserState::Processing, end);
         } else {
-            ledger.leave(State::Unread, end);
+            ledger.leave(UserState::Unread, end);
         }
     }
 
     /// Moves a request that failed at `end` through the ledger. Its user may send the next one at
     /// once, unless no connection could be made.
-    fn account_failure(&mut self, exchange: &Exchange, end: Monotonic, kind: FailureKind) {
+    fn account_failure(&mut self, exchange: &ExchangeTimes, end: Monotonic, kind: FailureKind) {
         let was_connecting = matches!(kind, FailureKind::Connect | FailureKind::Tls | FailureKind::Address);
         let failed = match (was_connecting, exchange.measured) {
-            (true, _) => State::Connecting,
-            (false, true) => State::Failed,
-            (false, false) => State::Unfinished,
+            (true, _) => UserState::Connecting,
+            (false, true) => UserState::Failed,
+            (false, false) => UserState::Unfinished,
         };
-        self.ledger.pass(State::Connecting, failed, exchange.connected);
+        self.ledger.pass(UserState::Connecting, failed, exchange.connected);
         match (exchange.of_user, was_connecting) {
             (true, true) => {}
-            (true, false) => self.ledger.pass(failed, State::Late, end),
+            (true, false) => self.ledger.pass(failed, UserState::Late, end),
             (false, _) => self.ledger.leave(failed, end),
         }
     }
 
-    fn count(&mut self, received: &Received) {
+    fn count(&mut self, received: &JudgedResponse) {
         let counters = &mut self.counters;
         counters.complete += 1;
         let class = usize::from(received.status / 100);
@@ -293,7 +295,7 @@ impl Recorder {
     }
 
     /// Records a request without a complete response.
-    pub(crate) fn failure(&mut self, exchange: &Exchange, end: Monotonic, kind: FailureKind) {
+    pub(crate) fn failure(&mut self, exchange: &ExchangeTimes, end: Monotonic, kind: FailureKind) {
         self.account_failure(exchange, end, kind);
         if exchange.measured {
             self.ended(exchange, end);
@@ -303,11 +305,11 @@ impl Recorder {
 
     /// Records a request that waited for a connection until `end`, longer than the timeout. It is
     /// not in flight.
-    pub(crate) fn never_sent(&mut self, exchange: &Exchange, end: Monotonic) {
+    pub(crate) fn never_sent(&mut self, exchange: &ExchangeTimes, end: Monotonic) {
         if exchange.of_user {
-            self.ledger.pass(State::Connecting, State::Late, end);
+            self.ledger.pass(UserState::Connecting, UserState::Late, end);
         } else {
-            self.ledger.leave(State::Connecting, end);
+            self.ledger.leave(UserState::Connecting, end);
         }
         if exchange.measured {
             self.counters.never_sent += u64::from(!exchange.is_returned);
@@ -319,7 +321,7 @@ impl Recorder {
         self.count_failure(exchange, end, FailureKind::Timeout);
     }
 
-    fn count_failure(&mut self, exchange: &Exchange, end: Monotonic, kind: FailureKind) {
+    fn count_failure(&mut self, exchange: &ExchangeTimes, end: Monotonic, kind: FailureKind) {
         if !exchange.measured {
             self.warmup.0 += 1;
             self.warmup.1 += 1;
@@ -348,7 +350,7 @@ impl Recorder {
     }
 
     /// Counts a request that fell due and is not started.
-    pub(crate) fn not_started(&mut self, exchange: &Exchange) {
+    pub(crate) fn not_started(&mut self, exchange: &ExchangeTimes) {
         if exchange.measured {
             self.counters.not_started += 1;
             if let Some(stage) = self.stages.get_mut(usize::from(exchange.stage)) {
@@ -370,7 +372,7 @@ impl Recorder {
 
     /// How many requests each connection carried.
     pub(crate) fn requests_per_connection(&self) -> RequestsPerConnection {
-        let Served { connections, answers, min, max } = self.served;
+        let ConnectionUse { connections, answers, min, max } = self.served;
         let mean = if connections > 0 { answers as f64 / connections as f64 } else { 0.0 };
         RequestsPerConnection { min, mean, max }
     }
@@ -417,8 +419,9 @@ impl Recorder {
     /// Whether nothing at all has happened in the current second.
     pub(crate) fn second_is_empty(&self) -> bool {
         let (now, then) = (&self.counters, &self.second.at_begin);
-        let sum =
-            |of: &Counters| of.started + of.good + of.failures.total() + of.not_started + of.received_bytes;
+        let sum = |of: &RunCounters| {
+            of.started + of.good + of.failures.total() + of.not_started + of.received_bytes
+        };
         sum(now) == sum(then)
     }
 
@@ -461,7 +464,7 @@ impl Recorder {
         self.served.merge(other.served);
     }
 
-    fn ended(&mut self, exchange: &Exchange, end: Monotonic) {
+    fn ended(&mut self, exchange: &ExchangeTimes, end: Monotonic) {
         self.in_flight_ns += end.since(exchange.started).as_nanos();
         if exchange.of_user {
             self.waited_ns += exchange.started.since(exchange.intended).as_nanos();
@@ -470,7 +473,7 @@ impl Recorder {
     }
 }
 
-impl Counters {
+impl RunCounters {
     fn merge(&mut self, other: &Self) {
         self.started += other.started;
         self.complete += other.complete;
@@ -494,7 +497,7 @@ impl UrlRecord {
     }
 }
 
-impl Served {
+impl ConnectionUse {
     fn merge(&mut self, other: Self) {
         if other.connections > 0 {
             self.min = if self.connections == 0 { other.min } else { self.min.min(other.min) };
@@ -525,33 +528,39 @@ fn clamp(value: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Exchange, Judgement, Received, Recorder, Scope, State};
+    use super::{ExchangeTimes, JudgedResponse, Recorder, RecorderSettings, ResponseJudgement, UserState};
     use clock::Monotonic;
-    use record::{CacheVerdict, FailureKind, Late};
+    use record::{CacheVerdict, FailureKind, LateResponses};
     use std::time::Duration;
 
-    const GOOD: Judgement = Judgement { wrong: None, length_differs: false, content_differs: None };
+    const GOOD: ResponseJudgement =
+        ResponseJudgement { wrong: None, length_differs: false, content_differs: None };
 
     fn at(micros: u64) -> Monotonic {
         Monotonic::from_nanos(micros * 1_000)
     }
 
     fn recorder(samples_max: usize) -> Recorder {
-        Recorder::new(&Scope { stage_ends: vec![None], urls: 1, samples_max, ..Scope::default() })
+        Recorder::new(&RecorderSettings {
+            stage_ends: vec![None],
+            urls: 1,
+            samples_max,
+            ..RecorderSettings::default()
+        })
     }
 
-    fn exchange() -> Exchange {
-        Exchange {
+    fn exchange() -> ExchangeTimes {
+        ExchangeTimes {
             connected: at(130),
             sent: at(140),
             first_octet: at(190),
             last_octet: at(210),
-            ..Exchange::starting(at(100), true)
+            ..ExchangeTimes::starting(at(100), true)
         }
     }
 
-    fn received(judgement: Judgement, verdict: Option<CacheVerdict>) -> Received {
-        Received {
+    fn received(judgement: ResponseJudgement, verdict: Option<CacheVerdict>) -> JudgedResponse {
+        JudgedResponse {
             status: 200,
             verdict,
             kept: true,
@@ -579,17 +588,24 @@ mod tests {
 
     #[test]
     fn late_start_counts_in_the_latency_only() {
-        let scope =
-            Scope { stage_ends: vec![Some(at(250))], urls: 1, tells_latency: true, ..Scope::default() };
-        let mut recorder = Recorder::new(&scope);
-        let late = Exchange { of_user: false, ..exchange() }.started_at(at(150));
-        let [first, second] = [at(210), at(250)].map(|last_octet| Exchange { last_octet, ..late });
+        let settings = RecorderSettings {
+            stage_ends: vec![Some(at(250))],
+            urls: 1,
+            tells_latency: true,
+            ..RecorderSettings::default()
+        };
+        let mut recorder = Recorder::new(&settings);
+        let late = ExchangeTimes { of_user: false, ..exchange() }.started_at(at(150));
+        let [first, second] = [at(210), at(250)].map(|last_octet| ExchangeTimes { last_octet, ..late });
         recorder.answer(&first, at(210), received(GOOD, None));
-        recorder.answer(&Exchange { of_user: true, ..second }, at(250), received(GOOD, None));
+        recorder.answer(&ExchangeTimes { of_user: true, ..second }, at(250), received(GOOD, None));
         let (good, _, _) = recorder.stages[0].times();
         assert_eq!((good.total.min_us(), good.latency().min_us(), good.latency().max_us()), (60, 110, 150));
         assert_eq!(recorder.in_flight_ns, 160_000);
-        assert_eq!((recorder.late, recorder.stages[0].late), (Late { good: 1, complete: 1 }, recorder.late));
+        assert_eq!(
+            (recorder.late, recorder.stages[0].late),
+            (LateResponses { good: 1, complete: 1 }, recorder.late)
+        );
     }
 
     #[test]
@@ -604,10 +620,10 @@ mod tests {
     #[test]
     fn waits_for_a_connection_count_as_user_time() {
         let mut recorder = recorder(0);
-        let exchange = Exchange::starting(at(100), true).started_at(at(150));
+        let exchange = ExchangeTimes::starting(at(100), true).started_at(at(150));
         recorder.failure(&exchange, at(200), FailureKind::Connect);
         assert_eq!((recorder.in_flight_ns, recorder.waited_ns), (50_000, 50_000));
-        recorder.failure(&Exchange { of_user: false, ..exchange }, at(200), FailureKind::Connect);
+        recorder.failure(&ExchangeTimes { of_user: false, ..exchange }, at(200), FailureKind::Connect);
         assert_eq!(recorder.waited_ns, 50_000, "no user waits in an open loop");
     }
 
@@ -615,18 +631,18 @@ mod tests {
     fn request_that_was_never_sent_is_not_in_flight() {
         let mut recorder = recorder(0);
         recorder.counters.started = 1;
-        let exchange = Exchange { of_user: false, ..Exchange::starting(at(100), true) };
-        recorder.ledger.enter(State::Connecting, at(100));
+        let exchange = ExchangeTimes { of_user: false, ..ExchangeTimes::starting(at(100), true) };
+        recorder.ledger.enter(UserState::Connecting, at(100));
         recorder.never_sent(&exchange, at(200));
         recorder.end_second(0, |second, _| assert_eq!((second.failures.total(), second.in_flight), (1, 1)));
         // The request that had started comes back from its connection, which does not process it.
-        let returned = Exchange { is_returned: true, measured: true, ..exchange };
-        recorder.ledger.enter(State::Connecting, at(200));
+        let returned = ExchangeTimes { is_returned: true, measured: true, ..exchange };
+        recorder.ledger.enter(UserState::Connecting, at(200));
         recorder.never_sent(&returned, at(200));
         recorder.end_second(0, |second, _| assert_eq!((second.started, second.in_flight), (0, 0)));
         assert_eq!((recorder.in_flight_ns, recorder.waited_ns, recorder.last_end), (0, 0, at(200)));
-        recorder.ledger.enter(State::Connecting, at(100));
-        recorder.never_sent(&Exchange { of_user: true, ..exchange }, at(200));
+        recorder.ledger.enter(UserState::Connecting, at(100));
+        recorder.never_sent(&ExchangeTimes { of_user: true, ..exchange }, at(200));
         assert_eq!((recorder.in_flight_ns, recorder.waited_ns), (0, 100_000));
         recorder.ledger.close(at(250));
         let account = recorder.ledger.account();
@@ -637,7 +653,7 @@ mod tests {
     #[test]
     fn early_bytes_are_held_back_until_read() {
         let mut recorder = recorder(0);
-        let mut exchange = Exchange::starting(at(100), true);
+        let mut exchange = ExchangeTimes::starting(at(100), true);
         exchange.receive(at(200), at(250));
         assert_eq!(exchange.held_back.total(), Duration::ZERO, "these bytes may be the last ones");
         // The second piece arrives after the first was read; the third arrives while the second is
@@ -656,9 +672,9 @@ mod tests {
     #[test]
     fn wrong_responses_have_separate_times() {
         let mut recorder = recorder(0);
-        let [good, bad] = [at(1_100), at(200)].map(|last_octet| Exchange { last_octet, ..exchange() });
+        let [good, bad] = [at(1_100), at(200)].map(|last_octet| ExchangeTimes { last_octet, ..exchange() });
         recorder.answer(&good, at(1_100), received(GOOD, None));
-        let wrong = Judgement { wrong: Some(FailureKind::Status), ..GOOD };
+        let wrong = ResponseJudgement { wrong: Some(FailureKind::Status), ..GOOD };
         recorder.answer(&bad, at(200), received(wrong, None));
         assert_eq!((recorder.counters.complete, recorder.counters.good, recorder.requests()), (2, 1, 2));
         assert_eq!(recorder.counters.failures.of(FailureKind::Status), 1);
@@ -684,7 +700,7 @@ mod tests {
     #[test]
     fn warm_up_requests_are_only_counted() {
         let mut recorder = recorder(9);
-        let exchange = Exchange { measured: false, ..exchange() };
+        let exchange = ExchangeTimes { measured: false, ..exchange() };
         recorder.answer(&exchange, at(210), received(GOOD, None));
         recorder.failure(&exchange, at(210), FailureKind::Timeout);
         assert_eq!((recorder.requests(), recorder.counters.complete, recorder.samples.len()), (0, 0, 0));

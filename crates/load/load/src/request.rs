@@ -129,7 +129,7 @@ mod tests {
     use address::HttpUrl;
     use bytes::Bytes;
     use message::Method;
-    use record::{Body, Plan, PlanError, Protocol, Stop};
+    use record::{Plan, PlanError, Protocol, RequestBody, Stop};
 
     fn plan() -> Plan {
         let mut plan = Plan::new(HttpUrl::parse("http://example.test:81/a?b").unwrap());
@@ -166,7 +166,10 @@ mod tests {
             headers: vec![("X-One".into(), "1".into()), ("host".into(), "other".into())],
             cookies: vec!["a=b".into(), "c=d".into()],
             basic_auth: Some("user:pass".into()),
-            body: Some(Body { content: Bytes::from_static(b"x=y"), content_type: "text/plain".into() }),
+            body: Some(RequestBody {
+                content: Bytes::from_static(b"x=y"),
+                content_type: "text/plain".into(),
+            }),
             ..plan()
         };
         let expected = format!(

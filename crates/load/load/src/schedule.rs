@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// A request that falls due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Due {
+pub(crate) struct DueRequest {
     /// When it falls due.
     pub(crate) at: Monotonic,
     /// Its number in the part, over all threads, starting from 0.
@@ -66,7 +66,7 @@ impl Schedule {
 
     /// The next request of this thread; `None` when the part is over, or if the request would fall
     /// due in a time that no clock shows.
-    pub(crate) fn next(&mut self) -> Option<Due> {
+    pub(crate) fn next(&mut self) -> Option<DueRequest> {
         loop {
             let seconds = self.part.seconds_until(self.expected, self.seconds)?;
             if self.seconds.is_some_and(|length| seconds >= length) {
@@ -77,7 +77,7 @@ impl Schedule {
             self.number += 1;
             self.expected += self.step();
             if number % self.threads == self.thread {
-                return Some(Due { at: self.begin.plus(after), number });
+                return Some(DueRequest { at: self.begin.plus(after), number });
             }
         }
     }
@@ -109,20 +109,26 @@ impl OpenPart {
 
 #[cfg(test)]
 mod tests {
-    use super::{Due, Schedule};
+    use super::{DueRequest, Schedule};
     use crate::arrival::OpenPart;
     use clock::Monotonic;
     use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
     use std::time::Duration;
 
-    fn schedule(from: f64, to: f64, is_poisson: bool, seconds: u64, place: (usize, usize)) -> Vec<Due> {
+    fn schedule(
+        from: f64,
+        to: f64,
+        is_poisson: bool,
+        seconds: u64,
+        place: (usize, usize),
+    ) -> Vec<DueRequest> {
         let part = OpenPart { from, to, is_poisson };
         let length = Some(Duration::from_secs(seconds));
         let mut schedule = Schedule::new(part, Monotonic::default(), length, 42, place);
         std::iter::from_fn(|| schedule.next()).collect()
     }
 
-    fn seconds(due: &Due) -> f64 {
+    fn seconds(due: &DueRequest) -> f64 {
         due.at.as_nanos() as f64 / 1e9
     }
 
@@ -153,7 +159,7 @@ mod tests {
     fn request_due_beyond_all_time_never_comes() {
         let part = OpenPart { from: 1e-20, to: 1e-20, is_poisson: false };
         let mut schedule = Schedule::new(part, Monotonic::default(), None, 42, (0, 1));
-        assert_eq!(schedule.next(), Some(Due { at: Monotonic::default(), number: 0 }));
+        assert_eq!(schedule.next(), Some(DueRequest { at: Monotonic::default(), number: 0 }));
         assert_eq!(schedule.next(), None);
     }
 
@@ -177,7 +183,7 @@ mod tests {
             from in 1.0_f64..500.0, to in 1.0_f64..500.0, is_poisson: bool, threads in 1_usize..5,
         ) {
             let whole = schedule(from, to, is_poisson, 2, (0, 1));
-            let mut parts: Vec<Due> =
+            let mut parts: Vec<DueRequest> =
                 (0..threads).flat_map(|thread| schedule(from, to, is_poisson, 2, (thread, threads))).collect();
             parts.sort_by_key(|due| due.number);
             prop_assert_eq!(&parts, &whole);

@@ -4,9 +4,9 @@
 //! starts, and the transport how it travels.
 
 use crate::content::Inspection;
-use crate::reader::Answer;
-use crate::recorder::Judgement;
-use crate::shared::Shared;
+use crate::reader::ResponseSummary;
+use crate::recorder::ResponseJudgement;
+use crate::shared::LoadContext;
 use stats::Random;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) trait Script {
     fn inspect(&mut self, request: u32) -> Inspection;
 
     /// What a complete response means.
-    fn judge(&self, request: u32, answer: &Answer, inspection: Inspection) -> Judgement;
+    fn judge(&self, request: u32, answer: &ResponseSummary, inspection: Inspection) -> ResponseJudgement;
 
     /// Learns that a request got no complete response.
     fn give_up(&self, request: u32, inspection: &Inspection);
@@ -34,7 +34,7 @@ pub(crate) trait Script {
 /// Users who request the plan's URLs in proportion to their weights. A logged-in visitor of a
 /// ladder is a URL with the visitor's cookies and its own expected page.
 pub(crate) struct UrlList<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a LoadContext<'a>,
     random: Random,
     /// Number of responses for which it was decided whether to compare the content.
     inspected: u64,
@@ -42,7 +42,7 @@ pub(crate) struct UrlList<'a> {
 
 impl<'a> UrlList<'a> {
     /// The users of this thread.
-    pub(crate) fn new(shared: &'a Shared<'a>, thread: usize) -> Self {
+    pub(crate) fn new(shared: &'a LoadContext<'a>, thread: usize) -> Self {
         // Neighbouring seeds are mixed, so that threads do not choose the same URLs at the same
         // time.
         let seed = Random::from_seed(shared.plan.seed.wrapping_add(thread as u64)).next_u64();
@@ -75,7 +75,7 @@ impl Script for UrlList<'_> {
     }
 
     #[inline]
-    fn judge(&self, request: u32, answer: &Answer, inspection: Inspection) -> Judgement {
+    fn judge(&self, request: u32, answer: &ResponseSummary, inspection: Inspection) -> ResponseJudgement {
         self.shared.contents.judge(self.shared.expect(request), request, answer, inspection)
     }
 

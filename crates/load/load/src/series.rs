@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The seconds of a run, shared by its threads.
 #[derive(Debug, Default)]
-pub(crate) struct Series(Mutex<Inner>);
+pub(crate) struct LoadSeries(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -22,7 +22,7 @@ struct Inner {
     done: Vec<Second>,
 }
 
-impl Series {
+impl LoadSeries {
     /// Prepares for this number of threads.
     pub(crate) fn begin(&self, threads: usize) {
         self.lock().handed_in = vec![0; threads];
@@ -85,7 +85,7 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use super::Series;
+    use super::LoadSeries;
     use record::Second;
     use stats::Histogram;
 
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn second_is_complete_once_all_threads_have_handed_it_in() {
-        let series = Series::default();
+        let series = LoadSeries::default();
         series.begin(2);
         let good = |good| Second { good, ..Second::default() };
         series.hand_in(0, &good(3), &latencies(&[100, 200, 300]));

@@ -12,7 +12,7 @@ use crate::control::Control;
 use crate::local_limit::LocalLimit;
 use crate::routes::Routes;
 use crate::tls::Tls;
-use crate::trend::{Failing, Trend};
+use crate::trend::{FailureTally, Trend};
 use crate::{GONE_AFTER, LoadError};
 use bytes::Bytes;
 use clock::{Clock, Monotonic};
@@ -25,7 +25,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// If this many connections fail before the first one succeeds, the target counts as unreachable.
 const FIRST_CONNECTS_MAX: u64 = 10;
 
-pub(crate) struct Shared<'a> {
+pub(crate) struct LoadContext<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) control: &'a Control,
@@ -44,12 +44,12 @@ pub(crate) struct Shared<'a> {
     alive_at: AtomicU64,
     first_connect_failures: AtomicU64,
     /// Requests that ended and requests that failed, including those of the warm-up.
-    pub(crate) failing: Failing,
+    pub(crate) failure_tally: FailureTally,
     ended: OnceLock<Ended>,
     fatal: OnceLock<LoadError>,
 }
 
-impl<'a> Shared<'a> {
+impl<'a> LoadContext<'a> {
     pub(crate) fn new(
         plan: &'a Plan,
         clock: &'a dyn Clock,
@@ -71,7 +71,7 @@ impl<'a> Shared<'a> {
             ab: (plan.counting != Counting::Ours).then(Mutex::default),
             alive_at: AtomicU64::new(0),
             first_connect_failures: AtomicU64::new(0),
-            failing: Failing::default(),
+            failure_tally: FailureTally::default(),
             ended: OnceLock::new(),
             fatal: OnceLock::new(),
         }
@@ -179,7 +179,7 @@ impl<'a> Shared<'a> {
     /// Ends the run if most requests since `then` failed and the plan says so. Returns the counts
     /// to compare with next time.
     pub(crate) fn end_if_failing(&self, then: Trend) -> Trend {
-        let now = self.failing.now();
+        let now = self.failure_tally.now();
         if self.plan.stop.when_failing && now.fails_since(then) == Some(true) {
             self.end(Ended::Failing);
         }

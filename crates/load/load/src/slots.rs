@@ -1,7 +1,7 @@
 //! The connections of one thread: their roles, which ones are free, and how many lead to each host
 //! and address.
 //!
-//! A connection is [`Role::Idle`] while it can take another request, even if it carries some.
+//! A connection is [`SlotRole::Idle`] while it can take another request, even if it carries some.
 //!
 //! Invariant: a reused slot has a new generation, so a stale [`SlotId`] never refers to the next
 //! connection in the slot. In the steady state nothing grows.
@@ -19,7 +19,7 @@ pub(crate) struct SlotId {
 
 /// The current use of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum SlotRole {
     /// It carries as many requests as it may, counting users who think and keep their place.
     Busy,
     /// It can take another request of any user.
@@ -39,10 +39,10 @@ pub(crate) struct Route {
 
 /// One connection.
 #[derive(Debug)]
-pub(crate) struct Slot<C> {
+pub(crate) struct PoolSlot<C> {
     pub(crate) connection: C,
     pub(crate) route: Route,
-    pub(crate) role: Role,
+    pub(crate) role: SlotRole,
     generation: u32,
     /// Whether it is in the `idle` list of its host.
     is_listed: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Slot<C> {
     pub(crate) served: u64,
 }
 
-impl<T: Transport> Slot<T> {
+impl<T: Transport> PoolSlot<T> {
     /// Number of requests on it, plus users who think and keep their place.
     #[inline]
     pub(crate) fn load(&self) -> usize {
@@ -68,7 +68,7 @@ impl<T: Transport> Slot<T> {
 
 /// The most connections at a time to one host and to one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub(crate) struct ConnectionBounds {
     pub(crate) host: usize,
     pub(crate) address: usize,
 }
@@ -79,7 +79,7 @@ const RETIRED_MAX: usize = 1024;
 /// All connections of a thread.
 #[derive(Debug)]
 pub(crate) struct Slots<C> {
-    slots: Vec<Option<Slot<C>>>,
+    slots: Vec<Option<PoolSlot<C>>>,
     free: Vec<usize>,
     /// Closed connections whose sockets will be reused, with their slots and the indices of their
     /// addresses.
@@ -87,14 +87,14 @@ pub(crate) struct Slots<C> {
     generation: u32,
     /// Idle connections by host, most recent last. Some entries may be stale.
     idle: Vec<Vec<SlotId>>,
-    bounds: Bounds,
+    bounds: ConnectionBounds,
     by_host: Vec<usize>,
     by_address: Vec<usize>,
 }
 
 impl<C> Slots<C> {
     /// An empty table for this number of hosts and addresses.
-    pub(crate) fn new(hosts: usize, addresses: usize, bounds: Bounds) -> Self {
+    pub(crate) fn new(hosts: usize, addresses: usize, bounds: ConnectionBounds) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
@@ -118,13 +118,13 @@ impl<C> Slots<C> {
         slot
     }
 
-    fn new_slot(&mut self, connection: C, route: Route) -> Slot<C> {
+    fn new_slot(&mut self, connection: C, route: Route) -> PoolSlot<C> {
         self.count(route, 1);
         self.generation = self.generation.wrapping_add(1);
-        Slot {
+        PoolSlot {
             connection,
             route,
-            role: Role::Busy,
+            role: SlotRole::Busy,
             generation: self.generation,
             is_listed: false,
             is_marked: false,
@@ -166,7 +166,7 @@ impl<C> Slots<C> {
         }
     }
 
-    pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut Slot<C>> {
+    pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut PoolSlot<C>> {
         self.slots.get_mut(slot)?.as_mut()
     }
 
@@ -177,13 +177,13 @@ impl<C> Slots<C> {
     }
 
     /// The slot of a reference, if its connection is still there and has this role.
-    fn find(&self, id: SlotId, role: Role) -> Option<usize> {
+    fn find(&self, id: SlotId, role: SlotRole) -> Option<usize> {
         let slot = self.slots.get(id.slot)?.as_ref()?;
         (slot.generation == id.generation && slot.role == role).then_some(id.slot)
     }
 
     /// The connection of a reference, if it is still there.
-    pub(crate) fn remembered(&mut self, id: SlotId) -> Option<&mut Slot<C>> {
+    pub(crate) fn remembered(&mut self, id: SlotId) -> Option<&mut PoolSlot<C>> {
         self.slots.get_mut(id.slot)?.as_mut().filter(|slot| slot.generation == id.generation)
     }
 
@@ -193,14 +193,14 @@ impl<C> Slots<C> {
     }
 
     /// Changes the role of a connection. Only usable connections count toward the bounds.
-    pub(crate) fn set_role(&mut self, slot: usize, role: Role) {
+    pub(crate) fn set_role(&mut self, slot: usize, role: SlotRole) {
         let Some(place) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return };
-        if place.role == role && (role != Role::Idle || place.is_listed) {
+        if place.role == role && (role != SlotRole::Idle || place.is_listed) {
             return;
         }
         let (before, route) = (std::mem::replace(&mut place.role, role), place.route);
         let id = SlotId { slot, generation: place.generation };
-        let is_new = role == Role::Idle && !std::mem::replace(&mut place.is_listed, true);
+        let is_new = role == SlotRole::Idle && !std::mem::replace(&mut place.is_listed, true);
         if let Some(idle) = self.idle.get_mut(route.host as usize).filter(|_| is_new) {
             idle.push(id);
         }
@@ -225,7 +225,7 @@ impl<C> Slots<C> {
     pub(crate) fn has_idle(&mut self, host: u32) -> bool {
         loop {
             let Some(&id) = self.idle.get(host as usize).and_then(|idle| idle.last()) else { return false };
-            if self.find(id, Role::Idle).is_some() {
+            if self.find(id, SlotRole::Idle).is_some() {
                 return true;
             }
             self.idle.get_mut(host as usize).and_then(Vec::pop);
@@ -240,17 +240,18 @@ impl<C> Slots<C> {
             return None;
         }
         slot.is_listed = false;
-        (slot.role == Role::Idle).then_some(id.slot)
+        (slot.role == SlotRole::Idle).then_some(id.slot)
     }
 
     /// An idle connection to this address, of any host, that `is_unused` accepts.
     pub(crate) fn idle_at_address(
         &self,
         address: u32,
-        is_unused: impl Fn(&Slot<C>) -> bool,
+        is_unused: impl Fn(&PoolSlot<C>) -> bool,
     ) -> Option<usize> {
-        let is_it =
-            |slot: &Slot<C>| slot.role == Role::Idle && slot.route.address == address && is_unused(slot);
+        let is_it = |slot: &PoolSlot<C>| {
+            slot.role == SlotRole::Idle && slot.route.address == address && is_unused(slot)
+        };
         self.slots.iter().position(|slot| slot.as_ref().is_some_and(is_it))
     }
 
@@ -264,7 +265,7 @@ impl<C> Slots<C> {
         self.by_address.get(route.address as usize).is_some_and(|&count| count < self.bounds.address)
     }
 
-    pub(crate) fn remove(&mut self, slot: usize) -> Option<Slot<C>> {
+    pub(crate) fn remove(&mut self, slot: usize) -> Option<PoolSlot<C>> {
         let removed = self.slots.get_mut(slot)?.take()?;
         self.free.push(slot);
         if removed.role.is_usable() {
@@ -278,7 +279,7 @@ impl<C> Slots<C> {
     }
 
     /// All connections.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Slot<C>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &PoolSlot<C>> {
         self.slots.iter().flatten()
     }
 
@@ -293,7 +294,7 @@ impl<C> Slots<C> {
     }
 }
 
-impl Role {
+impl SlotRole {
     /// Whether requests are or may be sent on the connection.
     fn is_usable(self) -> bool {
         matches!(self, Self::Busy | Self::Idle)

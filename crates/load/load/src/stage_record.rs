@@ -3,10 +3,10 @@
 //! Invariant: a response is in the histograms of exactly one stage, the one in which it was meant
 //! to start. Recording allocates only when something occurs for the first time.
 
-use crate::exchange::Exchange;
+use crate::exchange::ExchangeTimes;
 use crate::recorder::micros;
 use clock::Monotonic;
-use record::{CacheVerdict, FailureKind, Failures, Late, Times, VerdictTimes};
+use record::{CacheVerdict, FailureKind, Failures, LateResponses, Times, VerdictTimes};
 use stats::Histogram;
 
 /// Counters and histograms of one stage.
@@ -17,7 +17,7 @@ pub(crate) struct StageRecord {
     pub(crate) good: u64,
     pub(crate) failures: Failures,
     pub(crate) not_started: u64,
-    pub(crate) late: Late,
+    pub(crate) late: LateResponses,
     tells_latency: bool,
     has_tls: bool,
     /// Times of good responses. Their total times are only in `totals`, by verdict; the histogram
@@ -39,7 +39,7 @@ impl StageRecord {
     /// Records a complete response. Returns whether it came after the end of the stage.
     pub(crate) fn answer(
         &mut self,
-        exchange: &Exchange,
+        exchange: &ExchangeTimes,
         verdict: Option<CacheVerdict>,
         wrong: Option<FailureKind>,
     ) -> bool {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Invariant: nothing here blocks or decides what to send next. For every request it takes, a
-//! connection returns exactly one [`Event`], or keeps the request to the end of the run. A
+//! connection returns exactly one [`TransportEvent`], or keeps the request to the end of the run. A
 //! connection continues when its socket has an event or when it gets a request.
 
 mod dialling;
@@ -22,13 +22,13 @@ mod wakes;
 pub(crate) use dialling::ConnectError;
 
 use crate::content::Inspection;
-use crate::exchange::Exchange;
-use crate::reader::{Answer, HeadMemo};
+use crate::exchange::ExchangeTimes;
+use crate::reader::{HeadMemo, ResponseSummary};
 use crate::recorder::Recorder;
 use crate::tls::{Tls, TlsSession};
 use bytes::Bytes;
 use clock::{Clock, Monotonic};
-use http2::Requests;
+use http2::Http2Requests;
 use mio::net::TcpStream;
 use net::{Stamp, StampClock};
 use record::{AbEnd, FailureKind};
@@ -47,16 +47,16 @@ const TURN_BYTES_MAX: usize = 1024 * 1024;
 /// of a method therefore costs nothing that the method does not.
 pub(crate) trait Transport: Sized {
     /// A connection that is being established on `stream` to `address`, for `first`.
-    fn open(stream: TcpStream, address: SocketAddr, first: &Exchange, tools: &Tools<'_>) -> Self;
+    fn open(stream: TcpStream, address: SocketAddr, first: &ExchangeTimes, tools: &Tools<'_>) -> Self;
 
     /// Connects again for `first`, with the socket of a connection that the server has closed.
     ///
     /// # Errors
     /// As the system reports them; the connection is unusable afterwards.
-    fn renew(&mut self, address: SocketAddr, first: &Exchange, tools: &Tools<'_>) -> io::Result<()>;
+    fn renew(&mut self, address: SocketAddr, first: &ExchangeTimes, tools: &Tools<'_>) -> io::Result<()>;
 
     /// Takes a request. Sends it at once, or waits for the next turn: see [`Transport::has_work`].
-    fn ask(&mut self, asked: Asked, tools: &mut Tools<'_>);
+    fn ask(&mut self, pending: PendingRequest, tools: &mut Tools<'_>);
 
     /// Works on the connection. Returns whether bytes may be left unread, of which no event will
     /// tell.
@@ -66,7 +66,7 @@ pub(crate) trait Transport: Sized {
     fn has_work(&self) -> bool;
 
     /// The next result, in the order in which requests ended.
-    fn next_event(&mut self) -> Option<Event>;
+    fn next_event(&mut self) -> Option<TransportEvent>;
 
     /// Whether requests can be sent.
     fn is_connected(&self) -> bool;
@@ -75,19 +75,19 @@ pub(crate) trait Transport: Sized {
     fn is_proven(&self) -> bool;
 
     /// What may become of the connection.
-    fn standing(&self) -> Standing;
+    fn state(&self) -> ConnectionState;
 
     /// Number of requests that it has taken and not yet returned.
     fn load(&self) -> usize;
 
     /// The requests that it has taken and not yet returned.
-    fn under_way(&self) -> impl Iterator<Item = &Exchange>;
+    fn under_way(&self) -> impl Iterator<Item = &ExchangeTimes>;
 
     /// Fails requests that have taken at least `limit`.
     fn expire(&mut self, now: Monotonic, limit: Duration, tools: &Tools<'_>);
 
     /// Takes back all requests of a connection that could not be established.
-    fn give_up(&mut self) -> VecDeque<Asked>;
+    fn give_up(&mut self) -> VecDeque<PendingRequest>;
 
     /// At the end of the run, tells for each request under way when bytes of its response arrived
     /// that were not read; `None` if there are none. The connection is unusable afterwards.
@@ -95,7 +95,7 @@ pub(crate) trait Transport: Sized {
         &mut self,
         now: Monotonic,
         tools: &mut Tools<'_>,
-        tell: impl FnMut(&Exchange, Option<Monotonic>),
+        tell: impl FnMut(&ExchangeTimes, Option<Monotonic>),
     );
 
     /// How the last response or its connection ended, in `ab`'s terms. `status` is that of a
@@ -108,28 +108,28 @@ pub(crate) trait Transport: Sized {
 
 /// A request given to a connection.
 #[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) exchange: Exchange,
+pub(crate) struct PendingRequest {
+    pub(crate) exchange: ExchangeTimes,
     /// How to inspect the content of its response.
     pub(crate) inspection: Inspection,
 }
 
 /// What has happened on a connection.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum TransportEvent {
     /// A complete response, and when it was read.
-    Answered(Asked, Answer, Monotonic),
+    Answered(PendingRequest, ResponseSummary, Monotonic),
     /// The request failed. The last value is whether the connection broke while it was in use.
-    Failed(Asked, FailureKind, bool),
+    Failed(PendingRequest, FailureKind, bool),
     /// The server has not processed the request and will not do so on this connection.
-    Returned(Asked),
+    Returned(PendingRequest),
     /// The connection could not be established. It still has its requests.
     Unconnected(ConnectError),
 }
 
 /// What may become of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ConnectionState {
     /// It may get more requests.
     Open,
     /// It gets no more requests, and the server will close it.
@@ -168,26 +168,26 @@ pub(crate) struct Tools<'a> {
     pub(crate) recorder: Recorder,
     pub(crate) memo: HeadMemo,
     /// The requests in the form of HTTP/2, if the plan uses it.
-    pub(crate) http2: Requests,
+    pub(crate) http2: Http2Requests,
     /// Read buffer. Its content is not needed between two reads.
     pub(crate) buffer: Vec<u8>,
 }
 
 impl<'a> Tools<'a> {
     /// The bytes of the request that an exchange sends.
-    pub(crate) fn image(&self, exchange: &Exchange) -> &'a [u8] {
+    pub(crate) fn image(&self, exchange: &ExchangeTimes) -> &'a [u8] {
         self.images.get(exchange.url as usize).map_or(&[], |image| &**image)
     }
 
     /// When the bytes that were read at `now` arrived: the kernel's timestamp, but never before the
     /// request started.
-    pub(crate) fn came(&self, stamp: Option<Stamp>, exchange: &Exchange, now: Monotonic) -> Monotonic {
+    pub(crate) fn came(&self, stamp: Option<Stamp>, exchange: &ExchangeTimes, now: Monotonic) -> Monotonic {
         self.stamp_clock.moment(stamp, now).max(exchange.started)
     }
 
     /// TLS state for a new connection to the URL of an exchange; `None` if the URL does not use
     /// TLS.
-    fn session(&self, exchange: &Exchange) -> Option<Box<TlsSession>> {
+    fn session(&self, exchange: &ExchangeTimes) -> Option<Box<TlsSession>> {
         self.tls.as_ref()?.session(exchange.url)
     }
 

@@ -14,7 +14,7 @@ const FAILING_REQUESTS_MIN: u64 = 20;
 
 /// The requests of a run that ended and failed, counted by all threads.
 #[derive(Debug, Default)]
-pub struct Failing {
+pub struct FailureTally {
     ended: AtomicU64,
     failed: AtomicU64,
 }
@@ -26,7 +26,7 @@ pub struct Trend {
     failed: u64,
 }
 
-impl Failing {
+impl FailureTally {
     /// Counts requests that ended, and those of them that failed.
     pub fn count(&self, ended: u64, failed: u64) {
         self.ended.fetch_add(ended, Ordering::Relaxed);
@@ -51,17 +51,17 @@ impl Trend {
 
 #[cfg(test)]
 mod tests {
-    use super::{Failing, Trend};
+    use super::{FailureTally, Trend};
 
     #[test]
     fn few_requests_tell_nothing() {
-        let failing = Failing::default();
-        failing.count(19, 19);
-        assert_eq!(failing.now().fails_since(Trend::default()), None);
-        failing.count(1, 0);
-        let then = failing.now();
+        let tally = FailureTally::default();
+        tally.count(19, 19);
+        assert_eq!(tally.now().fails_since(Trend::default()), None);
+        tally.count(1, 0);
+        let then = tally.now();
         assert_eq!(then.fails_since(Trend::default()), Some(true));
-        failing.count(40, 20);
-        assert_eq!(failing.now().fails_since(then), Some(false), "half is not most");
+        tally.count(40, 20);
+        assert_eq!(tally.now().fails_since(then), Some(false), "half is not most");
     }
 }

@@ -28,16 +28,16 @@ mod meter;
 mod poller;
 mod pool;
 mod users;
-mod waking;
+mod wake_latency;
 
 use crate::LoadError;
-use crate::reader::{HeadMemo, Persistence};
-use crate::recorder::{Recorder, Scope};
+use crate::reader::{HeadMemo, KeepAliveRule};
+use crate::recorder::{Recorder, RecorderSettings};
 use crate::script::Script;
-use crate::shared::Shared;
-use crate::slots::{Bounds, Slots};
+use crate::shared::LoadContext;
+use crate::slots::{ConnectionBounds, Slots};
 use crate::tls::Tls;
-use crate::transport::http2::Requests;
+use crate::transport::http2::Http2Requests;
 use crate::transport::{Tools, Transport};
 use crate::trend::{FAILING_EVERY, Trend};
 use agenda::Agenda;
@@ -45,7 +45,7 @@ use clock::Monotonic;
 use cpu::CpuMeter;
 pub(crate) use flow::PARTING_MAX;
 use message::Method;
-use meter::Meter;
+use meter::InFlightMeter;
 use mio::Events;
 use net::StampClock;
 use poller::{Poller, Wait};
@@ -70,15 +70,15 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Events taken from one poll.
 const EVENTS_MAX: usize = 1024;
 
-pub(crate) struct Worker<'a, T, S> {
-    shared: &'a Shared<'a>,
+pub(crate) struct LoadWorker<'a, T, S> {
+    shared: &'a LoadContext<'a>,
     tools: Tools<'a>,
     /// The index of this thread, and the number of threads.
     place: (usize, usize),
     agenda: Agenda,
     users: Users,
     pool: Pool<T>,
-    meter: Meter,
+    meter: InFlightMeter,
     poller: Poller,
     script: S,
 }
@@ -92,14 +92,18 @@ pub(crate) struct Report {
     pub(crate) is_exhausted: bool,
 }
 
-impl<'a, T: Transport, S: Script> Worker<'a, T, S> {
+impl<'a, T: Transport, S: Script> LoadWorker<'a, T, S> {
     /// The worker at `place`: its index and the number of threads. Its users follow `script`.
-    pub(crate) fn new(shared: &'a Shared<'a>, place: (usize, usize), script: S) -> Result<Self, LoadError> {
+    pub(crate) fn new(
+        shared: &'a LoadContext<'a>,
+        place: (usize, usize),
+        script: S,
+    ) -> Result<Self, LoadError> {
         let plan = shared.plan;
-        let persistence = match (plan.keep_alive, plan.http) {
-            (false, _) => Persistence::Never,
-            (true, Protocol::Http10) => Persistence::IfSaid,
-            (true, Protocol::Http11 | Protocol::H2) => Persistence::UnlessDenied,
+        let keep_alive_rule = match (plan.keep_alive, plan.http) {
+            (false, _) => KeepAliveRule::Never,
+            (true, Protocol::Http10) => KeepAliveRule::IfSaid,
+            (true, Protocol::Http11 | Protocol::H2) => KeepAliveRule::UnlessDenied,
         };
         let bounds = pool::bounds(plan.connections_per_host_max, plan.connections_per_address_max, place);
         let tools = Tools {
@@ -110,9 +114,9 @@ impl<'a, T: Transport, S: Script> Worker<'a, T, S> {
             resendable: plan.method.is_idempotent() && plan.counting != Counting::AsAb,
             takes_ends: plan.counting == Counting::AsAb,
             goes_on: !plan.stop.at_first_receive_error,
-            recorder: Recorder::new(&scope(shared, bounds)),
-            memo: HeadMemo::new(plan.method == Method::Head, persistence),
-            http2: Requests::of(plan, shared.routes)?,
+            recorder: Recorder::new(&recorder_settings(shared, bounds)),
+            memo: HeadMemo::new(plan.method == Method::Head, keep_alive_rule),
+            http2: Http2Requests::of(plan, shared.routes)?,
             buffer: vec![0; BUFFER_BYTES],
         };
         let poller = Poller::new(place.0 < shared.busy_waits)
@@ -129,7 +133,7 @@ impl<'a, T: Transport, S: Script> Worker<'a, T, S> {
             agenda: Agenda::new(share(in_flight_max, place).max(1)),
             users: Users::default(),
             pool: Pool::new(Slots::new(hosts, addresses, bounds), plan.pipeline),
-            meter: Meter::new(shared.course.user_time(Monotonic::default()).is_none()),
+            meter: InFlightMeter::new(shared.course.user_time(Monotonic::default()).is_none()),
             poller,
             script,
         })
@@ -255,10 +259,10 @@ impl<'a, T: Transport, S: Script> Worker<'a, T, S> {
 }
 
 /// The parameters of a worker's recorder.
-fn scope(shared: &Shared<'_>, bounds: Bounds) -> Scope {
+fn recorder_settings(shared: &LoadContext<'_>, bounds: ConnectionBounds) -> RecorderSettings {
     let (plan, course) = (shared.plan, &shared.course);
     let is_open = plan.arrival != Arrival::Closed || course.user_time(Monotonic::default()).is_none();
-    Scope {
+    RecorderSettings {
         measuring_since: course.measuring_since(),
         measuring_until: course.cut_off(),
         stage_ends: course.stage_ends().collect(),

@@ -8,7 +8,7 @@
 use address::HttpUrl;
 use petasos_load::Control;
 use platform::SystemClock;
-use record::{Arrival, Outcome, Plan, Rate, Stop, Think};
+use record::{Arrival, Plan, Rate, RunOutcome, Stop, Think};
 use std::sync::OnceLock;
 use std::time::Duration;
 use testkit::Paced;
@@ -19,7 +19,7 @@ const CLOCKS_US_MAX: u64 = 50;
 /// The most that the network and a busy machine may add, in microseconds.
 const ADDED_US_MAX: u64 = 40_000;
 
-fn run(server: &Paced, requests: u64, arrival: Arrival, users: usize) -> Outcome {
+fn run(server: &Paced, requests: u64, arrival: Arrival, users: usize) -> RunOutcome {
     let stop = Stop { requests: Some(requests), ..Stop::default() };
     let plan = Plan { stop, arrival, users, ..Plan::new(HttpUrl::parse(&server.url()).unwrap()) };
     petasos_load::run(&plan, &SystemClock::new(), &Control::new()).unwrap()
@@ -33,7 +33,7 @@ fn at_rate(rate: f64) -> Arrival {
 const TRIES_MAX: usize = 30;
 
 /// Compares percentiles with those of the server's record. Returns whether they are close enough.
-fn compare(server: &Paced, outcome: &Outcome, requests: u64) -> bool {
+fn compare(server: &Paced, outcome: &RunOutcome, requests: u64) -> bool {
     let mut is_near = true;
     let waits = server.waits_us();
     assert_eq!((outcome.good, waits.len() as u64), (requests, requests));

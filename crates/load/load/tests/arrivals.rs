@@ -8,7 +8,7 @@ use address::HttpUrl;
 use petasos_load::Control;
 use platform::SystemClock;
 use record::{
-    Arrival, Ended, Expect, FailureKind, Length, Outcome, Plan, Rate, Stage, StageLoad, Stop, Think,
+    Arrival, Ended, Expect, FailureKind, Length, Plan, Rate, RunOutcome, Stage, StageLoad, Stop, Think,
     WeightedTarget,
 };
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ fn plan(origin: &Origin) -> Plan {
     Plan::new(HttpUrl::parse(&format!("{}/page", origin.url())).unwrap())
 }
 
-fn run(plan: &Plan) -> Outcome {
+fn run(plan: &Plan) -> RunOutcome {
     let outcome = petasos_load::run(plan, &SystemClock::new(), &Control::new()).unwrap();
     let seconds = |count: fn(&record::Second) -> u64| outcome.seconds.iter().map(count).sum::<u64>();
     assert_eq!(seconds(|second| second.good), outcome.good);

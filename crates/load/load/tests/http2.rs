@@ -9,7 +9,8 @@ use http::Response;
 use petasos_load::{Control, LoadError};
 use platform::SystemClock;
 use record::{
-    Arrival, Body, Ended, FailureKind, Outcome, Plan, Protocol, Rate, Stage, StageLoad, Stop, Think, Trust,
+    Arrival, Ended, FailureKind, Plan, Protocol, Rate, RequestBody, RunOutcome, Stage, StageLoad, Stop,
+    Think, Trust,
 };
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -142,7 +143,7 @@ fn plan(address: SocketAddr, requests: u64) -> Plan {
     plan
 }
 
-fn run(plan: &Plan) -> Result<Outcome, LoadError> {
+fn run(plan: &Plan) -> Result<RunOutcome, LoadError> {
     let outcome = petasos_load::run(plan, &SystemClock::new(), &Control::new())?;
     assert_eq!(outcome.requests(), outcome.good + outcome.failures.total());
     Ok(outcome)
@@ -181,7 +182,7 @@ fn connections_linger_and_use_the_given_local_addresses() {
 #[test]
 fn content_is_sent_whole() {
     let content = Bytes::from(vec![b'y'; 3_000_000]);
-    let body = Some(Body { content, content_type: "text/plain".to_owned() });
+    let body = Some(RequestBody { content, content_type: "text/plain".to_owned() });
     let outcome = run(&Plan { method: message::Method::Post, body, ..plan(serve(Manner::Well), 3) }).unwrap();
     assert_eq!((outcome.good, outcome.document_bytes), (3, Some(7)));
     assert!(outcome.sent_bytes > 9_000_000);
@@ -330,7 +331,7 @@ fn stage_users_share_connections_and_keep_them_while_thinking() {
     // differ if a thread loses its core between two clock readings, so the best of several runs
     // counts.
     let again = || run(&Plan { pipeline: 4, threads: 1, ..plan.clone() }).unwrap();
-    let residual = |outcome: Outcome| outcome.check.little_residual.unwrap_or_default().abs();
+    let residual = |outcome: RunOutcome| outcome.check.little_residual.unwrap_or_default().abs();
     let mut residuals = std::iter::once(mixed).chain(std::iter::repeat_with(again).take(9)).map(residual);
     assert!(residuals.any(|residual| residual < 0.01));
     let think = Think::Constant(Duration::from_millis(20));

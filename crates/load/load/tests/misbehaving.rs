@@ -7,7 +7,7 @@ use address::HttpUrl;
 use message::Method;
 use petasos_load::{Control, LoadError};
 use platform::SystemClock;
-use record::{Arrival, Ended, FailureKind, Length, Outcome, Plan, Protocol, Rate, Stop};
+use record::{Arrival, Ended, FailureKind, Length, Plan, Protocol, Rate, RunOutcome, Stop};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ fn plan(origin: &Origin, requests: u64) -> Plan {
 }
 
 /// Runs the plan and checks the rules that hold for every outcome.
-fn run(plan: &Plan) -> Outcome {
+fn run(plan: &Plan) -> RunOutcome {
     let outcome = petasos_load::run(plan, &SystemClock::new(), &Control::new()).unwrap();
     assert_eq!(outcome.requests(), outcome.good + outcome.failures.total());
     let wrong = outcome.failures.of(FailureKind::Status) + outcome.failures.of(FailureKind::Length);
@@ -44,7 +44,7 @@ fn send(octets: &str) -> Action {
 }
 
 /// All failures by kind, without kinds that did not occur.
-fn failures(outcome: &Outcome) -> Vec<(FailureKind, u64)> {
+fn failures(outcome: &RunOutcome) -> Vec<(FailureKind, u64)> {
     let counts = FailureKind::ALL.map(|kind| (kind, outcome.failures.of(kind)));
     counts.into_iter().filter(|&(_, count)| count > 0).collect()
 }
@@ -409,7 +409,7 @@ fn cache_verdicts_split_the_responses() {
 fn a_large_request_is_sent_whole() {
     let origin = Origin::start(|seen| response("200 OK", &[], seen.body.len().to_string().as_bytes()));
     let content = vec![b'x'; 3_000_000];
-    let body = record::Body { content: content.into(), content_type: "text/plain".into() };
+    let body = record::RequestBody { content: content.into(), content_type: "text/plain".into() };
     let outcome = run(&Plan { method: Method::Post, body: Some(body), ..plan(&origin, 5) });
     assert_eq!((outcome.good, outcome.document_bytes), (5, Some(7)));
     assert!(outcome.sent_bytes > 15_000_000);

@@ -5,7 +5,7 @@
 use address::HttpUrl;
 use petasos_load::Control;
 use platform::SystemClock;
-use record::{Arrival, FailureKind, Outcome, Plan, PlanError, Protocol, Rate, Stop, WeightedTarget};
+use record::{Arrival, FailureKind, Plan, PlanError, Protocol, Rate, RunOutcome, Stop, WeightedTarget};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,7 +73,7 @@ fn plan(address: SocketAddr, requests: u64) -> Plan {
     Plan { pipeline: 8, threads: 1, ..plan }
 }
 
-fn run(plan: &Plan) -> Outcome {
+fn run(plan: &Plan) -> RunOutcome {
     let outcome = petasos_load::run(plan, &SystemClock::new(), &Control::new()).unwrap();
     assert_eq!(outcome.requests(), outcome.good + outcome.failures.total());
     outcome

@@ -6,7 +6,7 @@
 use address::HttpUrl;
 use petasos_load::Control;
 use platform::SystemClock;
-use record::{Arrival, Outcome, Plan, Protocol, Rate, Stage, StageLoad, Stop, Think, WeightedTarget};
+use record::{Arrival, Plan, Protocol, Rate, RunOutcome, Stage, StageLoad, Stop, Think, WeightedTarget};
 use std::time::Duration;
 use testkit::web_server::Nginx;
 
@@ -39,7 +39,7 @@ fn plan(url: &str, requests: u64) -> Plan {
 }
 
 /// Runs a plan in which nothing may fail.
-fn run(plan: &Plan) -> Outcome {
+fn run(plan: &Plan) -> RunOutcome {
     let outcome = petasos_load::run(plan, &SystemClock::new(), &Control::new()).unwrap();
     let requests = plan.stop.requests.unwrap();
     assert_eq!((outcome.good, outcome.requests()), (requests, requests), "{:?}", outcome.failures);
@@ -98,7 +98,7 @@ fn transports(nginx: &Nginx) -> Vec<Plan> {
 }
 
 /// Runs a plan and checks that it made `requests` requests without failures.
-fn run_all(plan: &Plan, requests: u64) -> Outcome {
+fn run_all(plan: &Plan, requests: u64) -> RunOutcome {
     let outcome = petasos_load::run(plan, &SystemClock::new(), &Control::new()).unwrap();
     assert_eq!((outcome.good, outcome.requests()), (requests, requests), "{plan:?}: {:?}", outcome.failures);
     assert_eq!((outcome.not_started, outcome.content_bytes), (0, requests * PAGE_BYTES));

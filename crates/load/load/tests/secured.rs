@@ -6,7 +6,7 @@
 use address::HttpUrl;
 use petasos_load::{Control, LoadError};
 use platform::SystemClock;
-use record::{Ended, FailureKind, Outcome, Plan, Protocol, Stop};
+use record::{Ended, FailureKind, Plan, Protocol, RunOutcome, Stop};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn plan(front: &TlsFront, requests: u64) -> Plan {
     plan
 }
 
-fn run(plan: &Plan) -> Result<Outcome, LoadError> {
+fn run(plan: &Plan) -> Result<RunOutcome, LoadError> {
     let outcome = petasos_load::run(plan, &SystemClock::new(), &Control::new());
     std::fs::remove_file(plan.tls.ca_file.as_ref().unwrap()).unwrap();
     outcome
@@ -107,7 +107,7 @@ fn large_requests_are_split_into_records() {
     let origin = Origin::start(|seen| response("200 OK", &[], seen.body.len().to_string().as_bytes()));
     let front = TlsFront::start(origin.address(), Certificate::Good);
     let content = vec![b'y'; 3_000_000].into();
-    let body = Some(record::Body { content, content_type: "text/plain".to_owned() });
+    let body = Some(record::RequestBody { content, content_type: "text/plain".to_owned() });
     let plan = Plan { method: message::Method::Post, body, ..plan(&front, 3) };
     let sent_bytes = 3 * petasos_load::image(&plan).unwrap().len() as u64;
     let outcome = run(&plan).unwrap();

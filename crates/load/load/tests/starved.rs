@@ -7,7 +7,7 @@
 use address::HttpUrl;
 use petasos_load::Control;
 use platform::SystemClock;
-use record::{Outcome, Plan, Stop, Trust};
+use record::{Plan, RunOutcome, Stop, Trust};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -17,7 +17,7 @@ const USERS: usize = 20;
 const TIME: Duration = Duration::from_millis(700);
 
 /// Runs a load on one core, next to `busy_loops` busy loops with a higher priority.
-fn run_beside(busy_loops: usize, url: &str) -> Outcome {
+fn run_beside(busy_loops: usize, url: &str) -> RunOutcome {
     let is_over = AtomicBool::new(false);
     let mut core = CpuSet::new();
     let all = sched_getaffinity(None).unwrap();

@@ -4,7 +4,7 @@
 //! here. It reports problems and corrects no figure.
 
 use crate::account::Account;
-use crate::little::Little;
+use crate::little::LittlesLaw;
 use std::fmt;
 use std::time::Duration;
 
@@ -155,7 +155,7 @@ pub struct CheckInput<'a> {
     /// Requests that ended.
     pub requests: u64,
     /// Both sides of Little's law.
-    pub little: Little,
+    pub little: LittlesLaw,
     /// The median latency, in microseconds.
     pub latency_p50_us: u64,
     /// See [`SelfCheck::lag_p99_us`].
@@ -436,17 +436,17 @@ impl CheckInput<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Account, CheckInput, Little, OpenLoop, SelfCheck, Trust};
+    use super::{Account, CheckInput, LittlesLaw, OpenLoop, SelfCheck, Trust};
     use std::time::Duration;
 
     const CPU: [Duration; 2] = [Duration::from_millis(2_000), Duration::from_millis(4_000)];
 
     /// Requests that took this long in total, of ten users over ten seconds who needed another
     /// second to process responses.
-    fn requests_of(millis: u64) -> Little {
+    fn requests_of(millis: u64) -> LittlesLaw {
         let account = Account { processing: Duration::from_secs(1), ..Account::default() };
         let users = Duration::from_secs(100);
-        Little::closed(Duration::from_millis(millis), Duration::ZERO, &account, users)
+        LittlesLaw::closed(Duration::from_millis(millis), Duration::ZERO, &account, users)
     }
 
     /// Ten users over ten seconds, always busy, half a core.
@@ -519,7 +519,7 @@ mod tests {
             Account { thinking: each(1_000), server: each(200), late: each(90), ..Account::default() };
         let users = Duration::from_secs(100);
         let judge = |in_flight: Duration| {
-            let little = Little::closed(in_flight, Duration::ZERO, &account, users);
+            let little = LittlesLaw::closed(in_flight, Duration::ZERO, &account, users);
             let figures = CheckInput { requests, good: requests, account, little, ..quiet() };
             SelfCheck::judge(&CheckInput {
                 published: account.server,

@@ -1,7 +1,7 @@
 //! What a run of the load tester was asked to do, what it measured, and how far its figures can be
 //! trusted: values that the generators write, and that reports and ladders read.
 //!
-//! [`Plan`] and [`Outcome`] belong to runs of single requests, [`PageOutcome`] to runs of whole
+//! [`Plan`] and [`RunOutcome`] belong to runs of single requests, [`PageOutcome`] to runs of whole
 //! pages. Their modules define every term and figure.
 //!
 //! Invariant: this crate computes from its arguments alone. It has no event loop, no TLS and no
@@ -30,19 +30,19 @@ pub use check::{
     SelfCheck, Trust,
 };
 pub use expect::{BodyPattern, Expect, Length, StatusSet, StatusSetError};
-pub use little::Little;
+pub use little::LittlesLaw;
 pub use outcome::{
-    Drift, Ended, FailureKind, Failures, Late, Outcome, RequestsPerConnection, SECONDS_MAX, Sample, Second,
-    StageOutcome, StatusCounts, Times, UrlOutcome, VerdictTimes,
+    Drift, Ended, FailureKind, Failures, LateResponses, RequestsPerConnection, RunOutcome, SECONDS_MAX,
+    Sample, Second, StageOutcome, StatusCounts, Times, UrlOutcome, VerdictTimes,
 };
 pub use page_outcome::{
-    ClassOutcome, EXAMPLES_MAX, FOREIGN_HOSTS_MAX, FetchFailure, Figures, PageCheck, PageCounts, PageEnd,
-    PageOutcome, TRACE_MAX, Traced, URL_BYTES_MAX, kept_url,
+    ClassOutcome, EXAMPLES_MAX, FOREIGN_HOSTS_MAX, FetchFailure, PageCheck, PageCounts, PageEnd, PageFigures,
+    PageOutcome, TRACE_MAX, TracedUrl, URL_BYTES_MAX, kept_url,
 };
 pub use page_second::{PageSecond, SecondTimes};
 pub use plan::{
-    Body, Plan, PlanError, REQUEST_HEAD_BYTES_MAX, SAMPLES_MAX, SOCKET_BUFFER_BYTES_MAX, Stop, THREADS_MAX,
-    TIMEOUT_DEFAULT, URLS_MAX, USERS_MAX, WeightedTarget, spread,
+    Plan, PlanError, REQUEST_HEAD_BYTES_MAX, RequestBody, SAMPLES_MAX, SOCKET_BUFFER_BYTES_MAX, Stop,
+    THREADS_MAX, TIMEOUT_DEFAULT, URLS_MAX, USERS_MAX, WeightedTarget, spread,
 };
 pub use traffic::{
     Arrival, IN_FLIGHT_MAX_DEFAULT, RATE_MAX, RATE_MIN, Rate, STAGES_MAX, Stage, StageLoad, StageLoadError,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Both sides of the law.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Little {
+pub struct LittlesLaw {
     /// The sum of the times of single requests and, in a closed loop, of what users did between
     /// them.
     accounted: Duration,
@@ -19,13 +19,13 @@ pub struct Little {
     late: Duration,
 }
 
-impl Little {
+impl LittlesLaw {
     /// For a closed loop. `requests` is the time of all requests that ended, from the moment their
     /// users wanted them. `paused` is the time of pauses after failed connections. `users` is the
     /// time for which the plan had users.
     ///
     /// The time of late users and of unfinished requests is left out, so it shows up as missing.
-    /// See [`Little::unexplained`].
+    /// See [`LittlesLaw::unexplained`].
     pub fn closed(requests: Duration, paused: Duration, account: &Account, users: Duration) -> Self {
         let accounted = requests + paused + account.thinking + account.processing;
         Self { accounted, expected: users, late: account.late }
@@ -52,7 +52,7 @@ impl Little {
 
 #[cfg(test)]
 mod tests {
-    use super::Little;
+    use super::LittlesLaw;
     use crate::account::Account;
     use std::time::Duration;
 
@@ -71,7 +71,7 @@ mod tests {
             processing: s(3),
             ..Account::default()
         };
-        Little::closed(s(requests), s(1), &account, s(users)).residual().unwrap()
+        LittlesLaw::closed(s(requests), s(1), &account, s(users)).residual().unwrap()
     }
 
     #[test]
@@ -87,7 +87,7 @@ mod tests {
     fn lateness_is_subtracted_from_the_residual() {
         let unexplained = |requests, late| {
             let account = Account { late: s(late), ..Account::default() };
-            let little = Little::closed(s(requests), s(0), &account, s(100));
+            let little = LittlesLaw::closed(s(requests), s(0), &account, s(100));
             [little.residual(), little.unexplained()].map(|share| (share.unwrap() * 100.0).round())
         };
         assert_eq!(unexplained(90, 10), [10.0, 0.0]);
@@ -99,14 +99,14 @@ mod tests {
     fn server_terms_of_the_account_do_not_count() {
         let both = [s(1), s(9)].map(|server| {
             let account = Account { server, connecting: server, unread: server, ..Account::default() };
-            Little::closed(s(90), s(0), &account, s(100))
+            LittlesLaw::closed(s(90), s(0), &account, s(100))
         });
         assert_eq!(both[0], both[1]);
     }
 
     #[test]
     fn open_loop_compares_request_times_with_requests_in_flight() {
-        assert_eq!(Little::open(s(9), s(10)).residual().map(|of| (of * 100.0).round()), Some(10.0));
-        assert_eq!(Little::open(s(9), s(0)).residual(), None);
+        assert_eq!(LittlesLaw::open(s(9), s(10)).residual().map(|of| (of * 100.0).round()), Some(10.0));
+        assert_eq!(LittlesLaw::open(s(9), s(0)).residual(), None);
     }
 }

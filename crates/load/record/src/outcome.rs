@@ -40,7 +40,7 @@ use tls_terms::TlsAgreement;
 
 /// The measurements of one run.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// The plan that was run.
     pub plan: Plan,
     /// The address the load went to. With several hosts, the address of the first.
@@ -67,8 +67,8 @@ pub struct Outcome {
     pub failures: Failures,
     /// ApacheBench's counts, if the plan asked for them.
     pub ab: Option<AbAccount>,
-    /// Complete responses with a good status whose length differs from [`Outcome::document_bytes`],
-    /// even if the plan does not treat that as a failure.
+    /// Complete responses with a good status whose length differs from
+    /// [`RunOutcome::document_bytes`], even if the plan does not treat that as a failure.
     pub length_differs: u64,
     /// Complete responses by status code.
     pub statuses: StatusCounts,
@@ -112,9 +112,9 @@ pub struct Outcome {
     /// Requests of an open loop that were not started because too many were in flight when they
     /// fell due. They are in no other figure.
     pub not_started: u64,
-    /// Responses of an open loop that came after the end of [`Outcome::elapsed`]. They are in all
-    /// figures except rates.
-    pub late: Late,
+    /// Responses of an open loop that came after the end of [`RunOutcome::elapsed`]. They are in
+    /// all figures except rates.
+    pub late: LateResponses,
     /// The rate requested for an open loop, in requests per second, as a mean over the run.
     pub rate_asked: Option<f64>,
     /// Figures for each second of the measured part; at most [`SECONDS_MAX`] entries.
@@ -370,7 +370,7 @@ impl Times {
 
 /// Responses that came after the end of a run or a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Late {
+pub struct LateResponses {
     /// Good responses.
     pub good: u64,
     /// All complete responses.
@@ -457,7 +457,7 @@ pub struct StageOutcome {
     /// Requests that fell due and were not started.
     pub not_started: u64,
     /// Responses that came after the end of the stage.
-    pub late: Late,
+    pub late: LateResponses,
     /// Times of good responses.
     pub good_times: Times,
     /// Times of complete responses that failed.
@@ -493,7 +493,7 @@ pub struct UrlOutcome {
 /// How contents differed from the first good response of their URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drift {
-    /// Index in [`Outcome::urls`] of the URL whose contents are kept here.
+    /// Index in [`RunOutcome::urls`] of the URL whose contents are kept here.
     pub url: usize,
     /// Complete responses with a good status that were compared byte by byte, over all URLs.
     pub compared: u64,
@@ -517,7 +517,7 @@ pub struct VerdictTimes {
 /// One request that ended, with or without a complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When the request started, in microseconds after [`Outcome::started`].
+    /// When the request started, in microseconds after [`RunOutcome::started`].
     pub start_us: u64,
     /// Start to connected, in microseconds.
     pub connect_us: u32,
@@ -528,7 +528,7 @@ pub struct Sample {
     pub waiting_us: u32,
     /// Content bytes of the response; 0 without a complete response.
     pub content_bytes: u32,
-    /// Index of the URL in [`Outcome::urls`].
+    /// Index of the URL in [`RunOutcome::urls`].
     pub url: u32,
     /// The status code; 0 without a complete response.
     pub status: u16,
@@ -536,7 +536,7 @@ pub struct Sample {
     pub failure: Option<FailureKind>,
 }
 
-impl Outcome {
+impl RunOutcome {
     /// The outcome of a plan before anything was run.
     pub fn of(plan: Plan, address: SocketAddr) -> Self {
         Self {
@@ -573,7 +573,7 @@ impl Outcome {
             requests_per_connection: RequestsPerConnection::default(),
             unfinished: 0,
             not_started: 0,
-            late: Late::default(),
+            late: LateResponses::default(),
             rate_asked: None,
             seconds: Vec::new(),
             stages: Vec::new(),

@@ -29,14 +29,14 @@ pub const FOREIGN_HOSTS_MAX: usize = 1_000;
 /// longer names are only counted.
 const HOST_BYTES_MAX: usize = 253;
 
-/// The most bytes of a URL that are kept in [`Figures::examples`] and [`Figures::trace`]. A hostile
-/// page may have URLs of megabytes.
+/// The most bytes of a URL that are kept in [`PageFigures::examples`] and [`PageFigures::trace`]. A
+/// hostile page may have URLs of megabytes.
 pub const URL_BYTES_MAX: usize = 8 * 1024;
 
 /// The most examples of failed resources that are kept.
 pub const EXAMPLES_MAX: usize = 10;
 
-/// The most URLs of one page load that are kept in [`Figures::trace`].
+/// The most URLs of one page load that are kept in [`PageFigures::trace`].
 pub const TRACE_MAX: usize = 2_000;
 
 /// Why a resource did not arrive. New kinds come last, because each has a column in the CSV.
@@ -186,9 +186,9 @@ pub struct ClassOutcome {
     pub times: Histogram,
 }
 
-/// One URL of the page load in [`Figures::trace`].
+/// One URL of the page load in [`PageFigures::trace`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Traced {
+pub struct TracedUrl {
     /// The URL, up to [`URL_BYTES_MAX`].
     pub url: String,
     /// The class of the resource.
@@ -217,7 +217,7 @@ pub struct PageCounts {
 
 /// The figures of a run. Each thread has its own; they are added up at the end.
 #[derive(Clone, Debug, Default)]
-pub struct Figures {
+pub struct PageFigures {
     /// Page loads by result.
     pub pages: PageCounts,
     /// Times of pages whose document arrived, in microseconds. They count from the page's
@@ -253,7 +253,7 @@ pub struct Figures {
     /// Limits of [`resource::Limits`] that were reached.
     pub limits: LimitCounts,
     /// The URLs of one early page load of the measured part, by a new visitor who got the document.
-    pub trace: Vec<Traced>,
+    pub trace: Vec<TracedUrl>,
 }
 
 /// The result of a run.
@@ -282,7 +282,7 @@ pub struct PageOutcome {
     /// Why the run ended.
     pub ended: PageEnd,
     /// The figures.
-    pub figures: Figures,
+    pub figures: PageFigures,
     /// Figures for each second of the measured part, up to a limit.
     pub seconds: Vec<PageSecond>,
     /// CPU time of each thread.
@@ -302,7 +302,7 @@ pub struct PageCheck {
     pub cpu_share_max: f64,
 }
 
-impl Figures {
+impl PageFigures {
     /// Empty figures.
     pub fn new() -> Self {
         Self { classes: vec![ClassOutcome::default(); ResourceClass::ALL.len()], ..Self::default() }
@@ -438,7 +438,7 @@ impl PageOutcome {
 
 impl PageCheck {
     /// Judges a run by the load tester's thresholds.
-    pub fn judge(cpu: &[Duration], elapsed: Duration, rate: Option<f64>, figures: &Figures) -> Self {
+    pub fn judge(cpu: &[Duration], elapsed: Duration, rate: Option<f64>, figures: &PageFigures) -> Self {
         let busiest = cpu.iter().max().copied().unwrap_or_default();
         let share = if elapsed.is_zero() { 0.0 } else { busiest.as_secs_f64() / elapsed.as_secs_f64() };
         let mut check = Self { trust: Trust::Clean, reasons: Vec::new(), cpu_share_max: share };
@@ -476,7 +476,7 @@ impl PageCheck {
 #[cfg(test)]
 mod tests {
     use super::{
-        EXAMPLES_MAX, FOREIGN_HOSTS_MAX, FetchFailure, Figures, HOST_BYTES_MAX, PageCheck, URL_BYTES_MAX,
+        EXAMPLES_MAX, FOREIGN_HOSTS_MAX, FetchFailure, HOST_BYTES_MAX, PageCheck, PageFigures, URL_BYTES_MAX,
     };
     use crate::check::Trust;
     use resource::ResourceClass;
@@ -490,7 +490,7 @@ mod tests {
 
     #[test]
     fn kept_hosts_and_examples_are_limited_and_add_up() {
-        let mut figures = Figures::new();
+        let mut figures = PageFigures::new();
         for number in 0..FOREIGN_HOSTS_MAX as u64 + 5 {
             figures.foreign(&number.to_string());
             figures.fail("u", FetchFailure::Status);
@@ -504,7 +504,7 @@ mod tests {
 
     #[test]
     fn long_names_and_urls_take_little_memory() {
-        let mut figures = Figures::new();
+        let mut figures = PageFigures::new();
         figures.foreign(&"h".repeat(HOST_BYTES_MAX));
         figures.foreign(&"h".repeat(HOST_BYTES_MAX + 1));
         assert_eq!((figures.foreign_hosts.len(), figures.foreign_beyond), (1, 1));
@@ -517,7 +517,7 @@ mod tests {
     #[test]
     fn busy_generator_and_local_limits_lower_the_trust() {
         let trust = |millis, late| {
-            let mut figures = Figures::new();
+            let mut figures = PageFigures::new();
             figures.pages.not_started = late;
             let cpu = [Duration::from_millis(millis), Duration::from_millis(1)];
             PageCheck::judge(&cpu, Duration::from_secs(10), Some(1.0), &figures).trust
@@ -528,13 +528,13 @@ mod tests {
         );
         assert_eq!(trust(1, 1), Trust::Invalid);
         for kind in [FetchFailure::Address, FetchFailure::Descriptors, FetchFailure::Memory] {
-            let mut figures = Figures::new();
+            let mut figures = PageFigures::new();
             figures.fail("http://h/", kind);
             let check = PageCheck::judge(&[Duration::ZERO], Duration::from_secs(10), None, &figures);
             let is_told = check.reasons[0].starts_with("resources did not arrive (1): ");
             assert!(is_told && check.trust == Trust::Invalid, "{kind:?}: {check:?}");
         }
-        let figures = Figures { closed_early: 1, ..Figures::new() };
+        let figures = PageFigures { closed_early: 1, ..PageFigures::new() };
         let check = PageCheck::judge(&[Duration::ZERO], Duration::from_secs(10), None, &figures);
         assert_eq!((check.trust, check.reasons.len()), (Trust::Tight, 1));
     }

@@ -82,8 +82,8 @@ pub struct Plan {
     /// Worker threads; 0 means one for each core. A run never has more threads than connections.
     pub threads: usize,
     /// Whether the worker threads ask for real-time priority, for a server on the same host.
-    /// [`crate::Outcome::is_real_time`] says whether the kernel allowed it; if not, the load runs
-    /// like any other program.
+    /// [`crate::RunOutcome::is_real_time`] says whether the kernel allowed it; if not, the load
+    /// runs like any other program.
     pub real_time: bool,
     /// When the run ends.
     pub stop: Stop,
@@ -123,7 +123,7 @@ pub struct Plan {
     /// Credentials as `user:password` for basic authentication (RFC 7617), sent with every request.
     pub basic_auth: Option<String>,
     /// The content of every request.
-    pub body: Option<Body>,
+    pub body: Option<RequestBody>,
     /// How long a request may take from its start to the last byte of its response. It is checked
     /// at least 16 times within that time, so a request times out at most a sixteenth later.
     pub timeout: Duration,
@@ -160,7 +160,7 @@ impl WeightedTarget {
 
 /// The content of every request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Body {
+pub struct RequestBody {
     /// The bytes.
     pub content: Bytes,
     /// The value of `Content-Type`.

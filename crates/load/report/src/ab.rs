@@ -17,7 +17,7 @@
 
 pub mod html;
 
-use record::{AbAccount, Expect, FailureKind, Length, Outcome, Times};
+use record::{AbAccount, Expect, FailureKind, Length, RunOutcome, Times};
 use stats::Histogram;
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -61,7 +61,7 @@ pub fn plain_banner() -> String {
 
 /// Returns the report, starting with the line `Server Software`. Figures that `ab` does not have
 /// follow below.
-pub fn report(outcome: &Outcome, parts: OptionalParts) -> String {
+pub fn report(outcome: &RunOutcome, parts: OptionalParts) -> String {
     let mut text = layout(outcome, &UpperCounts::ours(outcome), parts);
     // Writing to a string cannot fail, here and below.
     let _ = write_beyond(&mut text, outcome);
@@ -70,12 +70,12 @@ pub fn report(outcome: &Outcome, parts: OptionalParts) -> String {
 
 /// Returns the report that `ab` would have printed, with its own account of failures and without
 /// further figures.
-pub fn plain_report(outcome: &Outcome, parts: OptionalParts) -> String {
+pub fn plain_report(outcome: &RunOutcome, parts: OptionalParts) -> String {
     layout(outcome, &UpperCounts::of_ab(outcome), parts)
 }
 
 /// Writes the lines of `ab`.
-fn layout(outcome: &Outcome, counts: &UpperCounts, parts: OptionalParts) -> String {
+fn layout(outcome: &RunOutcome, counts: &UpperCounts, parts: OptionalParts) -> String {
     let mut text = String::new();
     // Writing into a String cannot fail, here and in the other functions of this file.
     let _ = write_summary(&mut text, outcome, counts);
@@ -92,7 +92,7 @@ fn layout(outcome: &Outcome, counts: &UpperCounts, parts: OptionalParts) -> Stri
 }
 
 /// Returns the percentiles 0 to 100 as comma-separated values, in the format of `ab -e`.
-pub fn percentile_csv(outcome: &Outcome) -> String {
+pub fn percentile_csv(outcome: &RunOutcome) -> String {
     let total = outcome.complete_times().total;
     let mut text = String::from("Percentage served,Time in ms\n");
     for percent in 0..=100 {
@@ -103,7 +103,7 @@ pub fn percentile_csv(outcome: &Outcome) -> String {
 
 /// Returns one line per kept response as tab-separated values, in the format of `ab -g`. Unlike
 /// there, lines are in the order in which the requests started. Times are UTC.
-pub fn gnuplot_tsv(outcome: &Outcome) -> String {
+pub fn gnuplot_tsv(outcome: &RunOutcome) -> String {
     let mut text = String::from("starttime\tseconds\tctime\tdtime\tttime\twait\n");
     for sample in outcome.samples.iter().filter(|sample| sample.status != 0) {
         let start_s = (outcome.started.as_micros() + sample.start_us) / 1_000_000;
@@ -121,7 +121,7 @@ pub fn gnuplot_tsv(outcome: &Outcome) -> String {
     text
 }
 
-fn write_summary(text: &mut String, outcome: &Outcome, counts: &UpperCounts) -> std::fmt::Result {
+fn write_summary(text: &mut String, outcome: &RunOutcome, counts: &UpperCounts) -> std::fmt::Result {
     let plan = &outcome.plan;
     writeln!(text, "Server Software:        {}", outcome.server_software())?;
     writeln!(text, "Server Hostname:        {}", plan.target.host())?;
@@ -160,7 +160,7 @@ fn write_summary(text: &mut String, outcome: &Outcome, counts: &UpperCounts) -> 
 }
 
 /// Writes the negotiated TLS parameters, and the server name that was sent.
-fn write_tls(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+fn write_tls(text: &mut String, outcome: &RunOutcome) -> std::fmt::Result {
     if let Some(tls) = &outcome.tls {
         let terms = format!("{},{},{},{}", tls.version, tls.suite, tls.key_bits, tls.cipher_bits);
         writeln!(text, "SSL/TLS Protocol:       {terms}")?;
@@ -175,7 +175,7 @@ fn write_tls(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     Ok(())
 }
 
-fn write_rates(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+fn write_rates(text: &mut String, outcome: &RunOutcome) -> std::fmt::Result {
     let seconds = outcome.elapsed.as_secs_f64();
     if seconds <= 0.0 {
         return Ok(());
@@ -264,7 +264,7 @@ fn rows(times: &Times) -> [(&'static str, &'static str, &Histogram); 4] {
 }
 
 /// Writes the figures that the layout of `ab` lacks.
-fn write_beyond(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+fn write_beyond(text: &mut String, outcome: &RunOutcome) -> std::fmt::Result {
     writeln!(text, "\nBeyond ab")?;
     writeln!(
         text,
@@ -297,7 +297,7 @@ fn write_beyond(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
 
 /// Writes the changes between the first good response and the first that differs from it, with
 /// their places.
-pub(crate) fn write_drift(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+pub(crate) fn write_drift(text: &mut String, outcome: &RunOutcome) -> std::fmt::Result {
     let Some(drift) = crate::run::ContentDrift::of(outcome) else { return Ok(()) };
     let throughout = if drift.spots_count.is_none() { " throughout, from here on" } else { "" };
     writeln!(
@@ -314,7 +314,7 @@ pub(crate) fn write_drift(text: &mut String, outcome: &Outcome) -> std::fmt::Res
     }
 }
 
-pub(crate) fn write_connections(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+pub(crate) fn write_connections(text: &mut String, outcome: &RunOutcome) -> std::fmt::Result {
     write!(text, "Connections:            {} opened", outcome.connections)?;
     for (count, what) in [
         (outcome.resent, "requests sent again after an unannounced close"),
@@ -344,7 +344,7 @@ pub(crate) fn write_connections(text: &mut String, outcome: &Outcome) -> std::fm
     Ok(())
 }
 
-pub(crate) fn write_generator(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+pub(crate) fn write_generator(text: &mut String, outcome: &RunOutcome) -> std::fmt::Result {
     let check = &outcome.check;
     write!(
         text,
@@ -364,7 +364,7 @@ pub(crate) fn write_generator(text: &mut String, outcome: &Outcome) -> std::fmt:
 
 /// Writes the account of the users' time on one line. The server's and the generator's shares are
 /// always shown, the others only if they are not zero.
-fn write_account(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+fn write_account(text: &mut String, outcome: &RunOutcome) -> std::fmt::Result {
     let account = &outcome.check.account;
     let total = account.total().as_secs_f64();
     if total <= 0.0 {
@@ -419,7 +419,7 @@ struct AbCounts {
 
 impl AbCounts {
     /// Counts by the rules of Petasos.
-    fn ours(outcome: &Outcome) -> Self {
+    fn ours(outcome: &RunOutcome) -> Self {
         let of = |kind| outcome.failures.of(kind);
         Self {
             connect: of(FailureKind::Connect) + of(FailureKind::Tls) + of(FailureKind::Address),
@@ -446,7 +446,7 @@ struct UpperCounts {
 }
 
 impl UpperCounts {
-    fn ours(outcome: &Outcome) -> Self {
+    fn ours(outcome: &RunOutcome) -> Self {
         Self {
             document_bytes: outcome.document_bytes.unwrap_or(0),
             failed: outcome.failures.total(),
@@ -457,7 +457,7 @@ impl UpperCounts {
     }
 
     /// Counts by the rules of `ab`. A run without an account of `ab` uses the counts of Petasos.
-    fn of_ab(outcome: &Outcome) -> Self {
+    fn of_ab(outcome: &RunOutcome) -> Self {
         let Some(account) = &outcome.ab else { return Self::ours(outcome) };
         Self {
             document_bytes: account.document_bytes,
@@ -470,7 +470,7 @@ impl UpperCounts {
 }
 
 /// Writes the result that `ab` would have reported for the same responses, if it differs.
-fn write_ab_account(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+fn write_ab_account(text: &mut String, outcome: &RunOutcome) -> std::fmt::Result {
     let Some(account) = &outcome.ab else { return Ok(()) };
     if let Some(reason) = why_ab_ends(outcome) {
         return writeln!(text, "ab would have ended without a report: {reason}.");
@@ -485,7 +485,7 @@ fn write_ab_account(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
 
 /// Reason why `ab` would have ended this run without a report, in its own words; `None` if it would
 /// have reported.
-pub fn why_ab_ends(outcome: &Outcome) -> Option<&'static str> {
+pub fn why_ab_ends(outcome: &RunOutcome) -> Option<&'static str> {
     let account = outcome.ab.as_ref()?;
     let ends_at_breaks = outcome.plan.stop.at_first_receive_error;
     if account.receive > 0 && ends_at_breaks {

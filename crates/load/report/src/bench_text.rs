@@ -8,7 +8,7 @@
 
 use crate::ab::{milliseconds, write_connections, write_drift, write_generator, write_list};
 use crate::number::grouped;
-use record::{Arrival, FailureKind, Length, Outcome, Plan};
+use record::{Arrival, FailureKind, Length, Plan, RunOutcome};
 use stats::Histogram;
 use std::fmt::Write as _;
 
@@ -25,7 +25,7 @@ const LEFT_OUT: &str = "-";
 const NAME_WIDTH: usize = 15;
 
 /// Returns the report.
-pub fn report(outcome: &Outcome) -> String {
+pub fn report(outcome: &RunOutcome) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail, here and below.
     let _ = write_report(&mut text, outcome);
@@ -33,11 +33,11 @@ pub fn report(outcome: &Outcome) -> String {
 }
 
 /// Whether more requests failed than received a good response.
-fn is_dominated_by_failures(outcome: &Outcome) -> bool {
+fn is_dominated_by_failures(outcome: &RunOutcome) -> bool {
     outcome.failures.total() > outcome.good
 }
 
-fn write_report(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+fn write_report(text: &mut String, outcome: &RunOutcome) -> std::fmt::Result {
     writeln!(text, "{BEGINNING}")?;
     if is_dominated_by_failures(outcome) {
         write_failures(text, outcome)?;
@@ -61,7 +61,7 @@ fn write_report(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     write_times(text, outcome)
 }
 
-fn write_failures(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+fn write_failures(text: &mut String, outcome: &RunOutcome) -> std::fmt::Result {
     let failed = outcome.failures.total();
     if failed == 0 {
         return Ok(());
@@ -74,7 +74,7 @@ fn write_failures(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     writeln!(text, "Failed:                 {failed} of {requests}: {}", kinds.join(", "))
 }
 
-fn write_load(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+fn write_load(text: &mut String, outcome: &RunOutcome) -> std::fmt::Result {
     let plan = &outcome.plan;
     writeln!(text, "Target:                 {}", plan.target)?;
     if outcome.urls.len() > 1 {
@@ -99,7 +99,7 @@ fn said(plan: &Plan) -> String {
     format!("{load}, {} {}, {connections}", plan.http.name(), plan.method)
 }
 
-fn write_transfer(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+fn write_transfer(text: &mut String, outcome: &RunOutcome) -> std::fmt::Result {
     let seconds = outcome.elapsed.as_secs_f64();
     let rate = if seconds > 0.0 { outcome.received_bytes as f64 / 1024.0 / seconds } else { 0.0 };
     let document = match (outcome.document_bytes, outcome.plan.expect.length) {
@@ -116,7 +116,7 @@ fn write_transfer(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
 
 /// Writes the table of times: a row for each phase of good responses, then rows by verdict, stage
 /// and for wrong responses.
-fn write_times(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+fn write_times(text: &mut String, outcome: &RunOutcome) -> std::fmt::Result {
     let rows = rows(outcome);
     if rows.is_empty() {
         return Ok(());
@@ -146,7 +146,7 @@ fn write_times(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
 }
 
 /// Rows of the table that have any times.
-fn rows(outcome: &Outcome) -> Vec<(String, &Histogram)> {
+fn rows(outcome: &RunOutcome) -> Vec<(String, &Histogram)> {
     let good = &outcome.good_times;
     let mut rows: Vec<(String, &Histogram)> = vec![
         ("Connect".to_owned(), &good.connect),
@@ -181,7 +181,7 @@ pub fn is_meaningful(count: u64, percentile: f64) -> bool {
 }
 
 /// Writes the requested and the achieved schedule of an open loop.
-fn write_schedule(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+fn write_schedule(text: &mut String, outcome: &RunOutcome) -> std::fmt::Result {
     let check = &outcome.check;
     let (Some(asked), Some(lag_us)) = (outcome.rate_asked, check.schedule_lag_p99_us) else { return Ok(()) };
     let started = check.rate_started.unwrap_or_default();
@@ -205,7 +205,7 @@ fn write_schedule(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
 }
 
 /// Writes rate and failures of each stage.
-fn write_stages(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+fn write_stages(text: &mut String, outcome: &RunOutcome) -> std::fmt::Result {
     for (number, stage) in (1..).zip(&outcome.stages) {
         let rate = stage.good_per_second();
         let failed = stage.failures.total();
@@ -219,7 +219,7 @@ fn write_stages(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
 mod tests {
     use super::{fraction, is_meaningful, report};
     use address::HttpUrl;
-    use record::{FailureKind, Failures, Outcome, Plan, StatusCounts, Stop, Times};
+    use record::{FailureKind, Failures, Plan, RunOutcome, StatusCounts, Stop, Times};
     use std::time::Duration;
 
     /// Responses that took 100 µs to connect and then the given times.
@@ -233,10 +233,10 @@ mod tests {
         times
     }
 
-    fn outcome(good: u64, failed: u64) -> Outcome {
+    fn outcome(good: u64, failed: u64) -> RunOutcome {
         let mut plan = Plan::new(HttpUrl::parse("http://example.test:8080/page").unwrap());
         plan.stop = Stop { requests: Some(good + failed), ..Stop::default() };
-        Outcome {
+        RunOutcome {
             elapsed: Duration::from_secs(2),
             complete: good + failed,
             good,
@@ -249,7 +249,7 @@ mod tests {
             first_head: b"HTTP/1.1 200 OK\r\nServer: Apache/2.4.58 (Ubuntu)\r\n\r\n".to_vec(),
             good_times: times((0..good).map(|number| 150 + number)),
             wrong_times: times((0..failed).map(|_| 50)),
-            ..Outcome::of(plan, "127.0.0.1:8080".parse().unwrap())
+            ..RunOutcome::of(plan, "127.0.0.1:8080".parse().unwrap())
         }
     }
 

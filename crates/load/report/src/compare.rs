@@ -155,7 +155,7 @@ pub struct Comparison {
     /// All sides; the first is the one that the others are compared with.
     pub sides: Vec<SideSummary>,
     /// One comparison for each side but the first.
-    pub against: Vec<Against>,
+    pub against: Vec<SideComparison>,
     /// Doubts about the comparison, for the reader.
     pub notes: Vec<String>,
 }
@@ -200,7 +200,7 @@ impl SideFigure {
 
 /// Comparison of a side with the first one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Against {
+pub struct SideComparison {
     /// Letter of the side.
     pub letter: char,
     /// Figure of the sentence.
@@ -325,7 +325,12 @@ fn summary(letter: char, side: &Side) -> SideSummary {
     SideSummary { letter, name: side.name.clone(), runs: side.runs.len(), figures }
 }
 
-fn against(letter: char, (first, other): (&Side, &Side), unit: Unit, options: CompareOptions) -> Against {
+fn against(
+    letter: char,
+    (first, other): (&Side, &Side),
+    unit: Unit,
+    options: CompareOptions,
+) -> SideComparison {
     let rounds = rounds::rounds(first, other);
     let mut rows: Vec<ComparedFigure> = ComparedMetric::ALL
         .iter()
@@ -354,7 +359,7 @@ fn against(letter: char, (first, other): (&Side, &Side), unit: Unit, options: Co
         ) if is_invalid => ComparisonVerdict::Invalid,
         Some(shown) => shown,
     };
-    let mut against = Against {
+    let mut against = SideComparison {
         letter,
         on,
         verdict,

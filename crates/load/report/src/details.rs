@@ -10,7 +10,7 @@ use crate::sentence::{interval, noise, sentence};
 use crate::staircase::{Staircase, share_text, staircases};
 use crate::star::mark;
 use crate::summary::{
-    CellSummary, ClassicRow, Standing, first_number, row_before, shared_concurrencies, standing, step_of,
+    CellResult, CellSummary, ClassicRow, cell_result, first_number, row_before, shared_concurrencies, step_of,
 };
 use crate::table::{
     WIDTH_ONE_BLOCK, first_cells, first_columns, more_cells, more_columns, names, no_figures,
@@ -55,14 +55,14 @@ fn further_figures(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     let columns = std::iter::once(GridColumn::new(&["step"], Align::Left)).chain(more_columns(rows));
     let mut grid = Grid::new(columns.take(NARROW_COLUMNS).collect());
     for row in rows {
-        match &row.standing {
-            Standing::Measured(summary) => {
+        match &row.result {
+            CellResult::Measured(summary) => {
                 let cells = std::iter::once(row.step.number.clone()).chain(more_cells(row, summary));
                 grid.row(cells.take(NARROW_COLUMNS).collect());
             }
             // The classic table gives the reason.
-            Standing::Void(_) => grid.row(vec![row.step.number.clone(), "VOID".to_owned()]),
-            Standing::Missing => grid.row(vec![row.step.number.clone()]),
+            CellResult::Void(_) => grid.row(vec![row.step.number.clone(), "VOID".to_owned()]),
+            CellResult::Missing => grid.row(vec![row.step.number.clone()]),
         }
     }
     out.push_str(&grid.text(width));
@@ -93,9 +93,9 @@ fn keepalive(results: &Results, out: &mut String, width: usize) {
 
 fn further_row(results: &Results, cell: &CellRecord, grid: &mut Grid) {
     let Some(step) = step_of(results, cell) else { return };
-    let row = ClassicRow { step, cell, standing: standing(cell), factor_before: None, factor_first: None };
-    match &row.standing {
-        Standing::Measured(summary) => grid.row(first_cells(&row, summary)),
+    let row = ClassicRow { step, cell, result: cell_result(cell), factor_before: None, factor_first: None };
+    match &row.result {
+        CellResult::Measured(summary) => grid.row(first_cells(&row, summary)),
         other => grid.row_with_rest(names(&row), &no_figures(other)),
     }
 }
@@ -117,8 +117,7 @@ fn equal_concurrency(results: &Results, out: &mut String, width: usize) {
 fn staircase_table(staircases: &[Staircase<'_>], keepalive: bool, out: &mut String, width: usize) {
     let with = if keepalive { "with" } else { "without" };
     out.push_str(&format!("\nEvery step with more and more users, {with} keep-alive\n"));
-    let summaries =
-        || staircases.iter().flat_map(|of| &of.stairs).filter_map(|(_, standing)| standing.summary());
+    let summaries = || staircases.iter().flat_map(|of| &of.stairs).filter_map(|(_, result)| result.summary());
     let units: Vec<&str> = summaries()
         .next()
         .map(|summary| summary.meters_per_page.iter().map(|meter| meter.name.as_str()).collect())
@@ -139,7 +138,7 @@ fn staircase_table(staircases: &[Staircase<'_>], keepalive: bool, out: &mut Stri
     });
     let mut grid = Grid::new(columns.into_iter().chain(units).collect());
     for staircase in staircases {
-        for (place, (users, standing)) in staircase.stairs.iter().enumerate() {
+        for (place, (users, result)) in staircase.stairs.iter().enumerate() {
             let (number, what) = match place {
                 0 => (staircase.step.number.as_str(), staircase.step.title.as_str()),
                 // The version of the step named in the first line goes into the second line.
@@ -149,8 +148,8 @@ fn staircase_table(staircases: &[Staircase<'_>], keepalive: bool, out: &mut Stri
             let tips = staircase.tip.as_ref().is_some_and(|tip| tip.users == *users);
             let users = format!("{}{}", if tips { "> " } else { "" }, number::grouped(*users));
             let names = vec![number.to_owned(), what.to_owned(), users];
-            match standing {
-                Standing::Measured(summary) => grid.row([names, stair_cells(summary)].concat()),
+            match result {
+                CellResult::Measured(summary) => grid.row([names, stair_cells(summary)].concat()),
                 other => grid.row_with_rest(names, &no_figures(other)),
             }
         }
@@ -188,7 +187,7 @@ fn notes(results: &Results, rows: &[ClassicRow<'_>], width: usize, out: &mut Str
     if let Some(noise) = noise(results) {
         note(&format!("{noise}."));
     }
-    for (row, summary) in rows.iter().filter_map(|row| Some((row, row.standing.summary()?))) {
+    for (row, summary) in rows.iter().filter_map(|row| Some((row, row.result.summary()?))) {
         if summary.other_length > 0 {
             note(&format!(
                 "Step {}: {} good responses differ in length from the first one.",
@@ -207,7 +206,7 @@ fn notes(results: &Results, rows: &[ClassicRow<'_>], width: usize, out: &mut Str
 pub(crate) fn uncompressed(rows: &[ClassicRow<'_>], row: &ClassicRow<'_>) -> Option<String> {
     const LOST: f64 = 2.0;
     const BYTES_MIN: f64 = 4096.0;
-    let bytes = |row: &ClassicRow<'_>| row.standing.summary()?.bytes_per_page;
+    let bytes = |row: &ClassicRow<'_>| row.result.summary()?.bytes_per_page;
     let own = bytes(row).filter(|own| *own >= BYTES_MIN)?;
     let (other, least) = rows
         .iter()
@@ -290,7 +289,7 @@ pub(crate) fn place_of_generator(results: &Results) -> &'static str {
 
 /// Note on the bystander's times on the idle site, by step, and on its number of requests.
 fn idle_note(rows: &[ClassicRow<'_>], note: &mut impl FnMut(&str)) {
-    let measured = || rows.iter().filter_map(|row| Some((row, row.standing.summary()?)));
+    let measured = || rows.iter().filter_map(|row| Some((row, row.result.summary()?)));
     let asked = || measured().filter_map(|(_, summary)| Some(summary.bystander?.requests));
     let idle = measured().filter_map(|(row, summary)| {
         Some(format!("step {} {}", row.step.number, number::milliseconds(summary.idle?.p95_ms)))

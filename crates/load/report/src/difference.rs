@@ -6,7 +6,7 @@
 //! states the same rule.
 
 use crate::results::CellRecord;
-use crate::summary::{CellSummary, RoundsFigure, factor, standing};
+use crate::summary::{CellSummary, RoundsFigure, cell_result, factor};
 use stats::Interval;
 use std::collections::BTreeMap;
 
@@ -61,8 +61,8 @@ impl CellNoise {
 pub(crate) fn gain(before: &CellRecord, after: &CellRecord, noise: &CellNoise) -> Option<Gain> {
     let factor = factor(before, after)?;
     let noise = noise.between([before, after]);
-    let before = standing(before);
-    let after = standing(after);
+    let before = cell_result(before);
+    let after = cell_result(after);
     let before = before.summary()?;
     let after = after.summary()?;
     let apart = factor.times.max(1.0 / factor.times);

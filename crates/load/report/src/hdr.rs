@@ -1,7 +1,7 @@
 //! Writes a run as an HdrHistogram log: a line for each phase of good responses, for the whole run
 //! and for each stage.
 
-use record::{Outcome, Times};
+use record::{RunOutcome, Times};
 use stats::{Histogram, LogLine};
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// Returns an error if a histogram cannot be encoded.
-pub fn hdr_log(outcome: &Outcome) -> io::Result<Vec<u8>> {
+pub fn hdr_log(outcome: &RunOutcome) -> io::Result<Vec<u8>> {
     let started = Duration::from_micros(outcome.started.as_micros());
     let mut lines = lines("", Duration::ZERO, outcome.elapsed, &outcome.good_times);
     let mut start = Duration::ZERO;

@@ -38,7 +38,7 @@ pub(crate) fn headline(rows: &[ClassicRow<'_>]) -> Option<String> {
 
 /// Returns the headline in parts; `None` if no row has figures.
 pub(crate) fn parts(rows: &[ClassicRow<'_>]) -> Option<Vec<HeadlinePart>> {
-    let measured: Vec<_> = rows.iter().filter_map(|row| Some((row, row.standing.summary()?))).collect();
+    let measured: Vec<_> = rows.iter().filter_map(|row| Some((row, row.result.summary()?))).collect();
     let &(first, from) = measured.first()?;
     let &(row, to) = measured
         .iter()

@@ -23,7 +23,7 @@ pub use visits::visits_page;
 use crate::headline::{HeadlinePart, parts};
 use crate::number;
 use crate::results::{LoadRecord, Results};
-use crate::summary::{ClassicRow, Standing, first_number, one_concurrency, rows, standing};
+use crate::summary::{CellResult, ClassicRow, cell_result, first_number, one_concurrency, rows};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("html/style.css");
@@ -116,7 +116,7 @@ fn head(results: &Results, rows: &[ClassicRow<'_>]) -> Markup {
                 p.warning { "Not complete: some visits are missing. The same command makes them." }
             }
             @for row in rows {
-                @if let Standing::Void(reason) = &row.standing {
+                @if let CellResult::Void(reason) = &row.result {
                     p.warning { strong { "Step " (row.step.number) " is void." } " " (reason) "." }
                 }
             }
@@ -147,7 +147,8 @@ fn verdict(results: &Results, rows: &[ClassicRow<'_>]) -> Markup {
 
 /// The headline if no step has figures of the anonymous load.
 fn without_anonymous(results: &Results) -> Markup {
-    let has_figures = |load: &&LoadRecord| load.cells.iter().any(|cell| standing(cell).summary().is_some());
+    let has_figures =
+        |load: &&LoadRecord| load.cells.iter().any(|cell| cell_result(cell).summary().is_some());
     let loads: Vec<&str> = results.loads.iter().filter(has_figures).map(|load| load.title.as_str()).collect();
     html! {
         @if loads.is_empty() { "Nothing has been measured yet." }
@@ -172,7 +173,7 @@ fn first_charts(results: &Results, rows: &[ClassicRow<'_>]) -> Markup {
 
 fn charts(results: &Results, rows: &[ClassicRow<'_>]) -> Markup {
     let has_bystander =
-        rows.iter().any(|row| row.standing.summary().is_some_and(|summary| summary.bystander.is_some()));
+        rows.iter().any(|row| row.result.summary().is_some_and(|summary| summary.bystander.is_some()));
     html! {
         (figure("load", "Throughput and load on one axis", "Throughput (line, req/s) and observed load (dashed, runnable and blocked tasks of the site); the axis is logarithmic.", WIDE,
             |id, size| by_step::load_and_throughput(id, rows, size)))

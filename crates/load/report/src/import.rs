@@ -26,7 +26,7 @@ const COUNT_MAX: u64 = 1 << 53;
 
 /// Result of importing a file.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Imported {
+pub struct ImportedRun {
     /// Runs in the order of the file.
     pub runs: Vec<Run>,
     /// Notes on omitted parts, with the reason.
@@ -68,7 +68,7 @@ impl ImportError {
 ///
 /// # Errors
 /// Returns an error if the format is unknown, or at the first line that does not fit it.
-pub fn import(mut file: impl BufRead) -> Result<Imported, ImportError> {
+pub fn import(mut file: impl BufRead) -> Result<ImportedRun, ImportError> {
     let beginning = file.fill_buf()?;
     let first = beginning
         .trim_ascii_start()
@@ -96,7 +96,7 @@ pub fn import(mut file: impl BufRead) -> Result<Imported, ImportError> {
             break;
         }
     }
-    if runs.is_empty() { Err(ImportError::Unknown) } else { Ok(Imported { runs, notes: Vec::new() }) }
+    if runs.is_empty() { Err(ImportError::Unknown) } else { Ok(ImportedRun { runs, notes: Vec::new() }) }
 }
 
 impl Run {

@@ -6,7 +6,7 @@
 //! lists these columns.
 
 use message::Status;
-use record::{FailureKind, Outcome, Sample};
+use record::{FailureKind, RunOutcome, Sample};
 use std::fmt::Write as _;
 use std::io;
 
@@ -18,7 +18,7 @@ pub const HEADER: &str = "timeStamp,elapsed,label,responseCode,responseMessage,t
 ///
 /// # Errors
 /// Returns the errors of `out`.
-pub fn write(outcome: &Outcome, out: &mut dyn io::Write) -> io::Result<()> {
+pub fn write(outcome: &RunOutcome, out: &mut dyn io::Write) -> io::Result<()> {
     writeln!(out, "{HEADER}")?;
     let columns = SharedColumns::new(outcome);
     let mut line = String::new();
@@ -44,7 +44,7 @@ struct SharedColumns {
 }
 
 impl SharedColumns {
-    fn new(outcome: &Outcome) -> Self {
+    fn new(outcome: &RunOutcome) -> Self {
         let targets = outcome.urls.iter().map(|of| quoted(&of.target.target.to_string()));
         let mut urls: Vec<String> = targets.collect();
         if urls.is_empty() {

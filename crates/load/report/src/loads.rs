@@ -10,7 +10,7 @@ use crate::number;
 use crate::results::{LoadRecord, Measured, ResponseTimes, Results, VerdictRecord};
 use crate::star::note;
 use crate::summary::{
-    BystanderFigures, CellSummary, ClassicRow, Standing, VerdictFigures, VisitorFigures, WriteFigures,
+    BystanderFigures, CellResult, CellSummary, ClassicRow, VerdictFigures, VisitorFigures, WriteFigures,
     load_rows, times as median_times,
 };
 use crate::table::{bystander, first_cells, first_columns, names, no_figures};
@@ -80,7 +80,7 @@ pub(crate) fn writes(runs: &[&Measured]) -> Vec<WriteFigures> {
 
 /// The measured rows with their figures.
 fn measured<'a>(rows: &'a [ClassicRow<'a>]) -> impl Iterator<Item = (&'a ClassicRow<'a>, &'a CellSummary)> {
-    rows.iter().filter_map(|row| Some((row, row.standing.summary()?)))
+    rows.iter().filter_map(|row| Some((row, row.result.summary()?)))
 }
 
 /// Whether any response had a verdict.
@@ -113,8 +113,8 @@ fn section(results: &Results, load: &LoadRecord, width: usize, out: &mut String)
     wrapped(&format!("Load: {}{about}", load.title), width, "", out);
     let mut grid = Grid::new(first_columns());
     for row in &rows {
-        match &row.standing {
-            Standing::Measured(summary) => grid.row(first_cells(row, summary)),
+        match &row.result {
+            CellResult::Measured(summary) => grid.row(first_cells(row, summary)),
             other => grid.row_with_rest(names(row), &no_figures(other)),
         }
     }

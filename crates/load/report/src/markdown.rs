@@ -8,7 +8,7 @@ use crate::results::{CellRecord, LoadRecord, Results};
 use crate::sentence::noise;
 use crate::star::{mark, note};
 use crate::summary::{
-    ANSWERS_FEW, CellSummary, ClassicRow, Standing, first_number, load_rows, rows, standing, step_of,
+    ANSWERS_FEW, CellResult, CellSummary, ClassicRow, cell_result, first_number, load_rows, rows, step_of,
 };
 use crate::table::{no_figures, times};
 use difference::is_hidden;
@@ -48,7 +48,7 @@ fn write(results: &Results, out: &mut String) -> fmt::Result {
 /// A further cell as a row without factors.
 fn alone<'a>(results: &'a Results, cell: &'a CellRecord) -> Option<ClassicRow<'a>> {
     let step = step_of(results, cell)?;
-    Some(ClassicRow { step, cell, standing: standing(cell), factor_before: None, factor_first: None })
+    Some(ClassicRow { step, cell, result: cell_result(cell), factor_before: None, factor_first: None })
 }
 
 fn further(results: &Results, load: &LoadRecord, out: &mut String) -> fmt::Result {
@@ -75,16 +75,16 @@ fn table(rows: &[ClassicRow<'_>], first: &str, out: &mut String) -> fmt::Result 
     for row in rows {
         let users = number::grouped(row.cell.concurrency);
         write!(out, "| {} | {users} | {} |", escaped(&row.step.number), escaped(&row.step.title))?;
-        match &row.standing {
-            Standing::Measured(summary) => writeln!(out, " {} |", figures(row, summary).join(" | "))?,
+        match &row.result {
+            CellResult::Measured(summary) => writeln!(out, " {} |", figures(row, summary).join(" | "))?,
             other => writeln!(out, " {} | | | | | |", escaped(&no_figures(other)))?,
         }
     }
     writeln!(out)?;
-    if rows.iter().any(|row| row.standing.summary().is_some_and(|summary| summary.few)) {
+    if rows.iter().any(|row| row.result.summary().is_some_and(|summary| summary.few)) {
         writeln!(out, "\\* fewer than {ANSWERS_FEW} responses in a round: percentiles are coarse.\n")?;
     }
-    for note in rows.iter().filter_map(|row| note(row, row.standing.summary()?)) {
+    for note in rows.iter().filter_map(|row| note(row, row.result.summary()?)) {
         writeln!(out, "{}\n", escaped(&note))?;
     }
     Ok(())

@@ -98,7 +98,7 @@ pub struct PageRun {
     /// Resources of the first page of a new visitor, and what happened to each.
     pub trace: Vec<TracedResource>,
     /// Figures of each second.
-    pub seconds: Vec<PageSecond>,
+    pub seconds: Vec<PageRunSecond>,
     /// Trustworthiness of the figures.
     pub generator: PageGenerator,
     /// Conditions that the run was judged by, in the order of the command line.
@@ -167,7 +167,7 @@ pub struct TracedResource {
 /// One second of the measured part. Pages and responses belong to the second in which they ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct PageSecond {
+pub struct PageRunSecond {
     /// Number of the second; 0 is the first of the measured part.
     pub second: u32,
     /// Visitors that had started by its end; 0 with a requested rate.
@@ -332,7 +332,7 @@ fn class_of_status(code: u16) -> String {
     }
 }
 
-fn second(of: &record::PageSecond) -> PageSecond {
+fn second(of: &record::PageSecond) -> PageRunSecond {
     let page = of.page_times;
     let request = of.request_times;
     let mut failed_by_kind: BTreeMap<String, u64> =
@@ -342,7 +342,7 @@ fn second(of: &record::PageSecond) -> PageSecond {
     for (code, count) in &of.statuses {
         *statuses.entry(class_of_status(*code)).or_default() += count;
     }
-    PageSecond {
+    PageRunSecond {
         second: of.second,
         users: of.users,
         started: of.started,

@@ -6,7 +6,7 @@
 use crate::grid::{Align, Grid, GridColumn};
 use crate::number;
 use crate::results::{Measured, MeterRecord};
-use crate::summary::{CellSummary, ClassicRow, NamedFigure, Standing};
+use crate::summary::{CellResult, CellSummary, ClassicRow, NamedFigure};
 
 /// Cores used by each group of processes; the last one is the generator.
 pub(crate) fn cores(runs: &[&Measured]) -> Vec<NamedFigure> {
@@ -50,13 +50,13 @@ fn named(runs: &[&Measured], figures: impl Fn(&Measured) -> Vec<(String, f64)>) 
 
 /// Writes the table. Without measured rows there is none.
 pub(crate) fn table(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
-    let Some(first) = rows.iter().find_map(|row| row.standing.summary()) else { return };
+    let Some(first) = rows.iter().find_map(|row| row.result.summary()) else { return };
     let columns = first.cores.iter().chain(&first.meters).map(|figure| heading(&figure.name));
     let mut grid =
         Grid::new(std::iter::once(GridColumn::new(&["step"], Align::Left)).chain(columns).collect());
     for row in rows {
         let mut cells = vec![row.step.number.clone()];
-        if let Standing::Measured(summary) = &row.standing {
+        if let CellResult::Measured(summary) = &row.result {
             cells.extend(figures(summary));
         }
         grid.row(cells);

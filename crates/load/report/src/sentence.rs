@@ -4,16 +4,16 @@
 use crate::difference::Gain;
 use crate::number;
 use crate::results::{LimitingResource, Results};
-use crate::summary::{CellSummary, ClassicRow, Standing, twins};
+use crate::summary::{CellResult, CellSummary, ClassicRow, twins};
 
 /// Returns the sentence of a row; `before` is the row that it is compared with.
 pub(crate) fn sentence(row: &ClassicRow<'_>, before: Option<&ClassicRow<'_>>) -> String {
     let about = row.step.about.trim().trim_end_matches('.');
-    match &row.standing {
-        Standing::Missing => format!("{about}: not measured yet."),
-        Standing::Void(_) => format!("{about}: VOID, for the reason given in the table."),
-        Standing::Measured(now) => {
-            let earlier = before.and_then(|before| Some((before, before.standing.summary()?)));
+    match &row.result {
+        CellResult::Missing => format!("{about}: not measured yet."),
+        CellResult::Void(_) => format!("{about}: VOID, for the reason given in the table."),
+        CellResult::Measured(now) => {
+            let earlier = before.and_then(|before| Some((before, before.result.summary()?)));
             let brought = match earlier.zip(row.factor_before) {
                 Some(((before, earlier), factor)) => gained(&before.step.number, earlier, now, factor),
                 None => alone(now, row.cell.concurrency),

@@ -8,7 +8,7 @@
 
 use crate::number;
 use crate::results::{CellRecord, Results, StepRecord, VisitOutcome};
-use crate::summary::{RoundsFigure, Standing, shared_concurrencies, standing};
+use crate::summary::{CellResult, RoundsFigure, cell_result, shared_concurrencies};
 use std::fmt;
 
 /// A staircase needs this many numbers of users at which most steps were measured.
@@ -33,7 +33,7 @@ pub struct Staircase<'a> {
     /// Version of the measured program, if the ladder names one.
     pub version: Option<&'a str>,
     /// Result for each number of users, ascending.
-    pub stairs: Vec<(u64, Standing)>,
+    pub stairs: Vec<(u64, CellResult)>,
     /// Point where the step tips over, if it does.
     pub tip: Option<Tip>,
 }
@@ -101,8 +101,9 @@ fn staircase<'a>(
     };
     let mut cells: Vec<&CellRecord> = results.cells.iter().filter(is_stair).collect();
     cells.sort_by_key(|cell| cell.concurrency);
-    let stairs: Vec<(u64, Standing)> = cells.iter().map(|cell| (cell.concurrency, standing(cell))).collect();
-    let seen = cells.iter().zip(&stairs).filter_map(|(cell, (users, standing))| seen(cell, *users, standing));
+    let stairs: Vec<(u64, CellResult)> =
+        cells.iter().map(|cell| (cell.concurrency, cell_result(cell))).collect();
+    let seen = cells.iter().zip(&stairs).filter_map(|(cell, (users, result))| seen(cell, *users, result));
     let tip = tipping_point(&seen.collect::<Vec<_>>());
     let mut versions = results.environment.versions.iter();
     let version = step.version.as_ref().and_then(|name| versions.find(|version| version.name == *name));
@@ -110,11 +111,11 @@ fn staircase<'a>(
 }
 
 /// Figures that a cell shows; `None` if it is missing, void or starred.
-fn seen(cell: &CellRecord, users: u64, standing: &Standing) -> Option<Stair> {
+fn seen(cell: &CellRecord, users: u64, result: &CellResult) -> Option<Stair> {
     if cell.runs.iter().any(|run| matches!(run.outcome, VisitOutcome::Void { is_silent: true, .. })) {
         return Some(Stair { users, is_silent: true, ..Stair::default() });
     }
-    let summary = standing.summary().filter(|summary| summary.star.is_none())?;
+    let summary = result.summary().filter(|summary| summary.star.is_none())?;
     Some(Stair {
         users,
         throughput: summary.throughput,
@@ -131,7 +132,7 @@ impl Staircase<'_> {
         if let Some(tip) = &self.tip {
             return tip.to_string();
         }
-        let is_starred = |of: &Standing| of.summary().map(|summary| summary.star.is_some());
+        let is_starred = |of: &CellResult| of.summary().map(|summary| summary.star.is_some());
         let list = |kind: Option<bool>| {
             let stairs = self.stairs.iter().filter(|(_, of)| is_starred(of) == kind);
             stairs.map(|(users, _)| number::grouped(*users)).collect::<Vec<_>>()

@@ -25,7 +25,7 @@ pub const ANSWERS_FEW: u64 = 100;
 
 /// Result of a cell.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Standing {
+pub enum CellResult {
     /// The figures of the cell.
     Measured(Box<CellSummary>),
     /// The cell has no run yet.
@@ -34,7 +34,7 @@ pub enum Standing {
     Void(String),
 }
 
-impl Standing {
+impl CellResult {
     /// Returns the figures, if there are any.
     pub fn summary(&self) -> Option<&CellSummary> {
         match self {
@@ -197,19 +197,19 @@ fn measured(cell: &CellRecord) -> impl Iterator<Item = (u64, &Measured)> {
 }
 
 /// Computes the result of a cell.
-pub fn standing(cell: &CellRecord) -> Standing {
+pub fn cell_result(cell: &CellRecord) -> CellResult {
     let void = cell.runs.iter().find_map(|run| match &run.outcome {
         VisitOutcome::Void { reason, .. } => Some(format!("round {}: {reason}", run.round)),
         VisitOutcome::Measured(_) => None,
     });
     if let Some(reason) = void {
-        return Standing::Void(reason);
+        return CellResult::Void(reason);
     }
     let runs: Vec<&Measured> = measured(cell).map(|(_, measured)| measured).collect();
     if runs.is_empty() {
-        Standing::Missing
+        CellResult::Missing
     } else {
-        Standing::Measured(Box::new(CellSummary { star: star(cell), ..summary(&runs) }))
+        CellResult::Measured(Box::new(CellSummary { star: star(cell), ..summary(&runs) }))
     }
 }
 
@@ -336,8 +336,8 @@ fn worst_trust(runs: &[&Measured]) -> String {
 /// Throughput of `after` relative to `before`, over the rounds that measured both cells. `None` if
 /// either is void, missing or starred.
 pub fn factor(before: &CellRecord, after: &CellRecord) -> Option<Factor> {
-    standing(before).summary()?;
-    standing(after).summary()?;
+    cell_result(before).summary()?;
+    cell_result(after).summary()?;
     if [before, after].into_iter().any(|cell| star(cell).is_some()) {
         return None;
     }
@@ -358,7 +358,7 @@ pub struct ClassicRow<'a> {
     /// The step's own cell.
     pub cell: &'a CellRecord,
     /// Result of the cell.
-    pub standing: Standing,
+    pub result: CellResult,
     /// Factor relative to the row that [`row_before`] returns.
     pub factor_before: Option<Gain>,
     /// Factor relative to the first row.
@@ -385,7 +385,7 @@ fn rows_of<'a>(cells: Vec<(&'a StepRecord, &'a CellRecord)>, noise: &CellNoise) 
         ClassicRow {
             step,
             cell,
-            standing: standing(cell),
+            result: cell_result(cell),
             factor_before: before.and_then(|(_, before)| gain(before, cell, noise)),
             factor_first: if place > 0 { first.and_then(|first| gain(first, cell, noise)) } else { None },
         }
@@ -446,8 +446,7 @@ pub fn one_concurrency(results: &Results) -> Option<(u64, Vec<ClassicRow<'_>>)> 
             &noise_of(results),
         )
     };
-    let measured =
-        |rows: &[ClassicRow<'_>]| rows.iter().filter(|row| row.standing.summary().is_some()).count();
+    let measured = |rows: &[ClassicRow<'_>]| rows.iter().filter(|row| row.result.summary().is_some()).count();
     let mut all: Vec<u64> = results.cells.iter().map(|cell| cell.concurrency).collect();
     all.sort_unstable();
     all.dedup();
@@ -481,7 +480,9 @@ pub fn twins(results: &Results) -> Vec<EqualCells<'_>> {
     let measured: Vec<(&StepRecord, &CellRecord, f64)> = results
         .cells
         .iter()
-        .filter_map(|cell| Some((step_of(results, cell)?, cell, standing(cell).summary()?.throughput.median)))
+        .filter_map(|cell| {
+            Some((step_of(results, cell)?, cell, cell_result(cell).summary()?.throughput.median))
+        })
         .filter(|(_, cell, throughput)| *throughput > 0.0 && star(cell).is_none())
         .collect();
     let same = |(step, a, _): &(&StepRecord, &CellRecord, f64),

@@ -13,7 +13,8 @@ use crate::number;
 use crate::results::{LoadRecord, Results};
 use crate::star::{MEANING, mark, note, star};
 use crate::summary::{
-    ANSWERS_FEW, BystanderFigures, CellSummary, ClassicRow, Standing, first_number, load_rows, rows, standing,
+    ANSWERS_FEW, BystanderFigures, CellResult, CellSummary, ClassicRow, cell_result, first_number, load_rows,
+    rows,
 };
 
 /// Smallest supported width in columns. A smaller width is raised to it.
@@ -72,8 +73,8 @@ fn classic(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     };
     let mut grid = Grid::new(first_columns().into_iter().chain(columns).collect());
     for row in rows {
-        match &row.standing {
-            Standing::Measured(summary) => {
+        match &row.result {
+            CellResult::Measured(summary) => {
                 let more = match width {
                     WIDTH_ONE_BLOCK.. => more_cells(row, summary),
                     WIDTH_FACTORS.. => factor_cells(row),
@@ -90,7 +91,7 @@ fn classic(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
 /// Writes the meaning of the table's signs, and notes on what else was measured.
 fn marks(results: &Results, rows: &[ClassicRow<'_>], is_verbose: bool, width: usize, out: &mut String) {
     let mut say = |text: &str| wrapped(text, width, "  ", out);
-    let few = |cell| standing(cell).summary().is_some_and(|summary| summary.few);
+    let few = |cell| cell_result(cell).summary().is_some_and(|summary| summary.few);
     let has_few = if is_verbose || rows.is_empty() {
         results.all_cells().any(few)
     } else {
@@ -111,7 +112,7 @@ fn marks(results: &Results, rows: &[ClassicRow<'_>], is_verbose: bool, width: us
     if !results.complete {
         say("Not complete: the same command makes the missing visits.");
     }
-    let notes = rows.iter().filter_map(|row| note(row, row.standing.summary()?));
+    let notes = rows.iter().filter_map(|row| note(row, row.result.summary()?));
     notes.for_each(|note| say(&note));
     if !is_verbose && !rows.is_empty() && !results.loads.is_empty() {
         let titles: Vec<&str> = results.loads.iter().map(|load| load.title.as_str()).collect();
@@ -120,9 +121,9 @@ fn marks(results: &Results, rows: &[ClassicRow<'_>], is_verbose: bool, width: us
 }
 
 /// Reason why a row has no figures.
-pub(crate) fn no_figures(standing: &Standing) -> String {
-    match standing {
-        Standing::Void(reason) => format!("VOID: {reason}"),
+pub(crate) fn no_figures(result: &CellResult) -> String {
+    match result {
+        CellResult::Void(reason) => format!("VOID: {reason}"),
         _ => "not measured yet".to_owned(),
     }
 }

@@ -20,7 +20,7 @@ pub const EXPRESSION_BYTES_MAX: usize = 200;
 
 /// Kind of value that a metric has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MetricKind {
+enum QuantityKind {
     /// A time; the value needs a unit.
     Time,
     /// A number of requests or responses; with `%`, a share of a whole.
@@ -34,7 +34,7 @@ struct ThresholdMetric {
     /// Name of the metric. A name with a dot at the end is a family; the name of a member follows
     /// the dot.
     name: &'static str,
-    kind: MetricKind,
+    kind: QuantityKind,
     /// Meaning of the metric, for the documentation.
     about: &'static str,
     of: Find,
@@ -48,43 +48,43 @@ type Find = fn(&Run, &str) -> Option<(f64, Option<f64>)>;
 const METRICS: &[ThresholdMetric] = &[
     ThresholdMetric {
         name: "rate",
-        kind: MetricKind::Rate,
+        kind: QuantityKind::Rate,
         about: "good responses a second",
         of: |run, _| Some((run.good_per_s?, None)),
     },
     ThresholdMetric {
         name: "requests",
-        kind: MetricKind::Amount,
+        kind: QuantityKind::Amount,
         about: "requests that ended, good or failed",
         of: |run, _| Some((count(run.requests)?, None)),
     },
     ThresholdMetric {
         name: "good",
-        kind: MetricKind::Amount,
+        kind: QuantityKind::Amount,
         about: "good responses; with %, the share of all requests that ended",
         of: |run, _| Some((count(run.good)?, count(run.requests))),
     },
     ThresholdMetric {
         name: "errors",
-        kind: MetricKind::Amount,
+        kind: QuantityKind::Amount,
         about: "failed requests; with %, the share of all requests that ended",
         of: |run, _| Some((count(run.failed)?, count(run.requests))),
     },
     ThresholdMetric {
         name: "errors.",
-        kind: MetricKind::Amount,
+        kind: QuantityKind::Amount,
         about: "failed requests of one kind, such as `errors.timeout` ([run-json.md](run-json.md) lists the kinds); with %, the share of all requests that ended",
         of: |run, kind| Some((named(&run.failed_by_kind, kind), count(run.requests))),
     },
     ThresholdMetric {
         name: "status.",
-        kind: MetricKind::Amount,
+        kind: QuantityKind::Amount,
         about: "complete responses with a status or a class of statuses, such as `status.503` or `status.5xx`; with %, the share of all complete responses",
         of: |run, status| Some((statuses(run, status), count(run.complete))),
     },
     ThresholdMetric {
         name: "cache.",
-        kind: MetricKind::Amount,
+        kind: QuantityKind::Amount,
         about: "good responses with this verdict of the nearest cache: `hit`, `stale`, `revalidated`, `miss`, `pass` or `other`; with %, the share of all good responses",
         of: |run, verdict| {
             let found = run.verdicts.get(verdict).and_then(|times| times.count).unwrap_or(0);
@@ -93,7 +93,7 @@ const METRICS: &[ThresholdMetric] = &[
     },
     ThresholdMetric {
         name: "not_started",
-        kind: MetricKind::Amount,
+        kind: QuantityKind::Amount,
         about: "requests of an open loop that fell due and were not started; with %, the share of these and of all requests that ended",
         of: |run, _| {
             let not_started = count(run.not_started)?;
@@ -252,7 +252,7 @@ impl FromStr for Threshold {
         let after = rest.get(width..).unwrap_or_default();
         let place = middle + width + (after.len() - after.trim_start().len());
         let kind = match subject {
-            ThresholdSubject::Time { .. } => MetricKind::Time,
+            ThresholdSubject::Time { .. } => QuantityKind::Time,
             ThresholdSubject::Other(metric) => metric.kind,
         };
         let (value, is_share) = value(after.trim(), kind).map_err(|reason| error(place, reason))?;
@@ -346,21 +346,23 @@ fn check_member(family: &str, member: &str) -> Result<(), String> {
 }
 
 /// Parses a value; the flag tells whether it is a share.
-fn value(text: &str, kind: MetricKind) -> Result<(f64, bool), String> {
+fn value(text: &str, kind: QuantityKind) -> Result<(f64, bool), String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
     let number: f64 = digits.parse().map_err(|_| format!("{text:?} does not begin with a number"))?;
     match (kind, unit.trim()) {
-        (MetricKind::Time, "us" | "µs") => Ok((number, false)),
-        (MetricKind::Time, "ms") => Ok((number * 1e3, false)),
-        (MetricKind::Time, "s") => Ok((number * 1e6, false)),
-        (MetricKind::Time, "m") => Ok((number * 60e6, false)),
-        (MetricKind::Time, "") => Err(format!("{number} has no unit; a time needs us, ms, s or m")),
-        (MetricKind::Time, unit) => Err(format!("{unit:?} is not a unit of time; write us, ms, s or m")),
-        (MetricKind::Rate, "" | "/s" | "req/s") | (MetricKind::Amount, "") => Ok((number, false)),
-        (MetricKind::Rate, unit) => Err(format!("{unit:?} is not a unit of a rate; write /s or no unit")),
-        (MetricKind::Amount, "%") => Ok((number / 100.0, true)),
-        (MetricKind::Amount, unit) => Err(format!("{unit:?} is not a unit of an amount; write % or no unit")),
+        (QuantityKind::Time, "us" | "µs") => Ok((number, false)),
+        (QuantityKind::Time, "ms") => Ok((number * 1e3, false)),
+        (QuantityKind::Time, "s") => Ok((number * 1e6, false)),
+        (QuantityKind::Time, "m") => Ok((number * 60e6, false)),
+        (QuantityKind::Time, "") => Err(format!("{number} has no unit; a time needs us, ms, s or m")),
+        (QuantityKind::Time, unit) => Err(format!("{unit:?} is not a unit of time; write us, ms, s or m")),
+        (QuantityKind::Rate, "" | "/s" | "req/s") | (QuantityKind::Amount, "") => Ok((number, false)),
+        (QuantityKind::Rate, unit) => Err(format!("{unit:?} is not a unit of a rate; write /s or no unit")),
+        (QuantityKind::Amount, "%") => Ok((number / 100.0, true)),
+        (QuantityKind::Amount, unit) => {
+            Err(format!("{unit:?} is not a unit of an amount; write % or no unit"))
+        }
     }
 }
 
@@ -400,7 +402,7 @@ impl Threshold {
     fn words(&self, found: f64) -> String {
         match self.subject {
             ThresholdSubject::Time { .. } => number::milliseconds(found / 1e3),
-            ThresholdSubject::Other(ThresholdMetric { kind: MetricKind::Rate, .. }) => {
+            ThresholdSubject::Other(ThresholdMetric { kind: QuantityKind::Rate, .. }) => {
                 format!("{} req/s", number::rate(found))
             }
             ThresholdSubject::Other(_) if self.is_share => {

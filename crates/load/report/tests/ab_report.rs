@@ -8,7 +8,7 @@ use petasos_report::ab::html::{self, Attributes};
 use petasos_report::ab::{OptionalParts, gnuplot_tsv, percentile_csv, plain_report, report};
 use petasos_report::run::{Run, SCHEMA};
 use record::{
-    AbAccount, Ended, FailureKind, Failures, Outcome, Plan, Sample, SelfCheck, StatusCounts, Stop, Times,
+    AbAccount, Ended, FailureKind, Failures, Plan, RunOutcome, Sample, SelfCheck, StatusCounts, Stop, Times,
 };
 use std::time::Duration;
 
@@ -30,12 +30,12 @@ fn times_us(processing_us: impl IntoIterator<Item = u64>) -> Times {
 }
 
 /// Ten good responses within two seconds.
-fn ten_good() -> Outcome {
+fn ten_good() -> RunOutcome {
     let mut plan = Plan::new(HttpUrl::parse("http://example.test:8080/page?x").unwrap());
     plan.stop = Stop { requests: Some(10), ..Stop::default() };
     plan.users = 2;
     plan.keep_alive = false;
-    Outcome {
+    RunOutcome {
         threads: 2,
         started: Timestamp::from_secs(1_729_166_400),
         elapsed: Duration::from_secs(2),
@@ -53,14 +53,14 @@ fn ten_good() -> Outcome {
         connections: 10,
         cpu: vec![Duration::from_millis(200); 2],
         check: SelfCheck { cpu_share_max: 0.1, little_residual: Some(0.012), ..SelfCheck::default() },
-        ..Outcome::of(plan, "127.0.0.1:8080".parse().unwrap())
+        ..RunOutcome::of(plan, "127.0.0.1:8080".parse().unwrap())
     }
 }
 
 /// Like [`ten_good`], but three of the ten responses have status 404, and one more request timed
 /// out.
-fn with_failures() -> Outcome {
-    Outcome {
+fn with_failures() -> RunOutcome {
+    RunOutcome {
         good: 7,
         failures: Failures::of_kinds(&[(FailureKind::Status, 3), (FailureKind::Timeout, 1)]),
         statuses: StatusCounts::of(&[(200, 7), (404, 3)]),
@@ -141,10 +141,10 @@ fn error_pages_count_as_failed_and_counts_of_ab_are_quoted() {
 #[test]
 fn report_tells_if_ab_would_have_ended_without_one() {
     let account = AbAccount { complete: 9, silent: 1, ..AbAccount::default() };
-    let text = report(&Outcome { ab: Some(account), ..with_failures() }, OptionalParts::default());
+    let text = report(&RunOutcome { ab: Some(account), ..with_failures() }, OptionalParts::default());
     let says = "ab would have ended without a report: apr_pollset_poll: The timeout specified has expired (70007).\n";
     assert!(text.contains(says), "{text}");
-    let without_account = report(&Outcome { ab: None, ..with_failures() }, OptionalParts::default());
+    let without_account = report(&RunOutcome { ab: None, ..with_failures() }, OptionalParts::default());
     assert!(!without_account.contains("ab would have"), "{without_account}");
 }
 
@@ -152,7 +152,7 @@ fn report_tells_if_ab_would_have_ended_without_one() {
 fn plain_report_has_only_the_counts_of_ab() {
     let account =
         AbAccount { complete: 10, non_2xx: 3, length: 3, document_bytes: 7, ..AbAccount::default() };
-    let text = plain_report(&Outcome { ab: Some(account), ..with_failures() }, OptionalParts::default());
+    let text = plain_report(&RunOutcome { ab: Some(account), ..with_failures() }, OptionalParts::default());
     for line in
         ["Document Length:        7 bytes\n", "Failed requests:        3\n", "Non-2xx responses:      3\n"]
     {
@@ -166,7 +166,7 @@ fn optional_lines_appear_where_ab_has_them() {
     let mut outcome = ten_good();
     outcome.plan.keep_alive = true;
     outcome.kept = 9;
-    outcome.plan.body = Some(record::Body { content: "x".into(), content_type: "text/plain".into() });
+    outcome.plan.body = Some(record::RequestBody { content: "x".into(), content_type: "text/plain".into() });
     outcome.failures = Failures::of_kinds(&[(FailureKind::Send, 2), (FailureKind::Address, 1)]);
     let text = report(&outcome, OptionalParts { percentiles: false, spread: false });
     let expected = "\
@@ -248,7 +248,7 @@ fn html_table_has_the_figures_of_the_text() {
 #[test]
 fn run_without_responses_has_no_times() {
     let failures = Failures::of_kinds(&[(FailureKind::Timeout, 2)]);
-    let outcome = Outcome {
+    let outcome = RunOutcome {
         complete: 0,
         good: 0,
         failures,
@@ -268,7 +268,7 @@ fn mean_far_from_the_median_causes_a_warning() {
     let said = |others_us: u64, largest_us: u64| {
         let mut values = vec![others_us; 6];
         values.resize(11, largest_us);
-        let outcome = Outcome { good_times: times_us(values), complete: 11, good: 11, ..ten_good() };
+        let outcome = RunOutcome { good_times: times_us(values), complete: 11, good: 11, ..ten_good() };
         let text = report(&outcome, OptionalParts::default());
         let about =
             |word: &str| text.contains(&format!("{word}: The median and mean for the processing time"));
@@ -300,7 +300,8 @@ fn tsv_rows_are_in_the_order_of_starts() {
         failure: None,
     };
     let lost = Sample { status: 0, failure: Some(FailureKind::Timeout), ..sample(700_000, 1_000) };
-    let outcome = Outcome { samples: vec![sample(0, 20_000), lost, sample(1_500_000, 9_600)], ..ten_good() };
+    let outcome =
+        RunOutcome { samples: vec![sample(0, 20_000), lost, sample(1_500_000, 9_600)], ..ten_good() };
     let expected = "starttime\tseconds\tctime\tdtime\tttime\twait\n\
                     Thu Oct 17 12:00:00 2024\t1729166400\t1\t19\t20\t2\n\
                     Thu Oct 17 12:00:01 2024\t1729166401\t1\t9\t10\t2\n";
@@ -320,7 +321,8 @@ fn tsv_dates_handle_leap_years() {
             status: 200,
             failure: None,
         };
-        let outcome = Outcome { started: Timestamp::from_secs(seconds), samples: vec![sample], ..ten_good() };
+        let outcome =
+            RunOutcome { started: Timestamp::from_secs(seconds), samples: vec![sample], ..ten_good() };
         gnuplot_tsv(&outcome).lines().nth(1).unwrap().split('\t').next().unwrap().to_owned()
     };
     assert_eq!(date(0), "Thu Jan  1 00:00:00 1970");

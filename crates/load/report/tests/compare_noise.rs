@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
-use petasos_report::compare::{Against, CompareOptions, ComparedMetric, ComparisonVerdict, Side, compare};
+use petasos_report::compare::{
+    CompareOptions, ComparedMetric, ComparisonVerdict, Side, SideComparison, compare,
+};
 use petasos_report::run::{Round, Run, SOURCE_PETASOS};
 use stats::Random;
 
@@ -50,13 +52,13 @@ fn run(number: u64, good_per_s: f64, mean_us: f64, percentiles_us: [u64; 3]) -> 
     run
 }
 
-fn against(a: Vec<Run>, b: Vec<Run>) -> Against {
+fn against(a: Vec<Run>, b: Vec<Run>) -> SideComparison {
     let side = |name: &str, runs| Side { name: name.to_owned(), runs };
     compare(&[side("a", a), side("b", b)], CompareOptions::default()).unwrap().against.remove(0)
 }
 
 /// Forty comparisons of ten rounds each, with the second side slower by a factor.
-fn forty(noise: SimulatedNoise, times_slower: f64) -> Vec<Against> {
+fn forty(noise: SimulatedNoise, times_slower: f64) -> Vec<SideComparison> {
     let mut random = Random::from_seed(14);
     let mut rounds = |times_slower| -> Vec<Run> {
         (1..=10).map(|number| simulated(noise, number, times_slower, &mut random)).collect()
@@ -64,7 +66,7 @@ fn forty(noise: SimulatedNoise, times_slower: f64) -> Vec<Against> {
     (0..40).map(|_| against(rounds(1.0), rounds(times_slower))).collect()
 }
 
-fn count(comparisons: &[Against], verdict: ComparisonVerdict) -> usize {
+fn count(comparisons: &[SideComparison], verdict: ComparisonVerdict) -> usize {
     comparisons.iter().filter(|against| against.verdict == verdict).count()
 }
 
@@ -95,7 +97,7 @@ fn recorded_runs_of_one_server_get_no_verdict() {
     let first = recorded("a1");
     let same = recorded("a2");
     let slower = recorded("b");
-    let chunks = |other: &[Run]| -> Vec<Against> {
+    let chunks = |other: &[Run]| -> Vec<SideComparison> {
         let pairs = first.chunks_exact(10).zip(other.chunks_exact(10));
         pairs.map(|(a, b)| against(a.to_vec(), b.to_vec())).collect()
     };

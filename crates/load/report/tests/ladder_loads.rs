@@ -17,7 +17,7 @@ use petasos_report::results::{
     BystanderRecord, CellRecord, LoadRecord, Measured, MeterRecord, ResponseTimes, Results, VerdictRecord,
     VisitOutcome, VisitorRecord, WriteRecord,
 };
-use petasos_report::summary::{NamedFigure, standing};
+use petasos_report::summary::{NamedFigure, cell_result};
 
 /// The report with all figures.
 fn text(results: &Results, width: usize) -> String {
@@ -469,8 +469,8 @@ fn two_meters_of_one_unit_keep_their_figures() {
         };
         measured.meters = [("reads", 10.0), ("writes", 1_000.0)].map(meter).into();
     });
-    let standing = standing(cell);
-    let summary = standing.summary().unwrap();
+    let result = cell_result(cell);
+    let summary = result.summary().unwrap();
     let figures = |of: &[NamedFigure]| of.iter().map(|of| (of.name.clone(), of.value)).collect::<Vec<_>>();
     let reads = "reads (queries)".to_owned();
     let writes = "writes (queries)".to_owned();

@@ -12,7 +12,7 @@ use petasos_report::results::{CellRecord, Measured, Results, VisitOutcome};
 use petasos_report::run::UserTime;
 use petasos_report::staircase::staircases;
 use petasos_report::star::star as star_of;
-use petasos_report::summary::{factor, standing, twins};
+use petasos_report::summary::{cell_result, factor, twins};
 use petasos_report::table::text;
 
 const REASON: &str = "processes outside of the measurement used 51% of the machine";
@@ -171,5 +171,5 @@ fn starred_round_removes_all_factors_of_its_cell() {
     let star = star_of(cell).unwrap();
     assert_eq!((star.rounds, star.first, &star.reasons[..]), (1, 3, &[REASON.to_owned()][..]));
     assert!(factor(&first, cell).is_none() && factor(cell, &first).is_none());
-    assert!(standing(cell).summary().is_some(), "a starred cell keeps its figures");
+    assert!(cell_result(cell).summary().is_some(), "a starred cell keeps its figures");
 }

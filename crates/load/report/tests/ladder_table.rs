@@ -12,7 +12,7 @@ mod common;
 
 use common::made_up;
 use petasos_report::results::{Results, VisitOutcome};
-use petasos_report::summary::{Standing, factor, rows, shared_concurrencies, standing, twins};
+use petasos_report::summary::{CellResult, cell_result, factor, rows, shared_concurrencies, twins};
 use petasos_report::table::text as table_text;
 
 /// The report with all figures.
@@ -176,7 +176,7 @@ fn one_void_run_makes_the_cell_void_without_factors() {
     let results = with_void("opcode");
     let rows = rows(&results);
     assert!(
-        matches!(&rows[2].standing, Standing::Void(reason) if reason.starts_with("round 1: the layer is not proven"))
+        matches!(&rows[2].result, CellResult::Void(reason) if reason.starts_with("round 1: the layer is not proven"))
     );
     assert_eq!((rows[2].factor_before, rows[2].factor_first, rows[3].factor_before), (None, None, None));
     assert!(rows[3].factor_first.is_some());
@@ -207,7 +207,7 @@ fn factors_use_only_rounds_that_measured_both() {
 #[test]
 fn figures_are_medians_over_the_rounds() {
     let results = made_up(3);
-    let Standing::Measured(summary) = standing(&results.cells[0]) else { panic!("no figures") };
+    let CellResult::Measured(summary) = cell_result(&results.cells[0]) else { panic!("no figures") };
     // The rounds have 1.00, 1.06 and 0.97 times the step's throughput.
     assert_eq!((summary.throughput.median, summary.rounds), (8.1, 3));
     assert!(

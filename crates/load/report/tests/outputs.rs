@@ -7,10 +7,10 @@ use clock::Timestamp;
 use petasos_report::csv::seconds_csv;
 use petasos_report::run::Run;
 use petasos_report::{hdr, import, jtl};
-use record::{FailureKind, Failures, Outcome, Plan, Sample, Second};
+use record::{FailureKind, Failures, Plan, RunOutcome, Sample, Second};
 use std::time::Duration;
 
-fn outcome() -> Outcome {
+fn outcome() -> RunOutcome {
     let plan = Plan { users: 3, ..Plan::new(HttpUrl::parse("http://h.test/?a=1,2").unwrap()) };
     let good = Sample {
         start_us: 1_500,
@@ -24,7 +24,7 @@ fn outcome() -> Outcome {
     };
     let wrong = Sample { status: 404, failure: Some(FailureKind::Status), ..good };
     let lost = Sample { status: 0, failure: Some(FailureKind::Timeout), ..good };
-    let mut outcome = Outcome {
+    let mut outcome = RunOutcome {
         started: Timestamp::from_secs(1_000),
         elapsed: Duration::from_secs(1),
         good: 1,
@@ -33,7 +33,7 @@ fn outcome() -> Outcome {
         sent_bytes: 150,
         first_head: vec![b'x'; 20],
         samples: vec![good, wrong, lost],
-        ..Outcome::of(plan, "127.0.0.1:80".parse().unwrap())
+        ..RunOutcome::of(plan, "127.0.0.1:80".parse().unwrap())
     };
     outcome.good_times.total.record(9_900);
     outcome.seconds = vec![Second {

@@ -7,11 +7,13 @@ use petasos_report::csv::page_seconds_csv;
 use petasos_report::html::visits_page;
 use petasos_report::page::PageRun;
 use petasos_report::run::{Distribution, Run, read_runs};
-use record::{FetchFailure, Figures, PageCheck, PageEnd, PageOutcome, PageSecond, SecondTimes, Think, Trust};
+use record::{
+    FetchFailure, PageCheck, PageEnd, PageFigures, PageOutcome, PageSecond, SecondTimes, Think, Trust,
+};
 use std::time::Duration;
 
 fn run() -> PageRun {
-    let mut figures = Figures::new();
+    let mut figures = PageFigures::new();
     figures.pages.good = 95;
     figures.pages.incomplete = 5;
     figures.pages.returning = 30;

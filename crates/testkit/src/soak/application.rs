@@ -25,13 +25,13 @@ const SLICE: Duration = Duration::from_millis(50);
 /// The running origin.
 pub(super) struct SoakOrigin {
     origin: Origin,
-    failing: Arc<Mutex<Failing>>,
+    failing: Arc<Mutex<FailureMode>>,
     health: Arc<FailureLog>,
 }
 
 /// The current failure.
 #[derive(Default)]
-enum Failing {
+enum FailureMode {
     #[default]
     Not,
     Refuses,
@@ -41,7 +41,7 @@ enum Failing {
 
 impl SoakOrigin {
     pub(super) fn start(model: &Arc<CrashModel>, health: &Arc<FailureLog>, seed: u64) -> Self {
-        let failing = Arc::new(Mutex::new(Failing::Not));
+        let failing = Arc::new(Mutex::new(FailureMode::Not));
         let random = Mutex::new(Random::from_seed(seed));
         let model = Arc::clone(model);
         let known = Arc::clone(health);
@@ -50,11 +50,11 @@ impl SoakOrigin {
             let chance = lock(&random).next_u64();
             let is_head = seen.head.starts_with("HEAD");
             let (first, actions) = match &*lock(&theirs) {
-                Failing::Not | Failing::Refuses => (None, answer(&model, seen, chance)),
-                Failing::Errs => {
+                FailureMode::Not | FailureMode::Refuses => (None, answer(&model, seen, chance)),
+                FailureMode::Errs => {
                     (None, response("500 Internal Server Error", &["Cache-Control: no-store"], b"ill"))
                 }
-                Failing::Hangs(gate) => (Some(Action::Await(gate.clone())), answer(&model, seen, chance)),
+                FailureMode::Hangs(gate) => (Some(Action::Await(gate.clone())), answer(&model, seen, chance)),
             };
             let actions = if is_head { head_alone(actions) } else { actions };
             if actions.iter().any(|action| matches!(action, Action::Close)) {
@@ -98,9 +98,9 @@ impl SoakOrigin {
     fn fail(&self, failure: SoakFailure) {
         self.health.fail(failure);
         *lock(&self.failing) = match failure {
-            SoakFailure::Refuses => Failing::Refuses,
-            SoakFailure::Hangs => Failing::Hangs(Gate::default()),
-            SoakFailure::Errs => Failing::Errs,
+            SoakFailure::Refuses => FailureMode::Refuses,
+            SoakFailure::Hangs => FailureMode::Hangs(Gate::default()),
+            SoakFailure::Errs => FailureMode::Errs,
         };
         if failure == SoakFailure::Refuses {
             self.origin.kill();
@@ -109,9 +109,9 @@ impl SoakOrigin {
 
     fn recover(&self) {
         match std::mem::take(&mut *lock(&self.failing)) {
-            Failing::Refuses => self.origin.revive(),
-            Failing::Hangs(gate) => gate.open(),
-            Failing::Errs | Failing::Not => {}
+            FailureMode::Refuses => self.origin.revive(),
+            FailureMode::Hangs(gate) => gate.open(),
+            FailureMode::Errs | FailureMode::Not => {}
         }
         self.health.recover();
     }

@@ -29,12 +29,12 @@ pub(super) enum SoakFailure {
 pub(super) struct FailureLog {
     clock: SystemClock,
     begun: Monotonic,
-    spells: Mutex<Vec<Spell>>,
+    spells: Mutex<Vec<FailureSpell>>,
     /// Responses that the origin truncated on purpose.
     breaks: AtomicU64,
 }
 
-struct Spell {
+struct FailureSpell {
     failure: SoakFailure,
     end: Option<Duration>,
 }
@@ -54,7 +54,7 @@ impl FailureLog {
     }
 
     pub(super) fn fail(&self, failure: SoakFailure) {
-        lock(&self.spells).push(Spell { failure, end: None });
+        lock(&self.spells).push(FailureSpell { failure, end: None });
     }
 
     pub(super) fn recover(&self) {

@@ -32,7 +32,7 @@ pub(super) const PEERS: [ComparedServer; 4] =
     [ComparedServer::Petasos, ComparedServer::Nginx, ComparedServer::Varnish, ComparedServer::Haproxy];
 
 /// Working directory of the servers.
-pub(super) struct Yard {
+pub(super) struct PeerDirectory {
     place: LabDirectory,
     /// Keeps a second benchmark out.
     _lock: File,
@@ -66,7 +66,7 @@ impl ComparedServer {
     }
 }
 
-impl Yard {
+impl PeerDirectory {
     /// Installs missing packages and prepares the directory.
     pub(super) fn settle(program: &Path) -> Result<Self> {
         packages::ensure(&PEERS.map(ComparedServer::package).into_iter().flatten().collect::<Vec<_>>())?;

@@ -87,7 +87,7 @@ impl LoadGenerator {
 
 /// Outcome of a turn.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ran {
+pub(super) enum TurnOutcome {
     /// The generator succeeded. Holds its processor time.
     Whole(Duration),
     /// The generator failed, or was killed after its time. Holds the reason.
@@ -99,7 +99,7 @@ impl GeneratorTurn {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub(super) fn run(&self) -> Result<Ran> {
+    pub(super) fn run(&self) -> Result<TurnOutcome> {
         let before = children_cpu()?;
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
@@ -110,8 +110,8 @@ impl GeneratorTurn {
             .spawn()
             .with_context(|| format!("cannot run {}", self.program.display()))?;
         Ok(match self.wait(&mut child)? {
-            None => Ran::Whole(children_cpu()?.saturating_sub(before)),
-            Some(reason) => Ran::Missing(reason),
+            None => TurnOutcome::Whole(children_cpu()?.saturating_sub(before)),
+            Some(reason) => TurnOutcome::Missing(reason),
         })
     }
 
@@ -201,7 +201,7 @@ fn siege(load: &LoadParameters, configuration: &str) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{GENERATORS, GeneratorTurn, LoadParameters, Ran, children_ticks};
+    use super::{GENERATORS, GeneratorTurn, LoadParameters, TurnOutcome, children_ticks};
     use std::time::Duration;
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(children_ticks("7 (a) S 1"), None);
     }
 
-    fn turn(script: &str, time_max: Duration) -> Ran {
+    fn turn(script: &str, time_max: Duration) -> TurnOutcome {
         let arguments = vec!["-c".to_owned(), script.to_owned()];
         GeneratorTurn { program: "sh".into(), arguments, home: ".".into(), time_max }.run().unwrap()
     }
@@ -219,10 +219,10 @@ mod tests {
     #[test]
     fn generator_that_fails_or_hangs_has_a_missing_turn() {
         let long = Duration::from_secs(60);
-        assert!(matches!(turn("true", long), Ran::Whole(_)));
-        assert_eq!(turn("exit 3", long), Ran::Missing("it ended with exit status: 3".to_owned()));
+        assert!(matches!(turn("true", long), TurnOutcome::Whole(_)));
+        assert_eq!(turn("exit 3", long), TurnOutcome::Missing("it ended with exit status: 3".to_owned()));
         let killed = turn("exec sleep 600", Duration::from_millis(100));
-        assert_eq!(killed, Ran::Missing("it did not end in 0 s and was killed".to_owned()));
+        assert_eq!(killed, TurnOutcome::Missing("it did not end in 0 s and was killed".to_owned()));
     }
 
     #[test]

@@ -18,7 +18,7 @@ const PURGE_MS_MOST: f64 = 5.0;
 const P99_RATIO_MOST: f64 = 1.2;
 
 /// Measurements of the store alone.
-pub(super) struct Alone {
+pub(super) struct StoreOnly {
     /// Whether the system's allocator is measured as well.
     pub(super) system: bool,
 }
@@ -29,7 +29,7 @@ struct StoreFigure {
     unit: String,
 }
 
-impl Alone {
+impl StoreOnly {
     /// Hit ratio. The target is the hit ratio of an exact LRU.
     pub(super) fn ratio(&self) -> Result<FigureTable> {
         self.table("ratio", |figure, figures| {

@@ -38,7 +38,7 @@ pub(super) struct SelectedParts {
 
 /// A server with its pages.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Filled {
+pub(super) struct FilledServer {
     pub(super) server: BenchServer,
     pub(super) pages: u64,
     /// Resident memory for each page, in bytes.
@@ -59,7 +59,7 @@ pub(super) fn measure(base: &ServerBase, bench: &StoreBench<'_>, wanted: Selecte
     let is_needed = |pages: u64| wanted.hits || pages == all;
     let needed = names.into_iter().filter(|(.., pages)| is_needed(*pages));
     let filled = needed
-        .map(|(kind, name, pages)| Filled::new(base, bench, kind, name, pages))
+        .map(|(kind, name, pages)| FilledServer::new(base, bench, kind, name, pages))
         .collect::<Result<Vec<_>>>()?;
     if wanted.overhead {
         let mut table = bench.alone.overhead()?;
@@ -112,7 +112,7 @@ pub(super) fn fill(
     Ok(())
 }
 
-impl Filled {
+impl FilledServer {
     fn new(
         base: &ServerBase,
         bench: &StoreBench<'_>,
@@ -134,7 +134,7 @@ impl Filled {
 }
 
 /// Adds the rows for the memory of each page.
-fn overhead(filled: &[Filled], pages: u64, table: &mut FigureTable) {
+fn overhead(filled: &[FilledServer], pages: u64, table: &mut FigureTable) {
     let octets = page(pages).head().len() as f64 + f64::from(CONTENT_BYTES);
     let each = |kind| {
         let found = filled.iter().find(|filled| filled.server.kind == kind && filled.pages == pages);

@@ -5,7 +5,7 @@
 //! objects uses turns of the same round. A turn in which the application received a request is an
 //! error.
 
-use super::filled::{Filled, page};
+use super::filled::{FilledServer, page};
 use super::server::{BenchProgram, ServerBase};
 use super::table::{FigureTable, FigureTarget};
 use super::visitors::ConnectedVisitors;
@@ -27,7 +27,7 @@ const RATIO_MOST: f64 = 1.3;
 pub(super) fn measure(
     base: &ServerBase,
     bench: &StoreBench<'_>,
-    filled: &[Filled],
+    filled: &[FilledServer],
     table: &mut FigureTable,
 ) -> Result<()> {
     let mut random = bench.random();
@@ -69,8 +69,13 @@ fn ratios(turns: &[(u64, &[f64])]) -> Vec<f64> {
 }
 
 /// Runs one turn of a server. Returns microseconds of processor time for each request.
-fn turn(base: &ServerBase, bench: &StoreBench<'_>, filled: &Filled, random: &mut Random) -> Result<f64> {
-    let Filled { server, pages, .. } = filled;
+fn turn(
+    base: &ServerBase,
+    bench: &StoreBench<'_>,
+    filled: &FilledServer,
+    random: &mut Random,
+) -> Result<f64> {
+    let FilledServer { server, pages, .. } = filled;
     let clock = SystemClock::new();
     let mut visitors = ConnectedVisitors::gather(server.address, VISITORS, &bench.interrupted)?;
     let mut ask_for = |time: Duration| {

@@ -7,7 +7,7 @@
 //! an order drawn from the seed. Each purge uses a new connection, and its time includes opening
 //! the connection.
 
-use super::filled::{Filled, page};
+use super::filled::{FilledServer, page};
 use super::origin::{PARTS, TAG_HEADER, TAGS, part, tag};
 use super::server::{BenchProgram, ServerBase};
 use super::table::{FigureTable, FigureTarget};
@@ -45,7 +45,7 @@ struct PurgeFigures {
 pub(super) fn measure(
     base: &ServerBase,
     bench: &StoreBench<'_>,
-    filled: &[Filled],
+    filled: &[FilledServer],
     table: &mut FigureTable,
 ) -> Result<()> {
     let mut random = bench.random();
@@ -106,7 +106,7 @@ fn ratios(turns: &PurgeFigures) -> Vec<f64> {
 fn turn(
     base: &ServerBase,
     bench: &StoreBench<'_>,
-    filled: &Filled,
+    filled: &FilledServer,
     tags: Option<&AtomicU64>,
     random: &mut Random,
 ) -> Result<(f64, u64)> {
@@ -135,7 +135,7 @@ fn turn(
 }
 
 /// Purges one tag after the other until `over` is set. Returns the number of purges.
-fn purge_until(filled: &Filled, tags: &AtomicU64, over: &AtomicBool) -> Result<u64> {
+fn purge_until(filled: &FilledServer, tags: &AtomicU64, over: &AtomicBool) -> Result<u64> {
     let clock = SystemClock::new();
     let mut purges = 0;
     let begun = clock.monotonic();
@@ -150,7 +150,7 @@ fn purge_until(filled: &Filled, tags: &AtomicU64, over: &AtomicBool) -> Result<u
 }
 
 /// Invalidates all pages with a tag. Returns the time until the response.
-fn purge(filled: &Filled, tag: &str) -> Result<Duration> {
+fn purge(filled: &FilledServer, tag: &str) -> Result<Duration> {
     let method = match filled.server.kind {
         BenchProgram::Petasos => "PURGE",
         BenchProgram::Varnish => "BAN",

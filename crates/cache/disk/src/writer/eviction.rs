@@ -15,8 +15,8 @@ use crate::index_file::{IndexEncoder, IndexFile, IndexedObject};
 use crate::names;
 use crate::open_segment::{PendingObject, WRITE_BYTES};
 use crate::record::{Location, Record, RetentionPolicy};
-use crate::segment::{IndexNote, Noted, Refreshed, Segment};
-use crate::status::Trouble;
+use crate::segment::{IndexNote, ObjectChange, RefreshedIndex, Segment};
+use crate::status::TierFailure;
 use crate::stored::StoredObject;
 use crate::{Durability, OffReason, ReadError};
 
@@ -26,7 +26,7 @@ impl DiskWriter {
     ///
     /// Objects that are kept move to newer segments, which this call does not evict. Otherwise it
     /// might move the same objects from one segment to the next for ever.
-    pub(super) fn make_room(&mut self, keeper: &dyn RetentionPolicy, bytes: u64) -> Result<(), Trouble> {
+    pub(super) fn make_room(&mut self, keeper: &dyn RetentionPolicy, bytes: u64) -> Result<(), TierFailure> {
         let shared = Arc::clone(&self.shared);
         let is_short = || {
             shared.used_bytes() + bytes > shared.plan.usable_bytes
@@ -36,12 +36,12 @@ impl DiskWriter {
             return Ok(());
         }
         if self.pinned_bytes() + shared.journal.bytes() + bytes > shared.plan.usable_bytes {
-            return Err(Trouble::NoRoom);
+            return Err(TierFailure::NoRoom);
         }
         let newest = shared.segments.newest();
         while is_short() {
             if !self.evict_up_to(keeper, newest) {
-                return Err(Trouble::NoRoom);
+                return Err(TierFailure::NoRoom);
             }
         }
         Ok(())
@@ -149,7 +149,7 @@ impl DiskWriter {
         let mut index = live.index;
         let mut sequence = live.entry.sequence;
         let mut order = live.entry.order;
-        if let Some(Refreshed::Queued { index: newer, sequence: number, order: at }) =
+        if let Some(RefreshedIndex::Queued { index: newer, sequence: number, order: at }) =
             segment.state().refreshed.get(&location.offset)
         {
             index = newer.clone();
@@ -191,7 +191,7 @@ impl DiskWriter {
     /// this order. Returns false if it is refused.
     fn renew(&self, segment: &Segment, (from, to): (Location, Location), order: u64) -> bool {
         let newer = match segment.state().refreshed.get(&from.offset) {
-            Some(Refreshed::Queued { index, sequence, order: newer }) if *newer > order => {
+            Some(RefreshedIndex::Queued { index, sequence, order: newer }) if *newer > order => {
                 Some((index.clone(), *sequence))
             }
             _ => None,
@@ -205,7 +205,7 @@ impl DiskWriter {
         let (note_bytes, forgotten) = self.shared.segments.forget(segment.id);
         self.shared.queue.release(note_bytes);
         if let Err(error) = forgotten {
-            self.meet(Trouble::of("remove a segment", &error));
+            self.meet(TierFailure::of("remove a segment", &error));
         }
     }
 
@@ -227,14 +227,14 @@ impl DiskWriter {
         }
         let baseline = segment.state().index_baseline;
         if of(&segment.index_bytes) > 2 * baseline + self.shared.plan.segment_bytes / 16
-            && let Err(trouble) = self.compact_index(segment)
+            && let Err(failure) = self.compact_index(segment)
         {
-            self.meet(trouble);
+            self.meet(failure);
         }
     }
 
     /// Replaces an index by one with a single entry for each object.
-    fn compact_index(&self, segment: &Arc<Segment>) -> Result<(), Trouble> {
+    fn compact_index(&self, segment: &Arc<Segment>) -> Result<(), TierFailure> {
         let Some(mut index) = self.read_index(segment) else { return Ok(()) };
         let entries = IndexEncoder::of(segment.id);
         let mut survived = entries.header();
@@ -258,17 +258,17 @@ impl DiskWriter {
         let places =
             of_survived.into_iter().chain(of_others.into_iter().map(|(at, place)| (at, place + shift)));
         let path = names::index(&self.shared.plan.directory, segment.id);
-        let trouble = |error: std::io::Error| Trouble::of("compact an index", &error);
+        let failure = |error: std::io::Error| TierFailure::of("compact an index", &error);
         // Make sure that the old file is open. Readers use it until they get the new file together
         // with the new positions.
-        self.shared.segments.index(segment).map_err(trouble)?;
-        self.shared.disk.replace(&path, &survived).map_err(trouble)?;
-        let index = self.shared.disk.open(&path, Access::Write).map_err(trouble)?;
+        self.shared.segments.index(segment).map_err(failure)?;
+        self.shared.disk.replace(&path, &survived).map_err(failure)?;
+        let index = self.shared.disk.open(&path, Access::Write).map_err(failure)?;
         let mut state = segment.state();
         state.index = Some(index);
         state.index_baseline = survived.len() as u64;
         for (offset, at) in places {
-            if let Some(Refreshed::Written { position, .. }) = state.refreshed.get_mut(&offset) {
+            if let Some(RefreshedIndex::Written { position, .. }) = state.refreshed.get_mut(&offset) {
                 *position = at;
             }
         }
@@ -279,6 +279,6 @@ impl DiskWriter {
 }
 
 fn removed(notes: &[IndexNote]) -> HashSet<u64> {
-    let removed = notes.iter().filter(|note| matches!(note.change, Noted::Removed));
+    let removed = notes.iter().filter(|note| matches!(note.change, ObjectChange::Removed));
     removed.map(|note| note.offset).collect()
 }

@@ -11,7 +11,7 @@ use crate::fill_shared::FillShared;
 use crate::open_segment::{OpenSegment, WRITE_BYTES};
 use crate::queue::{Command, WriteCallback};
 use crate::record::{Location, Record, RetentionPolicy};
-use crate::status::Trouble;
+use crate::status::TierFailure;
 
 /// The most segments that are kept open for later fills; others are sealed.
 const IDLE_MAX: usize = 4;
@@ -34,8 +34,8 @@ impl DiskWriter {
         if fill.is_ended() {
             return;
         }
-        if let Err(trouble) = self.write_pieces(keeper, fill, false) {
-            self.end_fill(fill, trouble);
+        if let Err(failure) = self.write_pieces(keeper, fill, false) {
+            self.end_fill(fill, failure);
         }
     }
 
@@ -57,9 +57,9 @@ impl DiskWriter {
                 fill.end();
                 answer.give(location);
             }
-            Err(trouble) => {
+            Err(failure) => {
                 add(&self.shared.counters.refused, 1);
-                self.end_fill(fill, trouble);
+                self.end_fill(fill, failure);
             }
         }
     }
@@ -70,7 +70,7 @@ impl DiskWriter {
         fill: &Arc<FillShared>,
         record: &Record,
         order: u64,
-    ) -> Result<Location, Trouble> {
+    ) -> Result<Location, TierFailure> {
         self.write_pieces(keeper, fill, true)?;
         self.reserve(record.sequence)?;
         let sums = fill.sums();
@@ -94,12 +94,12 @@ impl DiskWriter {
         keeper: &dyn RetentionPolicy,
         fill: &Arc<FillShared>,
         is_last: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TierFailure> {
         if let Some(reason) = fill.failed().or_else(|| self.shared.status.off()) {
-            return Err(Trouble::from(reason));
+            return Err(TierFailure::from(reason));
         }
         if fill.pushed() > self.shared.plan.object_bytes_max {
-            return Err(Trouble::NoRoom);
+            return Err(TierFailure::NoRoom);
         }
         if !self.filling.contains_key(&key(fill)) {
             self.begin_fill(keeper, fill)?;
@@ -132,7 +132,11 @@ impl DiskWriter {
         self.filling.get(&key(fill)).expect("a fill begins before its first bytes are written")
     }
 
-    fn begin_fill(&mut self, keeper: &dyn RetentionPolicy, fill: &Arc<FillShared>) -> Result<(), Trouble> {
+    fn begin_fill(
+        &mut self,
+        keeper: &dyn RetentionPolicy,
+        fill: &Arc<FillShared>,
+    ) -> Result<(), TierFailure> {
         let fits = |open: &OpenSegment| fill.reserve_before(of(&open.segment.data_bytes));
         let open = match self.idle.iter().position(fits).map(|place| self.idle.remove(place)) {
             Some(open) => open,
@@ -149,10 +153,10 @@ impl DiskWriter {
         self.drop_fill(fill, OffReason::TooLarge);
     }
 
-    fn end_fill(&mut self, fill: &Arc<FillShared>, trouble: Trouble) {
-        self.drop_fill(fill, trouble.reason());
+    fn end_fill(&mut self, fill: &Arc<FillShared>, failure: TierFailure) {
+        self.drop_fill(fill, failure.reason());
         if self.shared.status.off().is_none() {
-            self.meet(trouble);
+            self.meet(failure);
         }
     }
 
@@ -187,7 +191,7 @@ impl DiskWriter {
     }
 }
 
-impl From<OffReason> for Trouble {
+impl From<OffReason> for TierFailure {
     fn from(reason: OffReason) -> Self {
         match reason {
             OffReason::Io { operation, kind } => Self::Io { operation, kind },

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use clock::ManualClock;
 use petasos_disk::{
-    DiskWriter, Durability, Location, OpenError, Opened, Record, Recovery, RetentionPolicy, Tier,
+    DiskWriter, Durability, Location, OpenError, OpenedTier, Record, Recovery, RetentionPolicy, Tier,
     TierSettings, WriterProgress, open,
 };
 use platform::Disk;
@@ -66,7 +66,7 @@ pub(crate) fn power() -> TierSettings {
 impl CachedTier {
     pub(crate) fn try_open(disk: Arc<dyn Disk>, settings: TierSettings) -> Result<Self, OpenError> {
         let clock = Arc::new(ManualClock::default());
-        let Opened { tier, writer, recovery } = open(disk, clock.clone(), settings)?;
+        let OpenedTier { tier, writer, recovery } = open(disk, clock.clone(), settings)?;
         Ok(Self { tier, writer, recovery, keeper: KeepList::default(), clock })
     }
 

@@ -4,7 +4,7 @@ use super::SELECTORS_MAX;
 use super::json::{JsonObject, text, unexpected};
 use super::page::{self, UrlPages};
 use crate::malformed::{Malformed, MalformedFault, MalformedPlace};
-use crate::order::{OrderItem, PurgeOrder, Reach, Style, Want};
+use crate::order::{OrderItem, PurgeOrder, PurgeScope, Reach, Style};
 use crate::tags::checked;
 use bytes::Bytes;
 use invalidation::Mode;
@@ -13,40 +13,42 @@ use serde_json::Value;
 pub(super) fn read(zone: &Bytes, content: &[u8]) -> Result<PurgeOrder, Malformed> {
     let object = JsonObject::parse(content)?;
     let reach = Reach::Site(zone.clone());
-    let mut wants = Vec::new();
+    let mut scopes = Vec::new();
     if object.has("files") {
         for (path, value) in object.elements("files", SELECTORS_MAX)? {
             let UrlPages { host, targets, .. } = file(&path, value)?;
-            wants.extend(targets.into_iter().map(|target| Want::Target { host: host.clone(), target }));
+            scopes
+                .extend(targets.into_iter().map(|target| PurgeScope::Target { host: host.clone(), target }));
         }
     }
     if object.has("tags") {
         let texts = object.texts("tags", SELECTORS_MAX)?;
         let tags = texts.iter().map(|(_, tag)| Bytes::copy_from_slice(tag.as_bytes())).collect();
         let any_of = checked(tags).map_err(|fault| Malformed::json("tags", fault))?;
-        wants.push(Want::Tags { reach: reach.clone(), any_of, all_of: Vec::new() });
+        scopes.push(PurgeScope::Tags { reach: reach.clone(), any_of, all_of: Vec::new() });
     }
     if object.has("hosts") {
         for (path, text) in object.texts("hosts", SELECTORS_MAX)? {
             let host = page::host(text).map_err(|fault| Malformed::json(path, fault))?;
-            wants.push(Want::Host { host });
+            scopes.push(PurgeScope::Host { host });
         }
     }
     if object.has("prefixes") {
         for (path, text) in object.texts("prefixes", SELECTORS_MAX)? {
             let pages = UrlPages::of(&format!("http://{text}"));
             let UrlPages { host, targets, .. } = pages.map_err(|fault| Malformed::json(path, fault))?;
-            wants.extend(targets.into_iter().map(|prefix| Want::Prefix { host: host.clone(), prefix }));
+            scopes
+                .extend(targets.into_iter().map(|prefix| PurgeScope::Prefix { host: host.clone(), prefix }));
         }
     }
     if object.flag("purge_everything")? == Some(true) {
-        wants.push(Want::Everything { reach });
+        scopes.push(PurgeScope::Everything { reach });
     }
-    if wants.is_empty() {
+    if scopes.is_empty() {
         let fault = MalformedFault::Missing("files, tags, hosts, prefixes or \"purge_everything\": true");
         return Err(Malformed { place: MalformedPlace::Content, fault });
     }
-    let invalidations = wants.into_iter().map(|want| OrderItem { want, mode: Mode::Hard }).collect();
+    let invalidations = scopes.into_iter().map(|scope| OrderItem { scope, mode: Mode::Hard }).collect();
     let style = Style::Cloudflare(String::from_utf8_lossy(zone).into_owned());
     Ok(PurgeOrder { dialect: "cloudflare", invalidations, refill: None, style })
 }

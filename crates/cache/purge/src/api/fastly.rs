@@ -4,7 +4,7 @@ use super::json::JsonObject;
 use super::page::UrlPages;
 use crate::dialect::flag;
 use crate::malformed::{Malformed, MalformedFault, MalformedPlace};
-use crate::order::{OrderItem, PurgeOrder, Reach, Style, Want};
+use crate::order::{OrderItem, PurgeOrder, PurgeScope, Reach, Style};
 use crate::tags::{Syntax, checked, listed};
 use bytes::Bytes;
 use invalidation::Mode;
@@ -19,8 +19,8 @@ const MEMBER: &str = "surrogate_keys";
 pub(super) fn keys(service: &Bytes, fields: &Fields, content: &[u8]) -> Result<PurgeOrder, Malformed> {
     let keys = keys_of(fields, content)?;
     let names = keys.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect();
-    let want = Want::Tags { reach: Reach::Site(service.clone()), any_of: keys, all_of: Vec::new() };
-    order(vec![want], fields, Style::FastlyKeys(names))
+    let scope = PurgeScope::Tags { reach: Reach::Site(service.clone()), any_of: keys, all_of: Vec::new() };
+    order(vec![scope], fields, Style::FastlyKeys(names))
 }
 
 /// The keys of all lines of `Surrogate-Key` and of the content. At least one of the two must name
@@ -50,14 +50,14 @@ fn keys_in(object: &JsonObject) -> Result<Vec<Bytes>, Malformed> {
 pub(super) fn key(service: &Bytes, key: &Bytes, fields: &Fields) -> Result<PurgeOrder, Malformed> {
     let any_of =
         checked(vec![key.clone()]).map_err(|fault| Malformed { place: MalformedPlace::Target, fault })?;
-    let want = Want::Tags { reach: Reach::Site(service.clone()), any_of, all_of: Vec::new() };
-    order(vec![want], fields, Style::Fastly)
+    let scope = PurgeScope::Tags { reach: Reach::Site(service.clone()), any_of, all_of: Vec::new() };
+    order(vec![scope], fields, Style::Fastly)
 }
 
 /// A hard purge of everything: Fastly's API has no soft form of this call.
 pub(super) fn all(service: &Bytes) -> PurgeOrder {
-    let want = Want::Everything { reach: Reach::Site(service.clone()) };
-    let invalidations = vec![OrderItem { want, mode: Mode::Hard }];
+    let scope = PurgeScope::Everything { reach: Reach::Site(service.clone()) };
+    let invalidations = vec![OrderItem { scope, mode: Mode::Hard }];
     PurgeOrder { dialect: DIALECT, invalidations, refill: None, style: Style::Fastly }
 }
 
@@ -66,15 +66,15 @@ pub(super) fn url(url: &Bytes, fields: &Fields) -> Result<PurgeOrder, Malformed>
     let text = std::str::from_utf8(url)
         .map_err(|_| at_target(MalformedFault::expected("a URL without its scheme", url)))?;
     let UrlPages { host, targets, .. } = UrlPages::of(&format!("http://{text}")).map_err(at_target)?;
-    let wants = targets.into_iter().map(|target| Want::Target { host: host.clone(), target });
-    order(wants.collect(), fields, Style::Fastly)
+    let scopes = targets.into_iter().map(|target| PurgeScope::Target { host: host.clone(), target });
+    order(scopes.collect(), fields, Style::Fastly)
 }
 
 const DIALECT: &str = "fastly";
 
-fn order(wants: Vec<Want>, fields: &Fields, style: Style) -> Result<PurgeOrder, Malformed> {
+fn order(scopes: Vec<PurgeScope>, fields: &Fields, style: Style) -> Result<PurgeOrder, Malformed> {
     let is_soft = flag(fields, "Fastly-Soft-Purge")?.unwrap_or(false);
     let mode = if is_soft { Mode::Soft } else { Mode::Hard };
-    let invalidations = wants.into_iter().map(|want| OrderItem { want, mode }).collect();
+    let invalidations = scopes.into_iter().map(|scope| OrderItem { scope, mode }).collect();
     Ok(PurgeOrder { dialect: DIALECT, invalidations, refill: None, style })
 }

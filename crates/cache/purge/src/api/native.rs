@@ -15,7 +15,7 @@ use super::page::{self, UrlPages};
 use super::{BANS_MAX, SELECTORS_MAX};
 use crate::ban::ConditionBan;
 use crate::malformed::{Malformed, MalformedFault};
-use crate::order::{OrderItem, PurgeOrder, Reach, Style, Want};
+use crate::order::{OrderItem, PurgeOrder, PurgeScope, Reach, Style};
 use crate::tags::{checked, group_tag};
 use bytes::Bytes;
 use invalidation::Mode;
@@ -41,49 +41,54 @@ pub(super) fn read(content: &[u8]) -> Result<PurgeOrder, Malformed> {
     let expected = "uri, uri-prefix, origin, host, group, tag, ban or all";
     let kind =
         object.text("type")?.ok_or_else(|| Malformed::json("type", MalformedFault::Missing(expected)))?;
-    let wants = match kind {
+    let scopes = match kind {
         "uri" => each_page(&object, |pages| {
             let UrlPages { host, targets, .. } = pages;
-            targets.into_iter().map(|target| Want::Target { host: host.clone(), target }).collect()
+            targets.into_iter().map(|target| PurgeScope::Target { host: host.clone(), target }).collect()
         })?,
         "uri-prefix" => each_page(&object, |pages| {
             let UrlPages { host, targets, .. } = pages;
-            targets.into_iter().map(|prefix| Want::Prefix { host: host.clone(), prefix }).collect()
+            targets.into_iter().map(|prefix| PurgeScope::Prefix { host: host.clone(), prefix }).collect()
         })?,
-        "origin" => origins(&object)?.into_iter().map(|pages| Want::Host { host: pages.host }).collect(),
-        "host" => each(&object, SELECTORS_MAX, |text| Ok(Want::Host { host: page::host(text)? }))?,
+        "origin" => {
+            origins(&object)?.into_iter().map(|pages| PurgeScope::Host { host: pages.host }).collect()
+        }
+        "host" => each(&object, SELECTORS_MAX, |text| Ok(PurgeScope::Host { host: page::host(text)? }))?,
         "group" => groups(&object)?,
         "tag" => vec![tags(&object)?],
         "ban" => {
             let reach = reach(&object)?;
             each(&object, BANS_MAX, |text| {
-                Ok(Want::Ban { reach: reach.clone(), ban: Arc::new(ConditionBan::parse(text)?) })
+                Ok(PurgeScope::Ban { reach: reach.clone(), ban: Arc::new(ConditionBan::parse(text)?) })
             })?
         }
-        "all" => vec![Want::Everything { reach: reach(&object)? }],
+        "all" => vec![PurgeScope::Everything { reach: reach(&object)? }],
         other => {
             let fault = MalformedFault::Unsupported(format!("`{}`", other.escape_debug()));
             return Err(Malformed::json("type", fault));
         }
     };
-    let invalidations = wants.into_iter().map(|want| OrderItem { want, mode }).collect();
+    let invalidations = scopes.into_iter().map(|scope| OrderItem { scope, mode }).collect();
     Ok(PurgeOrder { dialect: "api", invalidations, refill: object.flag("refill")?, style: Style::Native })
 }
 
-/// Reads each selector with `want`.
+/// Reads each selector with `scope`.
 fn each(
     object: &JsonObject,
     count_max: usize,
-    want: impl Fn(&str) -> Result<Want, MalformedFault>,
-) -> Result<Vec<Want>, Malformed> {
+    scope: impl Fn(&str) -> Result<PurgeScope, MalformedFault>,
+) -> Result<Vec<PurgeScope>, Malformed> {
     let selectors = object.texts(SELECTORS, count_max)?.into_iter();
-    selectors.map(|(path, text)| want(text).map_err(|fault| Malformed::json(path, fault))).collect()
+    selectors.map(|(path, text)| scope(text).map_err(|fault| Malformed::json(path, fault))).collect()
 }
 
-fn each_page(object: &JsonObject, wants: impl Fn(UrlPages) -> Vec<Want>) -> Result<Vec<Want>, Malformed> {
+fn each_page(
+    object: &JsonObject,
+    scopes: impl Fn(UrlPages) -> Vec<PurgeScope>,
+) -> Result<Vec<PurgeScope>, Malformed> {
     let mut all = Vec::new();
     for (path, text) in object.texts(SELECTORS, SELECTORS_MAX)? {
-        all.append(&mut wants(UrlPages::of(text).map_err(|fault| Malformed::json(path, fault))?));
+        all.append(&mut scopes(UrlPages::of(text).map_err(|fault| Malformed::json(path, fault))?));
     }
     Ok(all)
 }
@@ -103,24 +108,24 @@ fn origins(object: &JsonObject) -> Result<Vec<UrlPages>, Malformed> {
         .collect()
 }
 
-fn groups(object: &JsonObject) -> Result<Vec<Want>, Malformed> {
+fn groups(object: &JsonObject) -> Result<Vec<PurgeScope>, Malformed> {
     let groups = object.texts("groups", semantics::GROUPS_MAX)?;
-    let wants = origins(object)?.into_iter().map(|pages| {
+    let scopes = origins(object)?.into_iter().map(|pages| {
         let tag = |(_, group): &(String, &str)| group_tag(pages.https, &pages.host, group.as_bytes());
         let any_of = groups.iter().map(tag).collect();
-        Want::Tags { reach: Reach::Site(pages.host.clone()), any_of, all_of: Vec::new() }
+        PurgeScope::Tags { reach: Reach::Site(pages.host.clone()), any_of, all_of: Vec::new() }
     });
-    Ok(wants.collect())
+    Ok(scopes.collect())
 }
 
-fn tags(object: &JsonObject) -> Result<Want, Malformed> {
+fn tags(object: &JsonObject) -> Result<PurgeScope, Malformed> {
     let texts = object.texts(SELECTORS, SELECTORS_MAX)?;
     let tags = texts.iter().map(|(_, text)| Bytes::copy_from_slice(text.as_bytes())).collect();
     let tags = checked(tags).map_err(|fault| Malformed::json(SELECTORS, fault))?;
     let reach = reach(object)?;
     match object.text("match")? {
-        None | Some("any") => Ok(Want::Tags { reach, any_of: tags, all_of: Vec::new() }),
-        Some("all") => Ok(Want::Tags { reach, any_of: Vec::new(), all_of: tags }),
+        None | Some("any") => Ok(PurgeScope::Tags { reach, any_of: tags, all_of: Vec::new() }),
+        Some("all") => Ok(PurgeScope::Tags { reach, any_of: Vec::new(), all_of: tags }),
         Some(other) => {
             Err(Malformed::json("match", MalformedFault::expected("any or all", other.as_bytes())))
         }

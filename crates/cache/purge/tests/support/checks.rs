@@ -8,8 +8,8 @@ use bytes::Bytes;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
 use petasos_purge::{
     BanPattern, CONDITIONS_MAX, ConditionBan, Malformed, OrderItem, PurgeOrder, PurgeOutcome, PurgeReply,
-    TAG_BYTES_MAX, TAGS_MAX, TagExpression, TagsError, Want, api, is_purge_method, read, reply, signals,
-    tags_of,
+    PurgeScope, TAG_BYTES_MAX, TAGS_MAX, TagExpression, TagsError, api, is_purge_method, read, reply,
+    signals, tags_of,
 };
 
 /// Checks a request: method and target on the first line, then fields as `Name: value`.
@@ -186,8 +186,9 @@ pub(crate) fn asked_by_answers(octets: &[u8]) {
             let mut answer = ResponseHead::new(Status::OK);
             answer.fields.push(name, Bytes::from([line, separator, b"/last"].concat()));
             let found = signals(&Method::Post, &answer, true, b"a.test");
-            let is_last = |want: &Want| matches!(want, Want::Target { target, .. } if target == "/last");
-            assert!(found.invalidations.last().is_some_and(|last| is_last(&last.want)));
+            let is_last =
+                |scope: &PurgeScope| matches!(scope, PurgeScope::Target { target, .. } if target == "/last");
+            assert!(found.invalidations.last().is_some_and(|last| is_last(&last.scope)));
         }
     }
 }
@@ -198,12 +199,12 @@ fn check_order(order: &PurgeOrder) {
 }
 
 fn check_invalidation(invalidation: &OrderItem) {
-    match &invalidation.want {
-        Want::Target { target, .. } => assert!(target.starts_with(b"/")),
-        Want::Prefix { prefix, .. } => assert!(prefix.starts_with(b"/")),
-        Want::Tags { any_of, all_of, .. } => check_tags(&[&any_of[..], all_of].concat()),
-        Want::Ban { ban, .. } => assert!((1..=CONDITIONS_MAX).contains(&ban.conditions().len())),
-        Want::Pattern { .. } | Want::Host { .. } | Want::Everything { .. } => {}
+    match &invalidation.scope {
+        PurgeScope::Target { target, .. } => assert!(target.starts_with(b"/")),
+        PurgeScope::Prefix { prefix, .. } => assert!(prefix.starts_with(b"/")),
+        PurgeScope::Tags { any_of, all_of, .. } => check_tags(&[&any_of[..], all_of].concat()),
+        PurgeScope::Ban { ban, .. } => assert!((1..=CONDITIONS_MAX).contains(&ban.conditions().len())),
+        PurgeScope::Pattern { .. } | PurgeScope::Host { .. } | PurgeScope::Everything { .. } => {}
     }
 }
 

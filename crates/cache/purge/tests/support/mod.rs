@@ -1,7 +1,7 @@
 //! Helpers shared by the tests of dialects and of the API.
 
 use invalidation::Mode;
-use petasos_purge::{OrderItem, Reach, Want};
+use petasos_purge::{OrderItem, PurgeScope, Reach};
 
 /// An invalidation on one line.
 pub(crate) fn shown(invalidation: &OrderItem) -> String {
@@ -10,12 +10,12 @@ pub(crate) fn shown(invalidation: &OrderItem) -> String {
         Reach::Site(host) => text(host),
         Reach::Everywhere => "all sites".to_owned(),
     };
-    let want = match &invalidation.want {
-        Want::Target { host, target } => format!("{} {}", text(host), text(target)),
-        Want::Prefix { host, prefix } => format!("{} prefix {}", text(host), text(prefix)),
-        Want::Pattern { host, pattern } => format!("{} pattern {}", text(host), pattern.as_str()),
-        Want::Host { host } => format!("{} host", text(host)),
-        Want::Tags { reach, any_of, all_of } => {
+    let scope = match &invalidation.scope {
+        PurgeScope::Target { host, target } => format!("{} {}", text(host), text(target)),
+        PurgeScope::Prefix { host, prefix } => format!("{} prefix {}", text(host), text(prefix)),
+        PurgeScope::Pattern { host, pattern } => format!("{} pattern {}", text(host), pattern.as_str()),
+        PurgeScope::Host { host } => format!("{} host", text(host)),
+        PurgeScope::Tags { reach, any_of, all_of } => {
             let listed = |word: &str, tags: &[bytes::Bytes]| {
                 if tags.is_empty() {
                     String::new()
@@ -25,9 +25,9 @@ pub(crate) fn shown(invalidation: &OrderItem) -> String {
             };
             format!("{}{}{}", of(reach), listed("any", any_of), listed("all", all_of))
         }
-        Want::Ban { reach, ban } => format!("{} ban {ban}", of(reach)),
-        Want::Everything { reach } => format!("{} everything", of(reach)),
+        PurgeScope::Ban { reach, ban } => format!("{} ban {ban}", of(reach)),
+        PurgeScope::Everything { reach } => format!("{} everything", of(reach)),
     };
     let mode = if invalidation.mode == Mode::Soft { "soft " } else { "" };
-    format!("{mode}{want}")
+    format!("{mode}{scope}")
 }

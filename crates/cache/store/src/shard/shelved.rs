@@ -8,23 +8,23 @@ use super::{Admission, Shard};
 use crate::ledger::{InvalidationSubject, TagIds};
 use crate::record::IndexRecord;
 use crate::s3fifo::Hits;
-use crate::selector::{ResponseAttributes, Unknown};
+use crate::selector::{IndexedResponse, ResponseAttributes};
 use crate::slot::{SLOT_BYTES, Slot};
-use crate::{Lookup, Object, OnDisk, Shelved};
-use disk::{Location, Recovered, Tier};
+use crate::{Lookup, Object, OnDisk, ShelvedObject};
+use disk::{Location, RecoveredObject, Tier};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 /// The disk tier below the shard, if there is one.
 #[derive(Default)]
-pub(super) struct Below {
+pub(super) struct TierBelow {
     tier: Option<Tier>,
     /// The number of the last write.
     writes: u32,
 }
 
-impl Below {
+impl TierBelow {
     /// Removes an object from the disk that no slot refers to any more.
     pub(super) fn remove(&self, location: Location) {
         if let Some(tier) = &self.tier {
@@ -42,7 +42,7 @@ impl Below {
     }
 }
 
-impl fmt::Debug for Below {
+impl fmt::Debug for TierBelow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Below").field("writes", &self.writes).finish_non_exhaustive()
     }
@@ -51,7 +51,7 @@ impl fmt::Debug for Below {
 impl Shard {
     /// Attaches the disk tier. Objects may be on the disk from now on.
     pub(crate) fn set_tier(&mut self, tier: Tier) {
-        self.below = Below { tier: Some(tier), writes: 0 };
+        self.below = TierBelow { tier: Some(tier), writes: 0 };
     }
 
     /// Records that the object of `admission` has been written to `location`, or with `None` that
@@ -65,7 +65,7 @@ impl Shard {
         slot.writing = 0;
         let is_in_memory = slot.object.is_some();
         match location {
-            Some(location) => self.places.set(id, location),
+            Some(location) => self.slot_locations.set(id, location),
             // The object was evicted from memory while it was being written, so no copy is left.
             None if !is_in_memory => self.take_slot(id),
             None => {}
@@ -75,7 +75,7 @@ impl Shard {
 
     /// Removes a slot but keeps the copy of its object on the disk, which another slot takes over.
     pub(super) fn drop_but_place(&mut self, id: u32) {
-        self.places.take(id);
+        self.slot_locations.take(id);
         self.drop_slot(id);
     }
 
@@ -101,7 +101,7 @@ impl Shard {
     /// look-up for it as of now. [`Lookup::Absent`] if the object was removed or replaced
     /// meanwhile.
     pub(crate) fn unshelve(&mut self, location: Location, object: Arc<Object>) -> Lookup {
-        let Some(id) = self.places.find(location) else { return Lookup::Absent };
+        let Some(id) = self.slot_locations.find(location) else { return Lookup::Absent };
         self.check(id, Some(&*object));
         let Some(slot) = self.slot(id) else { return Lookup::Absent };
         let softened = slot.softened;
@@ -118,7 +118,7 @@ impl Shard {
             return found;
         }
         // Making room may have removed this very slot.
-        let is_there = self.places.find(location) == Some(id);
+        let is_there = self.slot_locations.find(location) == Some(id);
         let slot = if is_there { self.slots.get_mut(id as usize).and_then(Option::as_mut) } else { None };
         let Some(slot) = slot else {
             self.lingering.count(&object);
@@ -134,7 +134,7 @@ impl Shard {
 
     /// Removes the object at `location`, because it cannot be read.
     pub(crate) fn forget(&mut self, location: Location) {
-        if let Some(id) = self.places.find(location) {
+        if let Some(id) = self.slot_locations.find(location) {
             self.drop_slot(id);
         }
     }
@@ -156,11 +156,11 @@ impl Shard {
     /// Handles damage at `location`. A response with its body in memory stays; any other is
     /// removed.
     pub(crate) fn forget_place(&mut self, location: Location) {
-        let Some(id) = self.places.find(location) else { return };
+        let Some(id) = self.slot_locations.find(location) else { return };
         let in_memory = self.slot(id).and_then(|slot| slot.object.as_ref());
         match in_memory.map(|object| object.on_disk()) {
             Some(None) => {
-                self.places.take(id);
+                self.slot_locations.take(id);
                 self.below.remove(location);
             }
             Some(Some(body)) => {
@@ -174,15 +174,15 @@ impl Shard {
     /// Finds the first object on the disk among `count` slots from `from` on, and the slot at which
     /// to continue. The inner place is `None` if these slots have none. The outer `None` means that
     /// there are no more slots.
-    pub(crate) fn next_place(&self, from: usize, count: usize) -> Option<(Option<Shelved>, usize)> {
+    pub(crate) fn next_place(&self, from: usize, count: usize) -> Option<(Option<ShelvedObject>, usize)> {
         if from >= self.slots.len() {
             return None;
         }
         let end = from.saturating_add(count).min(self.slots.len());
         for at in from..end {
             let id = at as u32;
-            if let (Some(slot), Some(location)) = (self.slot(id), self.places.get(id)) {
-                return Some((Some(Shelved { hash: slot.hash, location }), at + 1));
+            if let (Some(slot), Some(location)) = (self.slot(id), self.slot_locations.get(id)) {
+                return Some((Some(ShelvedObject { hash: slot.hash, location }), at + 1));
             }
         }
         Some((None, end))
@@ -192,7 +192,7 @@ impl Shard {
     /// memory too, and so is worth writing again. Otherwise the object is removed and the result is
     /// false. `None` if it does not belong to this shard.
     pub(crate) fn loses(&mut self, location: Location) -> Option<bool> {
-        let id = self.places.find(location)?;
+        let id = self.slot_locations.find(location)?;
         let is_in_memory = self.slot(id).is_some_and(|slot| slot.object.is_some());
         if !is_in_memory {
             self.lost(location);
@@ -202,8 +202,8 @@ impl Shard {
 
     /// Records that the copy at `location` no longer exists.
     pub(crate) fn lost(&mut self, location: Location) {
-        let Some(id) = self.places.find(location) else { return };
-        self.places.take(id);
+        let Some(id) = self.slot_locations.find(location) else { return };
+        self.slot_locations.take(id);
         if self
             .slot(id)
             .is_some_and(|slot| slot.object.as_ref().is_none_or(|object| object.on_disk().is_some()))
@@ -219,7 +219,7 @@ impl Shard {
     pub(crate) fn lost_in(&mut self, segment: u32, from: usize, count: usize) -> Option<usize> {
         let end = from.saturating_add(count).min(self.slots.len());
         for id in from..end {
-            let place = self.places.get(id as u32);
+            let place = self.slot_locations.get(id as u32);
             place.into_iter().filter(|place| place.segment() == segment).for_each(|place| self.lost(place));
         }
         (end < self.slots.len()).then_some(end)
@@ -229,13 +229,13 @@ impl Shard {
     /// stored, or if `renew` cannot bring the copy up to date. The store refreshes objects under
     /// the shard's lock, so none is refreshed at `from` after the call of `renew`.
     pub(crate) fn moved(&mut self, from: Location, to: Location, renew: &mut dyn FnMut() -> bool) -> bool {
-        let Some(id) = self.places.find(from) else { return false };
+        let Some(id) = self.slot_locations.find(from) else { return false };
         if !renew() {
             self.lost(from);
             return false;
         }
-        self.places.take(id);
-        self.places.set(id, to);
+        self.slot_locations.take(id);
+        self.slot_locations.set(id, to);
         if self
             .slot(id)
             .and_then(|slot| slot.object.as_ref())
@@ -254,7 +254,7 @@ impl Shard {
         &mut self,
         hash: u64,
         entry: &IndexRecord,
-        recovered: &Recovered,
+        recovered: &RecoveredObject,
         read: Option<&Object>,
     ) -> Adoption {
         let IndexRecord { key, rule, variant, .. } = entry;
@@ -266,7 +266,7 @@ impl Shard {
         {
             return Adoption::Useless;
         }
-        let unknown = Unknown::new(entry.has_equivalents());
+        let unknown = IndexedResponse::new(entry.has_equivalents());
         let response: &dyn ResponseAttributes = match read {
             Some(object) => object,
             None => &unknown,
@@ -281,7 +281,7 @@ impl Shard {
         };
         if unknown.is_undecided() {
             // A new ban was recorded in between. Dropping the object costs one fetch.
-            self.places.take(id);
+            self.slot_locations.take(id);
             self.take_slot(id);
             return Adoption::Useless;
         }
@@ -343,7 +343,7 @@ impl Shard {
         self.shelved_bytes += bytes;
         self.counters.shelved += 1;
         let id = self.add(slot);
-        self.places.set(id, location);
+        self.slot_locations.set(id, location);
         Some(id)
     }
 

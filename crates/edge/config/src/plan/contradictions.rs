@@ -1,19 +1,23 @@
 //! Contradictions between settings that are legal each by itself: errors that refuse the plan, and
 //! one warning.
 
-use super::{Lookup, Site};
-use crate::document::{Document, Located};
-use crate::setting::Value;
+use super::{SettingLevels, SitePlan};
+use crate::document::{ConfigDocument, Located};
+use crate::setting::SettingValue;
 use document::{Diagnostic, Place};
 use profiles::{ClientAddress, LETTER};
 use std::collections::HashMap;
 
 /// Warns that shared fetches carry the address of a client (`client_address = "leader"`).
-pub(super) fn leading_address(site: &Site, lookup: &Lookup<'_>, header: &Place) -> Option<Diagnostic> {
+pub(super) fn leading_address(
+    site: &SitePlan,
+    levels: &SettingLevels<'_>,
+    header: &Place,
+) -> Option<Diagnostic> {
     if site.policy.client_address != ClientAddress::Leader {
         return None;
     }
-    let place = lookup.place("client_address").or_else(|| lookup.place("profile"));
+    let place = levels.place("client_address").or_else(|| levels.place("profile"));
     let message = format!(
         "site {}: shared fetches carry the address of the client that leads them (client_address = \"leader\", \
          profile {}); a page that the origin shows to some addresses only is then shown to every client \
@@ -29,19 +33,19 @@ pub(super) fn leading_address(site: &Site, lookup: &Lookup<'_>, header: &Place) 
 
 /// Refuses `stale_on_error = "override"` with the profile `rfc`, because the override breaks the
 /// RFCs.
-pub(super) fn disobedience(lookup: &Lookup<'_>) -> Option<Diagnostic> {
-    let overrides = lookup.text("stale_on_error") == Some("override");
-    if !overrides || lookup.text("profile") != Some(LETTER) {
+pub(super) fn disobedience(levels: &SettingLevels<'_>) -> Option<Diagnostic> {
+    let overrides = levels.text("stale_on_error") == Some("override");
+    if !overrides || levels.text("profile") != Some(LETTER) {
         return None;
     }
-    let place = lookup.place("stale_on_error")?;
+    let place = levels.place("stale_on_error")?;
     let problem = Diagnostic::new("`stale_on_error = \"override\"` contradicts the profile `rfc`", place);
     Some(problem.with_help("leave `stale_on_error` out, or choose another profile"))
 }
 
 /// Refuses `create_token` without `token_file`.
-pub(super) fn nameless_token(top: &Lookup<'_>) -> Option<Diagnostic> {
-    if top.value("create_token") != Some(Value::Switch(true)) || top.stated("token_file").is_some() {
+pub(super) fn nameless_token(top: &SettingLevels<'_>) -> Option<Diagnostic> {
+    if top.value("create_token") != Some(SettingValue::Switch(true)) || top.stated("token_file").is_some() {
         return None;
     }
     let place = top.place("create_token")?;
@@ -51,10 +55,10 @@ pub(super) fn nameless_token(top: &Lookup<'_>) -> Option<Diagnostic> {
 
 /// Refuses a site without names in the static tree, because visitors could create pages under any
 /// host name.
-pub(super) fn nameless_tree(lookup: &Lookup<'_>, site: &Place) -> Option<Diagnostic> {
-    let is_in_tree = lookup.stated("static_tree.directory").is_some()
-        && lookup.text("static_tree.layout").is_some_and(|layout| layout != "none");
-    if !is_in_tree || lookup.stated("names").is_some() {
+pub(super) fn nameless_tree(levels: &SettingLevels<'_>, site: &Place) -> Option<Diagnostic> {
+    let is_in_tree = levels.stated("static_tree.directory").is_some()
+        && levels.text("static_tree.layout").is_some_and(|layout| layout != "none");
+    if !is_in_tree || levels.stated("names").is_some() {
         return None;
     }
     let problem = Diagnostic::new("the static tree needs the `names` of the site", site.clone());
@@ -63,14 +67,14 @@ pub(super) fn nameless_tree(lookup: &Lookup<'_>, site: &Place) -> Option<Diagnos
 
 /// Refuses a name that is listed twice, a name that two sites claim, and a second site that answers
 /// to any name.
-pub(super) fn clashes(document: &Document) -> Vec<Diagnostic> {
+pub(super) fn clashes(document: &ConfigDocument) -> Vec<Diagnostic> {
     let mut owners: HashMap<&str, usize> = HashMap::new();
     let mut problems = Vec::new();
     let lone = [(document.top.clone(), Place::Default)];
     let sites = if document.sites.is_empty() { &lone[..] } else { &document.sites };
     for (index, (level, place)) in sites.iter().enumerate() {
         let (names, place) = match level.get("names") {
-            Some(Located { value: Value::Hosts(names), place }) => {
+            Some(Located { value: SettingValue::Hosts(names), place }) => {
                 (names.iter().map(String::as_str).collect(), place)
             }
             _ => (vec![""], place),

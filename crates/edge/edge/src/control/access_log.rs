@@ -9,10 +9,10 @@
 use crate::control::log_output::{LogOutput, LogState};
 use crate::request::date::push_log_date;
 use crate::upkeep::leaving::join_in_time;
-use crate::upkeep::supervisor::{self, End};
+use crate::upkeep::supervisor::{self, ThreadEnd};
 use bytes::Bytes;
 use clock::Timestamp;
-use config::AccessLog as Target;
+use config::AccessLogTarget;
 use message::{RequestHead, Status, Version, names};
 use net::Peer;
 use semantics::Reason;
@@ -53,7 +53,7 @@ pub(crate) struct AccessLog {
 
 /// The writer thread, to be joined when the log ends.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct LogWriter {
     thread: JoinHandle<()>,
 }
 
@@ -62,7 +62,7 @@ impl AccessLog {
     ///
     /// # Errors
     /// If the file cannot be opened or the system cannot create a thread.
-    pub(crate) fn start(target: &Target, lines_max: usize) -> io::Result<(Self, Writer)> {
+    pub(crate) fn start(target: &AccessLogTarget, lines_max: usize) -> io::Result<(Self, LogWriter)> {
         let state = Arc::<LogState>::default();
         Self::start_with(LogOutput::open(target, Arc::clone(&state))?, state, lines_max)
     }
@@ -71,15 +71,15 @@ impl AccessLog {
         mut output: LogOutput,
         state: Arc<LogState>,
         lines_max: usize,
-    ) -> io::Result<(Self, Writer)> {
+    ) -> io::Result<(Self, LogWriter)> {
         let (lines, received) = sync_channel(lines_max);
         // Restarted after a panic: the queue would fill up, and all later lines would be lost.
         let thread = supervisor::start("petasos-log", move || {
             write_lines(&received, &mut output);
             // All senders are gone.
-            End::Due
+            ThreadEnd::Due
         })?;
-        Ok((Self { lines, state }, Writer { thread }))
+        Ok((Self { lines, state }, LogWriter { thread }))
     }
 
     /// Reopens the file, for example after log rotation has renamed it. Does not block.
@@ -101,7 +101,7 @@ impl AccessLog {
     }
 }
 
-impl Writer {
+impl LogWriter {
     /// Waits until every line is written, or until a hanging log has used up its time. Must be
     /// called after the last [`AccessLog`] was dropped. `None` if lines were lost.
     pub(crate) fn finish(self) -> Option<()> {
@@ -170,7 +170,7 @@ fn push_escaped(line: &mut Vec<u8>, octets: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{AccessLog, LogEntry, LogOutput, LogState, Writer};
+    use super::{AccessLog, LogEntry, LogOutput, LogState, LogWriter};
     use clock::Timestamp;
     use message::{Fields, Method, RequestHead, Status, Version};
     use net::Peer;
@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    fn started(output: Box<dyn Write + Send>, lines_max: usize) -> (AccessLog, Writer) {
+    fn started(output: Box<dyn Write + Send>, lines_max: usize) -> (AccessLog, LogWriter) {
         let state = Arc::<LogState>::default();
         AccessLog::start_with(LogOutput::new(output, Arc::clone(&state)), state, lines_max).unwrap()
     }

@@ -11,11 +11,11 @@ use crate::control::counters::Metric;
 use crate::control::metrics;
 use crate::control::purge_access::Entrance;
 use crate::control::purge_orders::{carry_out, reply};
-use crate::control::uncompressed::Uncompressed;
+use crate::control::uncompressed::UncompressedPage;
 use crate::control::why::{self, QUESTION_BYTES_MAX};
 use crate::fetch::breaker::state_name;
 use crate::memory::detection::Detected;
-use crate::request::client::{Client, Received};
+use crate::request::client::{ClientConnection, ReceiveOutcome};
 use crate::request::date::http_date;
 use crate::request::respond::{self, Recipient};
 use crate::shared::Shared;
@@ -86,7 +86,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Arc<Acceptor>) {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let client = Client::new(stream, peer, Arc::clone(&shared.limits));
+        let client = ClientConnection::new(stream, peer, Arc::clone(&shared.limits));
         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
             let conversation = converse(Arc::clone(&shared), client);
             tokio::spawn(async move {
@@ -107,19 +107,21 @@ pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Arc<Acceptor>) {
 }
 
 /// Tells a client that the limit of connections is reached, and closes.
-async fn refuse(shared: Arc<Shared>, mut client: Client) {
+async fn refuse(shared: Arc<Shared>, mut client: ClientConnection) {
     let recipient = Recipient::new(&Method::Get, Version::Http11, false);
     if send(&shared, &mut client, AdminPage::plain(503, &format!("{FULL}\n")).into(), recipient).await {
         client.linger().await;
     }
 }
 
-async fn converse(shared: Arc<Shared>, mut client: Client) {
+async fn converse(shared: Arc<Shared>, mut client: ClientConnection) {
     let mut stop = Box::pin(std::future::pending());
     loop {
         let request = match client.receive(stop.as_mut()).await {
-            Received::Request(request) => request,
-            Received::Malformed(error) if goes_on(&shared, Entrance::Admin, &mut client, error) => continue,
+            ReceiveOutcome::Request(request) => request,
+            ReceiveOutcome::Malformed(error) if goes_on(&shared, Entrance::Admin, &mut client, error) => {
+                continue;
+            }
             _ => return,
         };
         let reply: PurgeReply = match refusal(&shared, client.peer(), &request.head) {
@@ -142,7 +144,12 @@ async fn converse(shared: Arc<Shared>, mut client: Client) {
 }
 
 /// Sends a response; returns whether all of it was sent.
-async fn send(shared: &Shared, client: &mut Client, reply: PurgeReply, recipient: Recipient) -> bool {
+async fn send(
+    shared: &Shared,
+    client: &mut ClientConnection,
+    reply: PurgeReply,
+    recipient: Recipient,
+) -> bool {
     let PurgeReply { mut head, content } = reply;
     head.fields.push(names::DATE, http_date(shared.clock.now()));
     let written = respond::write_head(&head, BodyFraming::Length(content.len() as u64), None, recipient);
@@ -196,7 +203,7 @@ async fn call(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Op
 }
 
 /// The content of a question or a call, up to its limit. The content of other requests is not read.
-async fn read_content(client: &mut Client, request: &Request) -> Vec<u8> {
+async fn read_content(client: &mut ClientConnection, request: &Request) -> Vec<u8> {
     let mut content = Vec::new();
     let bytes_max = match path(&request.head) {
         WHY_PATH => QUESTION_BYTES_MAX,
@@ -326,15 +333,15 @@ fn written(document: &impl Serialize) -> String {
     text
 }
 
-fn status(shared: &Shared) -> api::status::Status {
+fn status(shared: &Shared) -> api::status::EdgeStatus {
     let store = shared.store.stats();
-    api::status::Status {
+    api::status::EdgeStatus {
         connections: shared.connections(),
         disk: disk_status(shared),
         draining: shared.is_draining(),
         requests: Reason::ALL.iter().map(|&reason| shared.counters.requests(reason)).sum(),
         sites: shared.sites.iter().map(|site| site_status(shared, site)).collect(),
-        store: api::status::Store {
+        store: api::status::StoreStatus {
             bytes: store.bytes,
             bytes_max: shared.store.limits().memory_bytes_max,
             evicted: store.evicted,
@@ -347,11 +354,11 @@ fn status(shared: &Shared) -> api::status::Status {
     }
 }
 
-fn site_status(shared: &Shared, site: &Site) -> api::status::Site {
+fn site_status(shared: &Shared, site: &Site) -> api::status::SiteStatus {
     let gauges = site.origin.gauges();
     let found = site.detection.found();
     let memory = shared.limits.self_purge_memory;
-    api::status::Site {
+    api::status::SiteStatus {
         breaker: state_name(site.origin.breaker_state()).to_owned(),
         connections_idle: gauges.idle,
         fetches_active: gauges.active,
@@ -365,15 +372,15 @@ fn site_status(shared: &Shared, site: &Site) -> api::status::Site {
         recognised_by: found.as_ref().map(Detected::evidence),
         recognised_since: found.as_ref().map(Detected::since_text),
         rules: site.policy().name.clone(),
-        uncompressed: site.uncompressed.found().map(Uncompressed::text),
+        uncompressed: site.uncompressed.found().map(UncompressedPage::text),
     }
 }
 
 /// The disk's part of the status; none without a disk.
-fn disk_status(shared: &Shared) -> Option<api::status::Disk> {
+fn disk_status(shared: &Shared) -> Option<api::status::DiskStatus> {
     let disk = shared.plan.disk.as_ref()?;
     let figures = shared.persistence.figures();
-    Some(api::status::Disk {
+    Some(api::status::DiskStatus {
         accepted: figures.accepted,
         bytes: figures.bytes,
         bytes_max: disk.bytes_max,
@@ -391,7 +398,7 @@ fn disk_status(shared: &Shared) -> Option<api::status::Disk> {
 mod tests {
     use super::{AdminPage, answer, refusal};
     use crate::shared::Shared;
-    use config::Plan;
+    use config::EdgePlan;
     use message::{Fields, Method, RequestHead, Version};
     use net::Peer;
     use platform::SystemClock;
@@ -414,7 +421,7 @@ mod tests {
         fields: &[(&'static str, &'static str)],
         content: &[u8],
     ) -> (u16, String) {
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.admin = "edge.internal:8081".parse().unwrap();
         let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
         let mut head =
@@ -428,7 +435,7 @@ mod tests {
 
     #[test]
     fn without_the_token_other_machines_may_read_only_health() {
-        let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         let shared = Shared::new(plan, None, Arc::new(SystemClock::new())).with_token(Some("s".to_owned()));
         let shared = Arc::new(shared);
         let peer = Peer::Ip("192.0.2.1:5".parse().unwrap());
@@ -483,7 +490,7 @@ mod tests {
         let status: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!((code, status["sites"][0]["origin"].as_str()), (200, Some("http://127.0.0.1:9")));
         assert_eq!(text, format!("{status:#}\n"), "the members are not in the order of the alphabet");
-        let typed: api::status::Status = serde_json::from_str(&text).unwrap();
+        let typed: api::status::EdgeStatus = serde_json::from_str(&text).unwrap();
         assert_eq!((typed.disk, typed.sites.len()), (None, 1));
     }
 

@@ -19,7 +19,7 @@ pub enum MetricKind {
 
 /// One row of the table of metrics.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct MetricRow {
     /// Which metric this is.
     pub metric: Metric,
     /// Counter or gauge.
@@ -40,8 +40,8 @@ macro_rules! metrics {
         }
 
         /// The table of metrics, in the order of the enum.
-        pub const METRICS: &[Row] = &[
-            $(Row { metric: Metric::$variant, kind: MetricKind::$kind, name: $name, help: $help },)*
+        pub const METRICS: &[MetricRow] = &[
+            $(MetricRow { metric: Metric::$variant, kind: MetricKind::$kind, name: $name, help: $help },)*
         ];
     };
 }
@@ -379,7 +379,7 @@ pub(crate) struct Cells {
 
 /// The counters of all workers.
 #[derive(Debug)]
-pub(crate) struct Counters {
+pub(crate) struct EdgeCounters {
     workers: Vec<Cells>,
 }
 
@@ -415,7 +415,7 @@ impl Cells {
     }
 }
 
-impl Counters {
+impl EdgeCounters {
     /// Counters for this many workers, at least one.
     pub(crate) fn new(workers: usize) -> Self {
         Self { workers: (0..workers.max(1)).map(|_| Cells::new()).collect() }
@@ -451,7 +451,7 @@ impl Counters {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counters, METRICS, Metric};
+    use super::{EdgeCounters, METRICS, Metric};
     use std::collections::HashSet;
 
     #[test]
@@ -467,7 +467,7 @@ mod tests {
 
     #[test]
     fn value_of_a_counter_is_the_sum_over_all_workers() {
-        let counters = Counters::new(2);
+        let counters = EdgeCounters::new(2);
         counters.worker(0).add(Metric::BytesSent, 5);
         counters.worker(1).add(Metric::BytesSent, 7);
         assert_eq!(counters.value(Metric::BytesSent), 12);

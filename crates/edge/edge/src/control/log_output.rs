@@ -3,7 +3,7 @@
 //! Invariants: a line is written completely, or lost and counted. An output that fails, or a file
 //! that cannot be reopened, stops nothing: the old file stays open, and the operator is told once.
 
-use config::AccessLog as Target;
+use config::AccessLogTarget;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -51,10 +51,10 @@ impl LogOutput {
     ///
     /// # Errors
     /// If the file cannot be opened.
-    pub(crate) fn open(target: &Target, state: Arc<LogState>) -> io::Result<Self> {
+    pub(crate) fn open(target: &AccessLogTarget, state: Arc<LogState>) -> io::Result<Self> {
         Ok(match target {
-            Target::Stdout => Self::new(Box::new(io::stdout()), state),
-            Target::File(path) => {
+            AccessLogTarget::Stdout => Self::new(Box::new(io::stdout()), state),
+            AccessLogTarget::File(path) => {
                 let output = Self::new(Box::new(open(path)?), state);
                 Self { path: Some(path.clone()), ..output }
             }

@@ -4,7 +4,7 @@
 //! can be built before anything goes wrong.
 
 use crate::control::access_log::AccessLog;
-use crate::control::counters::{METRICS, Metric, MetricKind, Row};
+use crate::control::counters::{METRICS, Metric, MetricKind, MetricRow};
 use crate::control::operator;
 use crate::fetch::breaker::state_number;
 use crate::shared::Shared;
@@ -27,7 +27,7 @@ pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0
 
 /// One value of a metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Reading {
+struct MetricValue {
     /// The site, for a metric with one value per site.
     site: Option<String>,
     value: u64,
@@ -36,7 +36,7 @@ struct Reading {
 /// The text of all metrics.
 pub(crate) fn render(shared: &Arc<Shared>) -> String {
     let mut registry = Registry::with_prefix("petasos");
-    registry.register_collector(Box::new(Table { shared: Arc::clone(shared) }));
+    registry.register_collector(Box::new(MetricCollector { shared: Arc::clone(shared) }));
     let mut text = String::with_capacity(32 * 1024);
     // Cannot fail: writing to a String succeeds, and a test encodes all names of the table.
     let _ = text::encode(&mut text, &registry);
@@ -44,18 +44,18 @@ pub(crate) fn render(shared: &Arc<Shared>) -> String {
 }
 
 #[derive(Debug)]
-struct Table {
+struct MetricCollector {
     shared: Arc<Shared>,
 }
 
-impl Collector for Table {
+impl Collector for MetricCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.encode_requests(&mut encoder)?;
         METRICS.iter().try_for_each(|row| encode_row(&mut encoder, row, &read(&self.shared, row.metric)))
     }
 }
 
-impl Table {
+impl MetricCollector {
     fn encode_requests(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Requests by verdict and reason. docs/reasons.md says what to do about each.";
         let mut family = encoder.encode_descriptor("requests", help, None, MetricType::Counter)?;
@@ -68,13 +68,13 @@ impl Table {
     }
 }
 
-fn encode_row(encoder: &mut DescriptorEncoder<'_>, row: &Row, readings: &[Reading]) -> fmt::Result {
+fn encode_row(encoder: &mut DescriptorEncoder<'_>, row: &MetricRow, values: &[MetricValue]) -> fmt::Result {
     let metric_type = match row.kind {
         MetricKind::Counter => MetricType::Counter,
         MetricKind::Gauge => MetricType::Gauge,
     };
     let mut family = encoder.encode_descriptor(row.name, row.help, None, metric_type)?;
-    for reading in readings {
+    for reading in values {
         match &reading.site {
             Some(site) => {
                 encode_value(family.encode_family(&[("site", site.as_str())])?, row.kind, reading.value)?;
@@ -94,7 +94,7 @@ fn encode_value(encoder: MetricEncoder<'_>, kind: MetricKind, value: u64) -> fmt
 }
 
 /// The current readings of a metric: one, or one for each site.
-fn read(shared: &Shared, metric: Metric) -> Vec<Reading> {
+fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
     let store = || shared.store.stats();
     let value = match metric {
         Metric::OriginFetchesActive => return read_gauges(shared, |gauges| gauges.active),
@@ -164,7 +164,7 @@ fn read(shared: &Shared, metric: Metric) -> Vec<Reading> {
         Metric::AccessLogDropped => lines_lost(shared),
         counted => shared.counters.value(counted),
     };
-    vec![Reading { site: None, value }]
+    vec![MetricValue { site: None, value }]
 }
 
 /// Number of lines of the access log that were not written.
@@ -173,12 +173,12 @@ fn lines_lost(shared: &Shared) -> u64 {
     dropped + shared.log.as_ref().map_or(0, AccessLog::lost)
 }
 
-fn read_gauges(shared: &Shared, value: impl Fn(Gauges) -> usize) -> Vec<Reading> {
+fn read_gauges(shared: &Shared, value: impl Fn(Gauges) -> usize) -> Vec<MetricValue> {
     read_origins(shared, |origin| value(origin.gauges()) as u64)
 }
 
-fn read_origins(shared: &Shared, value: impl Fn(&Origin) -> u64) -> Vec<Reading> {
-    let read = |site: &Site| Reading { site: Some(site.label().to_owned()), value: value(&site.origin) };
+fn read_origins(shared: &Shared, value: impl Fn(&Origin) -> u64) -> Vec<MetricValue> {
+    let read = |site: &Site| MetricValue { site: Some(site.label().to_owned()), value: value(&site.origin) };
     shared.sites.iter().map(|site| read(site)).collect()
 }
 
@@ -187,14 +187,14 @@ mod tests {
     use super::render;
     use crate::control::counters::{METRICS, Metric};
     use crate::shared::Shared;
-    use config::Plan;
+    use config::EdgePlan;
     use platform::SystemClock;
     use semantics::Reason;
     use std::sync::Arc;
 
     #[test]
     fn every_row_and_reason_is_rendered() {
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.sites[0].names = vec!["a.test".to_owned()];
         let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
         shared.cells(0).add(Metric::BytesSent, 7);

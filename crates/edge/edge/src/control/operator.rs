@@ -7,7 +7,7 @@
 //! The crates below the command emit messages with `tracing`. The command installs a subscriber
 //! that renders each as a line and writes it to an [`OperatorLog`].
 
-use crate::upkeep::supervisor::{self, End};
+use crate::upkeep::supervisor::{self, ThreadEnd};
 use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -120,7 +120,7 @@ fn start(messages: Receiver<Message>) -> io::Result<()> {
     let work = move || {
         write(&messages);
         // All senders are gone.
-        End::Due
+        ThreadEnd::Due
     };
     supervisor::start("petasos-messages", work).map(drop)
 }

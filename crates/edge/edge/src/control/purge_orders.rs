@@ -10,7 +10,7 @@
 
 use crate::control::counters::{Cells, Metric};
 use crate::control::purge_access::{Denied, Entrance};
-use crate::control::reach::{self, Scope};
+use crate::control::reach::{self, SiteScope};
 use crate::shared::Shared;
 use crate::upkeep::persisting::{lose_in_time, persist_in_time};
 use bytes::{Bytes, BytesMut};
@@ -18,14 +18,14 @@ use invalidation::Mode;
 use message::{Method, RequestHead, ResponseHead, Status};
 use net::Peer;
 use purge::{
-    ConditionBan, HostPages, Malformed, OrderItem, PurgeOrder, PurgeOutcome, PurgeReply, Reach, Style, Want,
-    api, signals,
+    ConditionBan, HostPages, Malformed, OrderItem, PurgeOrder, PurgeOutcome, PurgeReply, PurgeScope, Reach,
+    Style, api, signals,
 };
 use std::sync::Arc;
-use store::{Invalidated, Key, Selector, SiteId};
+use store::{InvalidationResult, Key, Selector, SiteId};
 
 /// Why an order is not carried out.
-pub(crate) enum Unserved {
+pub(crate) enum OrderRefusal {
     /// Its client may not purge.
     Forbidden(Denied),
     /// It cannot be parsed.
@@ -33,9 +33,13 @@ pub(crate) enum Unserved {
 }
 
 /// The order of a client's request with a purge method.
-pub(crate) fn read_order(shared: &Shared, peer: Peer, head: &RequestHead) -> Result<PurgeOrder, Unserved> {
-    shared.purge_access.may_purge(Entrance::Visitors, peer, &head.fields).map_err(Unserved::Forbidden)?;
-    purge::read(head).map_err(Unserved::Malformed)
+pub(crate) fn read_order(
+    shared: &Shared,
+    peer: Peer,
+    head: &RequestHead,
+) -> Result<PurgeOrder, OrderRefusal> {
+    shared.purge_access.may_purge(Entrance::Visitors, peer, &head.fields).map_err(OrderRefusal::Forbidden)?;
+    purge::read(head).map_err(OrderRefusal::Malformed)
 }
 
 /// Carries out an order.
@@ -64,13 +68,15 @@ fn note_purge(shared: &Shared, order: &PurgeOrder) {
         return;
     }
     let now = shared.clock.monotonic();
-    for OrderItem { want, .. } in &order.invalidations {
-        let sites = match want {
-            Want::Target { host, .. } | Want::Prefix { host, .. } | Want::Pattern { host, .. } => {
-                reach::scopes(&shared.sites, host).iter().map(|scope| scope.site.id).collect()
+    for OrderItem { scope, .. } in &order.invalidations {
+        let sites = match scope {
+            PurgeScope::Target { host, .. }
+            | PurgeScope::Prefix { host, .. }
+            | PurgeScope::Pattern { host, .. } => {
+                reach::scopes(&shared.sites, host).iter().map(|site_scope| site_scope.site.id).collect()
             }
-            Want::Tags { reach, .. } | Want::Ban { reach, .. } => reached(shared, reach),
-            Want::Host { .. } | Want::Everything { .. } => Vec::new(),
+            PurgeScope::Tags { reach, .. } | PurgeScope::Ban { reach, .. } => reached(shared, reach),
+            PurgeScope::Host { .. } | PurgeScope::Everything { .. } => Vec::new(),
         };
         let sites = shared.sites.iter().filter(|site| sites.contains(&site.id));
         sites.for_each(|site| site.writes.note_purge(now));
@@ -80,10 +86,13 @@ fn note_purge(shared: &Shared, order: &PurgeOrder) {
 /// Orders the refetch of the purged pages that are stored. If none is stored, the named page is
 /// fetched.
 fn refresh(shared: &Shared, order: &PurgeOrder) {
-    for OrderItem { want, .. } in &order.invalidations {
-        let Want::Target { host, target } = want else { continue };
-        for scope in reach::scopes(&shared.sites, host) {
-            scope.keys(shared, &scope.keyed(target)).iter().for_each(|key| shared.refiller.order(key));
+    for OrderItem { scope, .. } in &order.invalidations {
+        let PurgeScope::Target { host, target } = scope else { continue };
+        for site_scope in reach::scopes(&shared.sites, host) {
+            site_scope
+                .keys(shared, &site_scope.keyed(target))
+                .iter()
+                .for_each(|key| shared.refiller.order(key));
         }
     }
 }
@@ -139,7 +148,7 @@ pub(crate) async fn make_unusable(
     let own = Some(key.detached());
     let remove = |page: Key| {
         let (host, target) = (Bytes::copy_from_slice(page.host()), Bytes::copy_from_slice(page.target()));
-        OrderItem { want: Want::Target { host, target }, mode: Mode::Hard }
+        OrderItem { scope: PurgeScope::Target { host, target }, mode: Mode::Hard }
     };
     let invalidations: Vec<_> = pages.into_iter().map(remove).chain(invalidations).collect();
     let shared = Arc::clone(shared);
@@ -178,7 +187,9 @@ async fn perform(shared: &Arc<Shared>, task: Task) -> PurgeOutcome {
 /// The sites that `reach` covers.
 fn reached(shared: &Shared, reach: &Reach) -> Vec<SiteId> {
     match reach {
-        Reach::Site(host) => reach::scopes(&shared.sites, host).iter().map(|scope| scope.site.id).collect(),
+        Reach::Site(host) => {
+            reach::scopes(&shared.sites, host).iter().map(|site_scope| site_scope.site.id).collect()
+        }
         Reach::Everywhere => shared.sites.iter().map(|site| site.id).collect(),
     }
 }
@@ -193,67 +204,67 @@ struct Task {
 impl Task {
     fn perform(&self, shared: &Shared) -> PurgeOutcome {
         let mut outcome = PurgeOutcome::default();
-        for OrderItem { want, mode } in &self.invalidations {
-            self.invalidate(shared, want, *mode, &mut outcome);
+        for OrderItem { scope, mode } in &self.invalidations {
+            self.invalidate(shared, scope, *mode, &mut outcome);
         }
         shared.sweeper.wake();
         outcome
     }
 
-    fn invalidate(&self, shared: &Shared, want: &Want, mode: Mode, outcome: &mut PurgeOutcome) {
+    fn invalidate(&self, shared: &Shared, scope: &PurgeScope, mode: Mode, outcome: &mut PurgeOutcome) {
         let tell = |selector| shared.tell(store::Invalidation { selector, mode });
-        if let Want::Target { host, target } = want {
-            for scope in self.scopes(shared, host) {
-                let target = scope.keyed(target);
-                match scope.target(shared, &target) {
+        if let PurgeScope::Target { host, target } = scope {
+            for site_scope in self.scopes(shared, host) {
+                let target = site_scope.keyed(target);
+                match site_scope.target(shared, &target) {
                     Ok(selector) => add(outcome, mode, tell(selector)),
                     Err(hosts) => hosts.iter().for_each(|host| {
-                        let key = Key::new(scope.site.id, false, host, target.clone());
+                        let key = Key::new(site_scope.site.id, false, host, target.clone());
                         add(outcome, mode, shared.invalidate(&key, mode));
                     }),
                 }
             }
             return;
         }
-        self.selectors(shared, want).into_iter().for_each(|selector| add(outcome, mode, tell(selector)));
+        self.selectors(shared, scope).into_iter().for_each(|selector| add(outcome, mode, tell(selector)));
     }
 
     /// The store's selectors, for each affected site.
-    fn selectors(&self, shared: &Shared, want: &Want) -> Vec<Selector> {
+    fn selectors(&self, shared: &Shared, scope: &PurgeScope) -> Vec<Selector> {
         let sites = |reach| match &self.own {
             Some(key) => vec![key.site()],
             None => reached(shared, reach),
         };
-        let on = |host, told: &dyn Fn(Scope<'_>) -> Vec<Selector>| {
+        let on = |host, told: &dyn Fn(SiteScope<'_>) -> Vec<Selector>| {
             self.scopes(shared, host).into_iter().flat_map(told).collect()
         };
-        match want {
-            Want::Target { host, target } => {
-                on(host, &|scope| vec![scope.ban(HostPages::Target(scope.keyed(target)))])
+        match scope {
+            PurgeScope::Target { host, target } => {
+                on(host, &|site_scope| vec![site_scope.ban(HostPages::Target(site_scope.keyed(target)))])
             }
-            Want::Prefix { host, prefix } => on(host, &|scope| scope.prefix(shared, prefix)),
-            Want::Pattern { host, pattern } => {
-                on(host, &|scope| vec![scope.ban(HostPages::Pattern(pattern.clone()))])
+            PurgeScope::Prefix { host, prefix } => on(host, &|site_scope| site_scope.prefix(shared, prefix)),
+            PurgeScope::Pattern { host, pattern } => {
+                on(host, &|site_scope| vec![site_scope.ban(HostPages::Pattern(pattern.clone()))])
             }
-            Want::Host { host } => on(host, &|scope| scope.everything(shared)),
-            Want::Tags { reach, any_of, all_of } => {
+            PurgeScope::Host { host } => on(host, &|site_scope| site_scope.everything(shared)),
+            PurgeScope::Tags { reach, any_of, all_of } => {
                 let tags = |site| Selector::Tags { site, any_of: any_of.clone(), all_of: all_of.clone() };
                 sites(reach).into_iter().map(tags).collect()
             }
-            Want::Ban { reach, ban } => {
+            PurgeScope::Ban { reach, ban } => {
                 let ban = |site| Selector::Ban { site, ban: Arc::<ConditionBan>::clone(ban) };
                 sites(reach).into_iter().map(ban).collect()
             }
-            Want::Everything { reach: Reach::Everywhere } if self.own.is_none() => {
+            PurgeScope::Everything { reach: Reach::Everywhere } if self.own.is_none() => {
                 vec![Selector::Everything { site: None }]
             }
-            Want::Everything { reach } => {
+            PurgeScope::Everything { reach } => {
                 sites(reach).into_iter().map(|site| Selector::Everything { site: Some(site) }).collect()
             }
         }
     }
 
-    fn scopes<'a>(&self, shared: &'a Shared, host: &Bytes) -> Vec<Scope<'a>> {
+    fn scopes<'a>(&self, shared: &'a Shared, host: &Bytes) -> Vec<SiteScope<'a>> {
         match &self.own {
             Some(key) => reach::own_scope(&shared.sites, key).into_iter().collect(),
             None => reach::scopes(&shared.sites, host),
@@ -276,7 +287,7 @@ fn beginning(begun: &[u8]) -> Option<RequestHead> {
 }
 
 /// Adds the result of one invalidation.
-fn add(outcome: &mut PurgeOutcome, mode: Mode, done: Invalidated) {
+fn add(outcome: &mut PurgeOutcome, mode: Mode, done: InvalidationResult) {
     outcome.sequence = outcome.sequence.max(done.sequence);
     outcome.uncounted += u64::from(done.objects.is_none());
     let objects = done.objects.unwrap_or(0);
@@ -292,12 +303,12 @@ mod tests {
     use crate::shared::{ORDERS_MAX, Shared};
     use crate::upkeep::persistence::Persistence;
     use bytes::Bytes;
-    use config::Plan;
+    use config::EdgePlan;
     use disk::TierSettings;
     use invalidation::Mode;
     use message::{Method, ResponseHead, Status};
     use platform::{HangingDisk, SystemClock, SystemDisk};
-    use purge::{OrderItem, Reach, Want};
+    use purge::{OrderItem, PurgeScope, Reach};
     use std::sync::Arc;
     use std::time::Duration;
     use store::{Key, SiteId};
@@ -315,7 +326,7 @@ mod tests {
             timeout: FOREVER,
             ..TierSettings::default()
         };
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.limits.disk_timeout = FOREVER;
         let persistence = Persistence::of_unopened(Arc::new(disk.clone()), settings);
         let shared = Shared::new(plan, None, Arc::new(SystemClock::new())).with_persistence(persistence);
@@ -323,8 +334,8 @@ mod tests {
         disk.freeze();
         let purge = |_| {
             let shared = Arc::clone(&shared);
-            let want = Want::Everything { reach: Reach::Everywhere };
-            let invalidations = vec![OrderItem { want, mode: Mode::Hard }];
+            let scope = PurgeScope::Everything { reach: Reach::Everywhere };
+            let invalidations = vec![OrderItem { scope, mode: Mode::Hard }];
             tokio::spawn(async move { perform(&shared, Task { invalidations, own: None }).await })
         };
         let purges: Vec<_> = (0..2 * ORDERS_MAX).map(purge).collect();
@@ -344,7 +355,7 @@ mod tests {
 
     #[tokio::test]
     async fn order_of_a_response_outlives_the_wait_for_it() {
-        let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
         let turns = shared.orders.acquire_many(u32::try_from(ORDERS_MAX).unwrap()).await.unwrap();
         let mut answer = ResponseHead::new(Status::OK);

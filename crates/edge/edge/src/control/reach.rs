@@ -26,7 +26,7 @@ const HOSTS_MAX: usize = 64;
 const PREFIXES_MAX: usize = 4;
 
 /// A site and the hosts of its pages that a purge covers.
-pub(crate) struct Scope<'a> {
+pub(crate) struct SiteScope<'a> {
     pub(crate) site: &'a Arc<Site>,
     hosts: Hosts,
     /// The host as the client named it, because pages under it may be on their way or in another
@@ -43,9 +43,9 @@ enum Hosts {
 }
 
 /// The scopes of a purge that names `host`: a name with or without a port, or nothing.
-pub(crate) fn scopes<'a>(sites: &'a Sites, host: &Bytes) -> Vec<Scope<'a>> {
+pub(crate) fn scopes<'a>(sites: &'a Sites, host: &Bytes) -> Vec<SiteScope<'a>> {
     let name = name_of(host);
-    let all = |site| Scope { site, hosts: Hosts::All, named: host.clone() };
+    let all = |site| SiteScope { site, hosts: Hosts::All, named: host.clone() };
     if let Some(site) = sites.named(&name) {
         return vec![all(site)];
     }
@@ -55,17 +55,17 @@ pub(crate) fn scopes<'a>(sites: &'a Sites, host: &Bytes) -> Vec<Scope<'a>> {
         return vec![all(site)];
     }
     if let Some(site) = unnamed.filter(|_| !is_of_a_machine(&name)) {
-        return vec![Scope { site, hosts: Hosts::Named(name), named: host.clone() }];
+        return vec![SiteScope { site, hosts: Hosts::Named(name), named: host.clone() }];
     }
     sites.iter().map(all).collect()
 }
 
 /// The scope of a host that an origin names within its own site.
-pub(crate) fn own_scope<'a>(sites: &'a Sites, key: &Key) -> Option<Scope<'a>> {
+pub(crate) fn own_scope<'a>(sites: &'a Sites, key: &Key) -> Option<SiteScope<'a>> {
     let site = sites.iter().find(|site| site.id == key.site())?;
     let named = Bytes::copy_from_slice(key.host());
     let hosts = if site.plan.names.is_empty() { Hosts::Named(name_of(&named)) } else { Hosts::All };
-    Some(Scope { site, hosts, named })
+    Some(SiteScope { site, hosts, named })
 }
 
 /// The hosts under which pages of a site are stored or being fetched; `None` if there are more
@@ -85,14 +85,14 @@ fn hosts(shared: &Shared, site: SiteId, covered: &Hosts, hosts_max: usize) -> Op
     (known.len() <= hosts_max).then_some(known)
 }
 
-impl Scope<'_> {
+impl SiteScope<'_> {
     /// The target in the site's cache keys for a target as a client names it.
     pub(crate) fn keyed(&self, target: &Bytes) -> Bytes {
         keyed_target(target, self.site.policy())
     }
 
-    /// The selector for one page with this [`Scope::keyed`] target. `Err` has the hosts under which
-    /// it must be invalidated page by page instead.
+    /// The selector for one page with this [`SiteScope::keyed`] target. `Err` has the hosts under
+    /// which it must be invalidated page by page instead.
     pub(crate) fn target(&self, shared: &Shared, target: &Bytes) -> Result<Selector, Vec<Bytes>> {
         match self.listed(shared, HOSTS_MAX) {
             Some(hosts) => Err(hosts),
@@ -188,7 +188,7 @@ mod tests {
     use super::{Hosts, is_of_a_machine};
     use crate::shared::Shared;
     use bytes::Bytes;
-    use config::Plan;
+    use config::EdgePlan;
     use message::{Fields, ResponseHead, Status};
     use platform::SystemClock;
     use semantics::{Freshness, Moment, VaryRule};
@@ -198,13 +198,13 @@ mod tests {
 
     /// An edge with sites of these names.
     fn edge(names: &[&[&str]]) -> Shared {
-        let mut plan = Plan::for_origin("http://127.0.0.1:1".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:1".parse().unwrap());
         let first = plan.sites.remove(0);
         plan.sites = (0..)
             .zip(names)
             .map(|(id, names)| {
                 let names = names.iter().map(|name| (*name).to_owned()).collect();
-                config::Site { id, names, ..first.clone() }
+                config::SitePlan { id, names, ..first.clone() }
             })
             .collect();
         Shared::new(plan, None, Arc::new(SystemClock::new()))

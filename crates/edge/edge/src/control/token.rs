@@ -5,7 +5,7 @@
 //! the name exists.
 
 use crate::serve::ServeError;
-use config::Plan;
+use config::EdgePlan;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -18,7 +18,7 @@ const TOKEN_BYTES: usize = 32;
 ///
 /// # Errors
 /// If the file cannot be read, or should be created and cannot.
-pub(crate) fn obtain(plan: &Plan) -> Result<Option<String>, ServeError> {
+pub(crate) fn obtain(plan: &EdgePlan) -> Result<Option<String>, ServeError> {
     let Some(path) = &plan.token_file else { return Ok(None) };
     if plan.create_token {
         let failed = |error| ServeError::TokenCreation { path: path.clone(), error };

@@ -12,7 +12,7 @@ const BYTES_MIN: u64 = 4096;
 
 /// A page that was sent uncompressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Uncompressed {
+pub(crate) struct UncompressedPage {
     /// Host and target.
     pub(crate) page: String,
     pub(crate) content_bytes: u64,
@@ -22,11 +22,11 @@ pub(crate) struct Uncompressed {
 
 /// The result for a site.
 #[derive(Debug, Default)]
-pub(crate) struct Watch(OnceLock<Uncompressed>);
+pub(crate) struct CompressionWatch(OnceLock<UncompressedPage>);
 
-impl Watch {
+impl CompressionWatch {
     /// The first uncompressed page, if there was one.
-    pub(crate) fn found(&self) -> Option<&Uncompressed> {
+    pub(crate) fn found(&self) -> Option<&UncompressedPage> {
         self.0.get()
     }
 
@@ -52,7 +52,7 @@ impl Watch {
         let host = request.fields.first(names::HOST).map(|host| difference::text_of(host));
         let page = format!("{}{}", host.unwrap_or_default(), difference::text_of(&request.target));
         let had_via = request.fields.has(names::VIA);
-        let found = Uncompressed { page, content_bytes, had_via };
+        let found = UncompressedPage { page, content_bytes, had_via };
         let text = found.text();
         if self.0.set(found).is_ok() {
             tracing::warn!("warning: {}: {text}", site);
@@ -60,7 +60,7 @@ impl Watch {
     }
 }
 
-impl Uncompressed {
+impl UncompressedPage {
     /// The message for the operator.
     pub(crate) fn text(&self) -> String {
         let advice = if self.had_via {

@@ -5,24 +5,25 @@
 //! The answer is the outcome of the next request. If that depends on the origin's response, the
 //! document says so. As in the pipeline, `semantics` decides whether a stored response may be used.
 
-use crate::control::purge_orders::{self, Unserved};
-use crate::control::uncompressed::Uncompressed;
+use crate::control::purge_orders::{self, OrderRefusal};
+use crate::control::uncompressed::UncompressedPage;
 use crate::fetch::base::Base;
 use crate::fetch::disk_reads;
 use crate::memory::detection::Detected;
-use crate::memory::hit_for_miss::Remembered;
+use crate::memory::hit_for_miss::PassReason;
 use crate::memory::leak_guard::is_guarded;
 use crate::request::client::head_limits;
 use crate::request::foreign_ports::is_beyond_foreign_ports;
 use crate::request::forward;
-use crate::request::guard::{Subject, guard};
-use crate::request::key::Classified;
+use crate::request::guard::{RequestSubject, guard};
+use crate::request::key::RequestRoute;
 use crate::request::leak_guard::withheld;
 use crate::request::lookup::{Decision, LookupResult, PageRequest, Touch, freshness};
 use crate::request::refusal::Refusal;
 use crate::shared::Shared;
 use api::why::{
-    Answer, Asks, Cause, FORMAT, KeyAnswer, Question, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute,
+    Cause, FORMAT, KeyAnswer, OriginDemand, Question, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute,
+    WhyReply,
 };
 use bytes::BytesMut;
 use h1::{BodyFraming, Request, Strictness};
@@ -41,7 +42,7 @@ pub(crate) const QUESTION_BYTES_MAX: usize = 256 * 1024;
 ///
 /// # Errors
 /// A text that says what is wrong with the question.
-pub(crate) fn answer(shared: &Arc<Shared>, question: &Question) -> Result<Answer, String> {
+pub(crate) fn answer(shared: &Arc<Shared>, question: &Question) -> Result<WhyReply, String> {
     let simulated = SimulatedRequest::new(shared, question)?;
     let request = match simulated.request {
         Ok(request) => request,
@@ -50,8 +51,8 @@ pub(crate) fn answer(shared: &Arc<Shared>, question: &Question) -> Result<Answer
     if purge::is_purge_method(&request.head.method) {
         let reason = match purge_orders::read_order(shared, simulated.peer, &request.head) {
             Ok(_) => Reason::Purged,
-            Err(Unserved::Forbidden(_)) => Reason::PurgeForbidden,
-            Err(Unserved::Malformed(_)) => Reason::PurgeMalformed,
+            Err(OrderRefusal::Forbidden(_)) => Reason::PurgeForbidden,
+            Err(OrderRefusal::Malformed(_)) => Reason::PurgeMalformed,
         };
         return Ok(answer_of(reason));
     }
@@ -125,11 +126,11 @@ fn split_url(url: &str) -> Result<(bool, &str, String), String> {
 
 /// The answer for a request that passed the guard. Runs *key* and *lookup* as the pipeline does,
 /// and adds the state of the page.
-fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) -> Answer {
+fn of_subject(shared: &Arc<Shared>, subject: &RequestSubject<'_>, request: &Request) -> WhyReply {
     let (head, policy, now) = (&request.head, subject.site.policy(), Moment::read(&*shared.clock));
-    let (page_request, reduced) = match Classified::new(shared, subject.clone(), head, false) {
-        Classified::Pass(_, reason) => (Err(reason), None),
-        Classified::LookUp(page_request, head) => (Ok(page_request), head),
+    let (page_request, reduced) = match RequestRoute::new(shared, subject.clone(), head, false) {
+        RequestRoute::Pass(_, reason) => (Err(reason), None),
+        RequestRoute::LookUp(page_request, head) => (Ok(page_request), head),
     };
     let key = page_request.as_ref().map_or_else(|_| subject.key(), |page_request| page_request.key.clone());
     let head = reduced.as_deref().unwrap_or(head);
@@ -143,7 +144,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
         Err(reason) => {
             let culprit = explain_request(head, false, policy).and_then(|(_, culprit)| culprit);
             let culprit = culprit.as_ref().map(cause);
-            Answer { culprit, asks: Asks::OwnAnswer, ..answer_of(*reason) }
+            WhyReply { culprit, asks: OriginDemand::OwnAnswer, ..answer_of(*reason) }
         }
         // With all cookies, as in the pipeline.
         Ok(page_request) => match withheld(shared, page_request, &request.head, now)
@@ -151,7 +152,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
         {
             Some(withheld) => {
                 let culprit = Some(cause(&withheld.culprit));
-                Answer { culprit, asks: Asks::OwnAnswer, ..answer_of(Reason::PassLeakGuard) }
+                WhyReply { culprit, asks: OriginDemand::OwnAnswer, ..answer_of(Reason::PassLeakGuard) }
             }
             None => {
                 let decided = looked_up(shared, page_request, head, remembered.as_ref(), now);
@@ -159,13 +160,13 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
                     page_request.left_out.reason().is_some_and(|own| own.name() == decided.reason);
                 let culprit = explain_request(&request.head, false, policy).filter(|_| is_left_out);
                 let culprit = culprit.and_then(|(_, culprit)| culprit);
-                Answer { culprit: culprit.as_ref().map(cause).or(decided.culprit), ..decided }
+                WhyReply { culprit: culprit.as_ref().map(cause).or(decided.culprit), ..decided }
             }
         },
     };
     // A stale response never replaces the response to a client's own request.
     let is_pass = decided.verdict == Verdict::Pass.name();
-    let stale = page_request.ok().filter(|_| decided.asks != Asks::Nothing && !is_pass);
+    let stale = page_request.ok().filter(|_| decided.asks != OriginDemand::Nothing && !is_pass);
     let stale = stale.and_then(|page_request| page_request.stale_instead(shared, head, now));
     let (stored, other_variants_only) = match shared.store.peek(&key, &head.fields) {
         Lookup::Found { object, softened } => {
@@ -175,7 +176,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
         Lookup::Shelved(_) | Lookup::Absent => (None, false),
     };
     let found = subject.site.detection.found();
-    Answer {
+    WhyReply {
         site: Some(SiteAnswer {
             name: subject.site.label().to_owned(),
             profile: subject.site.plan.profile.clone(),
@@ -183,7 +184,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
             recognised_by: found.as_ref().map(Detected::evidence),
             recognised_since: found.as_ref().map(Detected::since_text),
             origin: subject.site.origin.url().to_string(),
-            uncompressed: subject.site.uncompressed.found().map(Uncompressed::text),
+            uncompressed: subject.site.uncompressed.found().map(UncompressedPage::text),
         }),
         key: Some(key_answer(shared, &key, key.target() != subject.key().target())),
         stored,
@@ -200,27 +201,27 @@ fn looked_up(
     shared: &Shared,
     page_request: &PageRequest<'_>,
     head: &RequestHead,
-    remembered: Option<&Remembered>,
+    remembered: Option<&PassReason>,
     now: Moment,
-) -> Answer {
+) -> WhyReply {
     match page_request.decide(shared, head, Touch::No, now) {
         Decision::Deliver(delivery) | Decision::StaleInstead(delivery, _) => {
             answer_of(delivery.account.reason)
         }
         Decision::Refresh(delivery, _) => {
-            Answer { asks: Asks::Renewal, ..answer_of(delivery.account.reason) }
+            WhyReply { asks: OriginDemand::Renewal, ..answer_of(delivery.account.reason) }
         }
         // The object could not be read, or was evicted at once, so it will be fetched.
-        Decision::Read(_) => Answer { asks: Asks::Page, ..answer_of(Reason::MissAbsent) },
+        Decision::Read(_) => WhyReply { asks: OriginDemand::Page, ..answer_of(Reason::MissAbsent) },
         Decision::OnlyIfCached => answer_of(Reason::OnlyIfCached),
         Decision::Pass(reason) => match page_request.left_out.reason() {
-            Some(reason) => Answer { asks: Asks::OwnAnswer, ..answer_of(reason) },
+            Some(reason) => WhyReply { asks: OriginDemand::OwnAnswer, ..answer_of(reason) },
             None => alone(reason, head, remembered),
         },
         Decision::Fetch { .. }
             if is_beyond_foreign_ports(shared, page_request, &head.fields, now.monotonic) =>
         {
-            Answer { asks: Asks::OwnAnswer, ..answer_of(Reason::PassForeignPort) }
+            WhyReply { asks: OriginDemand::OwnAnswer, ..answer_of(Reason::PassForeignPort) }
         }
         Decision::Fetch { reason, .. } => {
             let confirms = match page_request.find(shared, head, Touch::No, now) {
@@ -232,7 +233,10 @@ fn looked_up(
                 | LookupResult::Unfit
                 | LookupResult::Unusable => false,
             };
-            Answer { asks: if confirms { Asks::Confirmation } else { Asks::Page }, ..answer_of(reason) }
+            WhyReply {
+                asks: if confirms { OriginDemand::Confirmation } else { OriginDemand::Page },
+                ..answer_of(reason)
+            }
         }
     }
 }
@@ -247,11 +251,11 @@ fn is_confirmation(page_request: &PageRequest<'_>, base: &Base, head: &RequestHe
 /// The answer for a look-up that sends its own request: because of its method, or because the page
 /// could not be shared the last time. The remembered reason will apply again unless the origin's
 /// response has changed.
-fn alone(reason: Reason, head: &RequestHead, remembered: Option<&Remembered>) -> Answer {
+fn alone(reason: Reason, head: &RequestHead, remembered: Option<&PassReason>) -> WhyReply {
     let judged = remembered.filter(|_| head.method == Method::Get && !head.fields.has(names::RANGE));
     let culprit = judged.and_then(|remembered| remembered.culprit.as_ref()).map(cause);
     let reason = judged.map_or(reason, |remembered| remembered.reason);
-    Answer { asks: Asks::OwnAnswer, culprit, ..answer_of(reason) }
+    WhyReply { asks: OriginDemand::OwnAnswer, culprit, ..answer_of(reason) }
 }
 
 fn key_answer(shared: &Shared, key: &Key, is_equivalent: bool) -> KeyAnswer {
@@ -299,13 +303,13 @@ fn stored_answer(
 }
 
 /// An answer with this reason that demands nothing of the origin.
-fn answer_of(reason: Reason) -> Answer {
-    Answer {
+fn answer_of(reason: Reason) -> WhyReply {
+    WhyReply {
         format: FORMAT,
         verdict: reason.verdict().name().to_owned(),
         reason: reason.name().to_owned(),
         advice: reason.advice().to_owned(),
-        asks: Asks::Nothing,
+        asks: OriginDemand::Nothing,
         culprit: None,
         site: None,
         key: None,
@@ -325,7 +329,7 @@ fn cause(culprit: &Culprit) -> Cause {
     Cause { kind: culprit.kind.name().to_owned(), name: culprit.name.escape_ascii().to_string() }
 }
 
-fn remembered_answer(remembered: Remembered) -> RememberedAnswer {
+fn remembered_answer(remembered: PassReason) -> RememberedAnswer {
     RememberedAnswer {
         reason: remembered.reason.name().to_owned(),
         advice: remembered.reason.advice().to_owned(),
@@ -335,19 +339,19 @@ fn remembered_answer(remembered: Remembered) -> RememberedAnswer {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Asks, Question, answer, split_url};
+    use super::{OriginDemand, Question, WhyReply, answer, split_url};
     use crate::shared::Shared;
     use address::Prefix;
-    use config::Plan;
+    use config::EdgePlan;
     use platform::SystemClock;
     use profiles::Policy;
     use std::sync::Arc;
 
-    fn plan() -> Plan {
-        Plan::for_origin("http://127.0.0.1:9".parse().unwrap())
+    fn plan() -> EdgePlan {
+        EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap())
     }
 
-    fn ask(plan: &Plan, method: &str, url: &str, headers: &[(&str, &str)]) -> Answer {
+    fn ask(plan: &EdgePlan, method: &str, url: &str, headers: &[(&str, &str)]) -> WhyReply {
         let shared = Arc::new(Shared::new(plan.clone(), None, Arc::new(SystemClock::new())));
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let (url, method) = (url.to_owned(), method.to_owned());
@@ -386,7 +390,7 @@ mod tests {
         assert_eq!((passed.verdict.as_str(), passed.reason.as_str()), ("pass", "pass-cookie"));
         let culprit = passed.culprit.unwrap();
         assert_eq!((culprit.kind.as_str(), culprit.name.as_str()), ("cookie", "PHPSESSID"));
-        assert_eq!(passed.asks, Asks::OwnAnswer);
+        assert_eq!(passed.asks, OriginDemand::OwnAnswer);
         let key = passed.key.unwrap();
         assert_eq!((key.scheme.as_str(), key.host.as_str(), key.target.as_str()), ("http", "a.test", "/x?y"));
         assert_eq!(ask(&plan(), "POST", "http://a.test/", &[]).reason, "pass-method");
@@ -394,7 +398,7 @@ mod tests {
 
     #[test]
     fn https_needs_a_trusted_proxy_or_a_public_https_site() {
-        let scheme = |plan: &Plan, url: &str| ask(plan, "GET", url, &[]).key.unwrap().scheme;
+        let scheme = |plan: &EdgePlan, url: &str| ask(plan, "GET", url, &[]).key.unwrap().scheme;
         let mut behind_a_proxy = plan();
         behind_a_proxy.trusted_proxies = ["10.0.0.1".parse::<Prefix>().unwrap()].into_iter().collect();
         assert_eq!(scheme(&behind_a_proxy, "https://a.test/"), "https");
@@ -408,10 +412,10 @@ mod tests {
     #[test]
     fn look_up_in_an_empty_store_demands_the_page() {
         let absent = ask(&plan(), "GET", "http://a.test/", &[]);
-        assert_eq!((absent.reason.as_str(), absent.asks), ("miss-absent", Asks::Page));
+        assert_eq!((absent.reason.as_str(), absent.asks), ("miss-absent", OriginDemand::Page));
         let cached_only = ask(&plan(), "GET", "http://a.test/", &[("Cache-Control", "only-if-cached")]);
-        assert_eq!((cached_only.verdict.as_str(), cached_only.asks), ("refused", Asks::Nothing));
-        assert_eq!(ask(&plan(), "HEAD", "http://a.test/", &[]).asks, Asks::Page);
+        assert_eq!((cached_only.verdict.as_str(), cached_only.asks), ("refused", OriginDemand::Nothing));
+        assert_eq!(ask(&plan(), "HEAD", "http://a.test/", &[]).asks, OriginDemand::Page);
         let mut wordpress = plan();
         wordpress.sites[0].policy = Policy::wordpress();
         assert_eq!(ask(&wordpress, "GET", "http://a.test/wp-admin/", &[]).reason, "pass-path");

@@ -10,7 +10,7 @@
 use crate::control::counters::{Cells, Metric};
 use crate::fetch::disk_reads;
 use crate::fetch::task;
-use crate::request::client::Client;
+use crate::request::client::ClientConnection;
 use crate::request::client_address::client_of;
 use crate::request::forward;
 use crate::request::guard::guard;
@@ -23,7 +23,7 @@ use bytes::Bytes;
 use h1::{BodyFraming, Request};
 use message::{Method, ResponseHead};
 use net::Peer;
-use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload, Urgency};
+use origin::{FetchError, FetchRequest, NoUpload, OriginEvent, OriginExchange, Urgency};
 use semantics::{ByteRange, Directives, completes, completion_fields, is_robot, looked_up_head};
 use std::io;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl<'a> BodyRepair<'a> {
     /// damaged body on disk, which is removed; `None` if the disk was only late.
     pub(crate) async fn complete(
         &self,
-        client: &mut Client,
+        client: &mut ClientConnection,
         object: &Arc<Object>,
         damaged: Option<&Arc<OnDisk>>,
         missing: ByteRange,
@@ -78,7 +78,7 @@ impl<'a> BodyRepair<'a> {
         // The bytes read so far are sound, so the client receives them before the wait or the cut.
         client.flush().await?;
         let (site, request) = request.ok_or(Interrupted::Damage)?;
-        let mut waiting = Waiting { repair: self, left: self.shared.limits.completion_timeout };
+        let mut waiting = RemainingTime { repair: self, left: self.shared.limits.completion_timeout };
         let exchange = waiting.within(site.origin.fetch(request)).await?;
         self.cells().count(Metric::OriginFetches);
         self.send(client, object, missing, exchange, waiting).await?;
@@ -111,19 +111,19 @@ impl<'a> BodyRepair<'a> {
     /// Passes on exactly the missing bytes.
     async fn send(
         &self,
-        client: &mut Client,
+        client: &mut ClientConnection,
         object: &Object,
         missing: ByteRange,
-        mut exchange: Exchange,
-        mut waiting: Waiting<'_>,
+        mut exchange: OriginExchange,
+        mut waiting: RemainingTime<'_>,
     ) -> Result<(), Interrupted> {
         let mut left = missing.last - missing.first + 1;
         let is_meant = |head: &ResponseHead| completes(&object.head(), object.content_bytes(), missing, head);
         loop {
             match waiting.within(exchange.next(&mut NoUpload)).await? {
-                Event::Informational(_) => {}
+                OriginEvent::Informational(_) => {}
                 // A length that differs from the range belongs to other bytes.
-                Event::Head { head, framing }
+                OriginEvent::Head { head, framing }
                     if is_meant(&head)
                         && [BodyFraming::Length(left), BodyFraming::Chunked].contains(&framing) =>
                 {
@@ -137,14 +137,14 @@ impl<'a> BodyRepair<'a> {
         let mut held = Bytes::new();
         loop {
             match waiting.within(exchange.next(&mut NoUpload)).await? {
-                Event::Data(octets) => {
+                OriginEvent::Data(octets) => {
                     left = left.checked_sub(octets.len() as u64).ok_or(Interrupted::Damage)?;
                     client.push(std::mem::replace(&mut held, octets));
                     if client.queued_bytes() >= BATCH_BYTES {
                         client.flush().await?;
                     }
                 }
-                Event::End(_) if left == 0 => {
+                OriginEvent::End(_) if left == 0 => {
                     client.push(held);
                     return client.flush().await.map_err(Interrupted::from);
                 }
@@ -160,12 +160,12 @@ impl<'a> BodyRepair<'a> {
 }
 
 /// The remaining time of the origin. The time in which the client reads does not count.
-struct Waiting<'a> {
+struct RemainingTime<'a> {
     repair: &'a BodyRepair<'a>,
     left: Duration,
 }
 
-impl Waiting<'_> {
+impl RemainingTime<'_> {
     /// Waits for the origin within its remaining time.
     async fn within<T>(
         &mut self,

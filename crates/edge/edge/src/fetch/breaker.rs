@@ -69,7 +69,7 @@ mod tests {
     use crate::sites::Sites;
     use bytes::Bytes;
     use clock::Clock;
-    use config::Plan;
+    use config::EdgePlan;
     use origin::{BreakerChange, BreakerState};
     use platform::SystemClock;
     use std::sync::Arc;
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn each_breaker_change_is_a_sentence_that_names_the_origin() {
-        let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let sites = Sites::new(&plan, &clock);
         let site = sites.iter().next().unwrap();

@@ -13,12 +13,12 @@
 //! after it was revoked. A fetch belongs to no client: it runs as a task (see `task`). The table
 //! of fetches under way is in `fetch_table`.
 
-use crate::fetch::fetch_table::Joined;
+use crate::fetch::fetch_table::JoinResult;
 use crate::fetch::selection::Selection;
 use crate::memory::sync::{AtomicBool, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use message::{Fields, ResponseHead, Status, names};
-use origin::{Exchange, FetchError, Urgency};
+use origin::{FetchError, OriginExchange, Urgency};
 use semantics::{Freshness, Reason, VariantKey, VaryRule};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -51,12 +51,12 @@ pub(crate) struct CoalescedFetch {
     closed: AtomicBool,
     /// Whether its page was written to since it began; see [`CoalescedFetch::overtake`].
     overtaken: AtomicBool,
-    progress: watch::Sender<Progress>,
+    progress: watch::Sender<FetchProgress>,
 }
 
 /// The progress of a fetch, as its waiting requests see it.
 #[derive(Clone, Debug)]
-pub(crate) struct Progress {
+pub(crate) struct FetchProgress {
     pub(crate) started_at: Instant,
     /// Informational responses received so far.
     pub(crate) hints: Vec<ResponseHead>,
@@ -68,7 +68,7 @@ pub(crate) struct Progress {
 pub(crate) enum FetchState {
     Waiting,
     Shared(Arc<SharedResponse>),
-    Confirmed(Arc<Confirmed>),
+    Confirmed(Arc<ConfirmedObject>),
     Private(Arc<PrivateResponse>),
     Denied,
     Void,
@@ -101,7 +101,7 @@ pub(crate) struct SharedResponse {
 
 /// A stored response that the origin has confirmed or completed.
 #[derive(Debug)]
-pub(crate) struct Confirmed {
+pub(crate) struct ConfirmedObject {
     /// The status of the origin's response.
     pub(crate) status: Status,
     pub(crate) object: Arc<Object>,
@@ -128,12 +128,12 @@ pub(crate) struct StreamedResponse {
     /// Without hop-by-hop fields.
     pub(crate) head: ResponseHead,
     pub(crate) framing: h1::BodyFraming,
-    pub(crate) exchange: Box<Exchange>,
+    pub(crate) exchange: Box<OriginExchange>,
 }
 
 /// The properties of a request that decide which fetch it may join.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Demand<'a> {
+pub(crate) struct FetchDemand<'a> {
     pub(crate) fields: &'a Fields,
     /// The value of `Range`, if the request wants a part.
     pub(crate) range: Option<&'a [u8]>,
@@ -149,9 +149,10 @@ pub(crate) struct Demand<'a> {
 impl CoalescedFetch {
     /// A fetch that meets `demand` under the rule `known`, begun at sequence number `begun`.
     /// No request waits for it yet.
-    pub(crate) fn new(known: VaryRule, demand: Demand<'_>, begun: u64) -> Arc<Self> {
+    pub(crate) fn new(known: VaryRule, demand: FetchDemand<'_>, begun: u64) -> Arc<Self> {
         let variant = known.key(demand.fields);
-        let progress = Progress { started_at: Instant::now(), hints: Vec::new(), state: FetchState::Waiting };
+        let progress =
+            FetchProgress { started_at: Instant::now(), hints: Vec::new(), state: FetchState::Waiting };
         Arc::new(Self {
             known,
             variant,
@@ -185,14 +186,14 @@ impl CoalescedFetch {
     }
 
     /// Records that this request waits for the fetch.
-    pub(crate) fn is_awaited_by(&self, demand: Demand<'_>) {
+    pub(crate) fn is_awaited_by(&self, demand: FetchDemand<'_>) {
         self.urgency.is_wanted_by(demand.client);
         if !demand.is_robot {
             self.urgency.rise();
         }
     }
 
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Progress> {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<FetchProgress> {
         self.progress.subscribe()
     }
 
@@ -277,11 +278,11 @@ impl CoalescedFetch {
     }
 
     /// Whether it requests the same part of the same variant, and further requests may join it.
-    pub(crate) fn is_alike(&self, demand: Demand<'_>) -> bool {
+    pub(crate) fn is_alike(&self, demand: FetchDemand<'_>) -> bool {
         !self.is_closed() && self.is_same_part(demand) && self.known.matches(demand.fields, &self.variant)
     }
 
-    fn is_same_part(&self, demand: Demand<'_>) -> bool {
+    fn is_same_part(&self, demand: FetchDemand<'_>) -> bool {
         self.range.as_deref() == demand.range && self.if_range.as_deref() == demand.if_range()
     }
 
@@ -289,9 +290,9 @@ impl CoalescedFetch {
     /// response that has already begun.
     pub(crate) fn join<T>(
         &self,
-        demand: Demand<'_>,
+        demand: FetchDemand<'_>,
         usable: impl FnOnce(&SharedResponse) -> bool,
-    ) -> Option<Joined<T>> {
+    ) -> Option<JoinResult<T>> {
         if demand.exclusive || self.is_closed() || !self.is_same_part(demand) {
             return None;
         }
@@ -301,20 +302,20 @@ impl CoalescedFetch {
         match state {
             FetchState::Waiting if !self.exclusive && self.known.matches(demand.fields, &self.variant) => {
                 self.is_awaited_by(demand);
-                Some(Joined::Waiter(self.subscribe()))
+                Some(JoinResult::Waiter(self.subscribe()))
             }
             FetchState::Shared(answer)
                 if answer.rule.matches(demand.fields, &answer.variant) && usable(&answer) =>
             {
                 let reader = answer.filling.reader()?;
-                Some(Joined::Filling(answer, reader))
+                Some(JoinResult::Filling(answer, reader))
             }
             _ => None,
         }
     }
 }
 
-impl<'a> Demand<'a> {
+impl<'a> FetchDemand<'a> {
     /// The value of `If-Range`, which has no meaning without `Range`.
     fn if_range(self) -> Option<&'a [u8]> {
         self.range.and_then(|_| self.fields.first(names::IF_RANGE)).map(|validator| &validator[..])

@@ -11,7 +11,7 @@ use crate::upkeep::disk_threads;
 use semantics::Moment;
 use std::io;
 use std::sync::Arc;
-use store::{Key, Shelved};
+use store::{Key, ShelvedObject};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The outcome of reading an object.
@@ -50,7 +50,7 @@ pub(crate) async fn read_ahead(
 }
 
 /// Reads the object found under `key` and waits for the result.
-pub(crate) async fn read(shared: &Arc<Shared>, key: &Key, shelved: Shelved) -> ReadOutcome {
+pub(crate) async fn read(shared: &Arc<Shared>, key: &Key, shelved: ShelvedObject) -> ReadOutcome {
     if shared.persistence.is_hung() {
         return ReadOutcome::Late;
     }
@@ -67,7 +67,7 @@ pub(crate) async fn read(shared: &Arc<Shared>, key: &Key, shelved: Shelved) -> R
 }
 
 /// Blocking variant of [`read`].
-pub(crate) fn read_blocking(shared: &Arc<Shared>, key: &Key, shelved: Shelved) {
+pub(crate) fn read_blocking(shared: &Arc<Shared>, key: &Key, shelved: ShelvedObject) {
     if shared.persistence.is_hung() {
         return;
     }
@@ -77,7 +77,7 @@ pub(crate) fn read_blocking(shared: &Arc<Shared>, key: &Key, shelved: Shelved) {
 }
 
 /// Reads an object within the memory budget. Blocks.
-fn read_here(shared: &Shared, key: &Key, shelved: Shelved) {
+fn read_here(shared: &Shared, key: &Key, shelved: ShelvedObject) {
     let mut reservation = BodyReservation::new(shared);
     // Twice the size, because the body is read in pieces and then joined.
     shared.store.load(key, shelved, |bytes| reservation.take(2 * bytes), Moment::read(&*shared.clock));
@@ -88,14 +88,14 @@ mod tests {
     use super::{read_ahead, turn};
     use crate::fetch::read_queues::READS_AHEAD_MAX;
     use crate::shared::Shared;
-    use config::Plan;
+    use config::EdgePlan;
     use platform::SystemClock;
     use std::sync::Arc;
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
     fn shared(disk_timeout: Duration) -> Arc<Shared> {
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.limits.disk_timeout = disk_timeout;
         Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())))
     }

@@ -8,7 +8,7 @@
 //! Lock order: the table, then a shard of the store or the queue of the static tree. A fetch's
 //! gate is never taken under the table's lock.
 
-use crate::fetch::coalesced_fetch::{CoalescedFetch, Demand, Progress, SharedResponse};
+use crate::fetch::coalesced_fetch::{CoalescedFetch, FetchDemand, FetchProgress, SharedResponse};
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use semantics::{VaryRule, canonical_target};
@@ -26,13 +26,13 @@ pub(crate) struct FetchTable {
 
 /// The result for a request that is about to fetch.
 #[derive(Debug)]
-pub(crate) enum Joined<T> {
+pub(crate) enum JoinResult<T> {
     /// The result of `find`.
     Found(T),
     /// A response whose body is arriving; the reader is at its first byte.
     Filling(Arc<SharedResponse>, FillingReader),
     /// A fetch without a response yet.
-    Waiter(watch::Receiver<Progress>),
+    Waiter(watch::Receiver<FetchProgress>),
     /// A new fetch, already in the table, which the caller must start.
     Leader(Arc<CoalescedFetch>),
 }
@@ -46,15 +46,15 @@ impl FetchTable {
     pub(crate) fn join<T>(
         &self,
         key: &Key,
-        demand: Demand<'_>,
+        demand: FetchDemand<'_>,
         known: impl FnOnce() -> VaryRule,
         begun: impl FnOnce() -> u64,
         find: impl FnOnce() -> Option<T>,
         usable: impl Fn(&SharedResponse) -> bool,
-    ) -> Joined<T> {
+    ) -> JoinResult<T> {
         let mut table = self.table();
         if let Some(found) = find() {
-            return Joined::Found(found);
+            return JoinResult::Found(found);
         }
         let fetches = table.entry(key.clone()).or_default();
         if let Some(joined) = fetches.iter().find_map(|fetch| fetch.join(demand, &usable)) {
@@ -62,7 +62,7 @@ impl FetchTable {
         }
         let fetch = add(fetches, demand, known(), begun());
         fetch.is_awaited_by(demand);
-        Joined::Leader(fetch)
+        JoinResult::Leader(fetch)
     }
 
     /// Puts a fetch into the table that renews a stale object. Returns `None` if an equal fetch
@@ -71,7 +71,7 @@ impl FetchTable {
     pub(crate) fn renew(
         &self,
         key: &Key,
-        demand: Demand<'_>,
+        demand: FetchDemand<'_>,
         known: impl FnOnce() -> VaryRule,
         begun: impl FnOnce() -> u64,
         is_renewed: impl FnOnce() -> bool,
@@ -88,12 +88,12 @@ impl FetchTable {
     pub(crate) fn register(
         &self,
         key: &Key,
-        demand: Demand<'_>,
+        demand: FetchDemand<'_>,
         known: VaryRule,
         begun: impl FnOnce() -> u64,
     ) -> Arc<CoalescedFetch> {
         let mut table = self.table();
-        let fetch = CoalescedFetch::new(known, Demand { exclusive: true, ..demand }, begun());
+        let fetch = CoalescedFetch::new(known, FetchDemand { exclusive: true, ..demand }, begun());
         table.entry(key.clone()).or_default().push(Arc::clone(&fetch));
         fetch
     }
@@ -168,7 +168,7 @@ impl FetchTable {
 /// under way have stated.
 fn add(
     fetches: &mut Vec<Arc<CoalescedFetch>>,
-    demand: Demand<'_>,
+    demand: FetchDemand<'_>,
     known: VaryRule,
     begun: u64,
 ) -> Arc<CoalescedFetch> {
@@ -194,8 +194,8 @@ fn path_of(key: &Key) -> Cow<'_, [u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FetchTable, Joined};
-    use crate::fetch::coalesced_fetch::{Demand, FetchState};
+    use super::{FetchTable, JoinResult};
+    use crate::fetch::coalesced_fetch::{FetchDemand, FetchState};
     use bytes::Bytes;
     use message::Fields;
     use origin::FetchError;
@@ -209,11 +209,11 @@ mod tests {
         Key::new(SiteId(0), false, b"a.test", Bytes::from_static(target.as_bytes()))
     }
 
-    fn ask(fetches: &FetchTable, key: &Key, range: Option<&[u8]>, exclusive: bool) -> Joined<()> {
+    fn ask(fetches: &FetchTable, key: &Key, range: Option<&[u8]>, exclusive: bool) -> JoinResult<()> {
         let fields = Fields::new();
         fetches.join(
             key,
-            Demand { fields: &fields, range, exclusive, is_robot: true, client: None },
+            FetchDemand { fields: &fields, range, exclusive, is_robot: true, client: None },
             VaryRule::default,
             || 0,
             || None,
@@ -221,34 +221,34 @@ mod tests {
         )
     }
 
-    fn join(fetches: &FetchTable, key: &Key) -> Joined<()> {
+    fn join(fetches: &FetchTable, key: &Key) -> JoinResult<()> {
         ask(fetches, key, None, false)
     }
 
     #[test]
     fn second_request_waits_and_the_first_after_the_end_leads() {
         let fetches = FetchTable::default();
-        let Joined::Leader(fetch) = join(&fetches, &key("/a")) else { panic!("no leader") };
-        assert!(matches!(join(&fetches, &key("/a")), Joined::Waiter(_)));
-        assert!(matches!(join(&fetches, &key("/b")), Joined::Leader(_)));
+        let JoinResult::Leader(fetch) = join(&fetches, &key("/a")) else { panic!("no leader") };
+        assert!(matches!(join(&fetches, &key("/a")), JoinResult::Waiter(_)));
+        assert!(matches!(join(&fetches, &key("/b")), JoinResult::Leader(_)));
         fetch.announce(FetchState::Failed(FetchError::Refused));
         fetches.remove(&key("/a"), &fetch);
-        assert!(matches!(join(&fetches, &key("/a")), Joined::Leader(_)));
+        assert!(matches!(join(&fetches, &key("/a")), JoinResult::Leader(_)));
         assert_eq!(fetches.len(), 2);
     }
 
     #[test]
     fn requests_for_other_parts_and_solo_requests_do_not_join() {
         let fetches = FetchTable::default();
-        assert!(matches!(join(&fetches, &key("/a")), Joined::Leader(_)));
+        assert!(matches!(join(&fetches, &key("/a")), JoinResult::Leader(_)));
         let range: Option<&[u8]> = Some(b"bytes=0-1");
-        assert!(matches!(ask(&fetches, &key("/a"), range, false), Joined::Leader(_)));
-        assert!(matches!(ask(&fetches, &key("/a"), range, false), Joined::Waiter(_)));
-        assert!(matches!(ask(&fetches, &key("/a"), Some(b"bytes=1-"), false), Joined::Leader(_)));
-        assert!(matches!(ask(&fetches, &key("/a"), None, true), Joined::Leader(_)));
-        assert!(matches!(ask(&fetches, &key("/b"), None, true), Joined::Leader(_)));
+        assert!(matches!(ask(&fetches, &key("/a"), range, false), JoinResult::Leader(_)));
+        assert!(matches!(ask(&fetches, &key("/a"), range, false), JoinResult::Waiter(_)));
+        assert!(matches!(ask(&fetches, &key("/a"), Some(b"bytes=1-"), false), JoinResult::Leader(_)));
+        assert!(matches!(ask(&fetches, &key("/a"), None, true), JoinResult::Leader(_)));
+        assert!(matches!(ask(&fetches, &key("/b"), None, true), JoinResult::Leader(_)));
         assert!(
-            matches!(join(&fetches, &key("/b")), Joined::Leader(_)),
+            matches!(join(&fetches, &key("/b")), JoinResult::Leader(_)),
             "no request waits for an exclusive request"
         );
     }
@@ -258,7 +258,7 @@ mod tests {
         let fetches = FetchTable::default();
         let fields = Fields::new();
         let renew = |range, exclusive, is_renewed| {
-            let demand = Demand { fields: &fields, range, exclusive, is_robot: true, client: None };
+            let demand = FetchDemand { fields: &fields, range, exclusive, is_robot: true, client: None };
             fetches.renew(&key("/a"), demand, VaryRule::default, || 0, || is_renewed)
         };
         assert!(renew(None, false, true).is_none() && fetches.len() == 0);
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn first_final_state_is_not_replaced() {
         let fetches = FetchTable::default();
-        let Joined::Leader(fetch) = join(&fetches, &key("/a")) else { panic!("no leader") };
+        let JoinResult::Leader(fetch) = join(&fetches, &key("/a")) else { panic!("no leader") };
         fetch.announce(FetchState::Failed(FetchError::Refused));
         fetch.announce(FetchState::Failed(FetchError::Closed));
         assert!(matches!(fetch.subscribe().borrow().state, FetchState::Failed(FetchError::Refused)));
@@ -281,16 +281,17 @@ mod tests {
     #[test]
     fn object_found_under_the_lock_prevents_a_flight() {
         let (fetches, fields) = (FetchTable::default(), Fields::new());
-        let demand = Demand { fields: &fields, range: None, exclusive: false, is_robot: true, client: None };
+        let demand =
+            FetchDemand { fields: &fields, range: None, exclusive: false, is_robot: true, client: None };
         let joined = fetches.join(&key("/a"), demand, VaryRule::default, || 0, || Some(1), |_| true);
-        assert!(matches!(joined, Joined::Found(1)));
+        assert!(matches!(joined, JoinResult::Found(1)));
         assert_eq!(fetches.len(), 0);
     }
 
     #[test]
     fn invalidated_flight_publishes_nothing_and_cannot_be_joined() {
         let fetches = FetchTable::default();
-        let Joined::Leader(fetch) = join(&fetches, &key("/a")) else { panic!("no leader") };
+        let JoinResult::Leader(fetch) = join(&fetches, &key("/a")) else { panic!("no leader") };
         let mut published = 0;
         fetch.publish(|| published += 1);
         fetches.invalidate(&key("/b"));
@@ -298,16 +299,16 @@ mod tests {
         fetches.invalidate(&key("/a"));
         fetch.publish(|| published += 1);
         assert_eq!(published, 2);
-        assert!(matches!(join(&fetches, &key("/a")), Joined::Leader(_)));
+        assert!(matches!(join(&fetches, &key("/a")), JoinResult::Leader(_)));
     }
 
     #[test]
     fn closed_flight_is_not_joined_but_invalidated() {
         let fetches = FetchTable::default();
-        let Joined::Leader(fetch) = join(&fetches, &key("/a")) else { panic!("no leader") };
+        let JoinResult::Leader(fetch) = join(&fetches, &key("/a")) else { panic!("no leader") };
         fetches.close(&fetch);
         assert!(!fetches.is_under_way(&key("/a")), "no request can wait for it");
-        assert!(matches!(join(&fetches, &key("/a")), Joined::Leader(_)));
+        assert!(matches!(join(&fetches, &key("/a")), JoinResult::Leader(_)));
         assert_eq!(fetches.hosts(SiteId(0), |_| true), ["a.test"]);
         fetches.invalidate(&key("/a"));
         let mut published = false;
@@ -318,7 +319,7 @@ mod tests {
     #[tokio::test]
     async fn unawaited_is_ready_once_the_last_waiter_is_gone() {
         let fetches = FetchTable::default();
-        let Joined::Leader(fetch) = join(&fetches, &key("/a")) else { panic!("no leader") };
+        let JoinResult::Leader(fetch) = join(&fetches, &key("/a")) else { panic!("no leader") };
         let waits = fetch.subscribe();
         let mut unawaited = std::pin::pin!(fetch.unawaited());
         let polled = poll_fn(|context| Poll::Ready(unawaited.as_mut().poll(context))).await;
@@ -330,7 +331,7 @@ mod tests {
     #[test]
     fn removed_flight_is_not_kept_alive_by_the_table() {
         let fetches = FetchTable::default();
-        let Joined::Leader(fetch) = join(&fetches, &key("/a")) else { panic!("no leader") };
+        let JoinResult::Leader(fetch) = join(&fetches, &key("/a")) else { panic!("no leader") };
         fetches.remove(&key("/a"), &fetch);
         assert_eq!(Arc::strong_count(&fetch), 1);
     }

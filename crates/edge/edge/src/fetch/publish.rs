@@ -10,7 +10,7 @@ use message::ResponseHead;
 use semantics::{Moment, NoVarySearch};
 use static_tree::{Candidate, TreeRefusal};
 use std::sync::Arc;
-use store::{Key, Publication, Published};
+use store::{Key, Publication, PublishResult};
 
 /// Stores a response and offers it to the tree. Does not wait for the file system.
 pub(crate) fn publish(shared: &Shared, site: &Site, publication: Publication<'_>) {
@@ -25,14 +25,16 @@ pub(crate) fn publish(shared: &Shared, site: &Site, publication: Publication<'_>
     match shared.store.publish(publication) {
         // A web server also serves the file to clients with cookies. An existing file is
         // removed when the leak guard has confirmed the leak.
-        Published::Stored if !shared.leak_guard.is_for_all(key) => {}
+        PublishResult::Stored if !shared.leak_guard.is_for_all(key) => {}
         // A client can send any port, and each would get a copy of every page.
-        Published::Stored if !is_own_port(&shared.plan, &site.plan, key) => tree.refuse(TreeRefusal::Path),
-        Published::Stored => {
+        PublishResult::Stored if !is_own_port(&shared.plan, &site.plan, key) => {
+            tree.refuse(TreeRefusal::Path)
+        }
+        PublishResult::Stored => {
             let candidate = Candidate { key, rule: &rule, object: &object, tags, begun };
             tree.offer(layout, &candidate, Moment::read(&*shared.clock));
         }
-        Published::TooLarge | Published::Invalidated | Published::Displaced => {
+        PublishResult::TooLarge | PublishResult::Invalidated | PublishResult::Displaced => {
             tree.withdraw(layout, key);
         }
     }

@@ -4,7 +4,7 @@
 
 use crate::upkeep::backlog::Backlog;
 use std::sync::Arc;
-use store::Shelved;
+use store::ShelvedObject;
 use tokio::sync::Semaphore;
 
 /// Maximum number of concurrent reads of objects and bodies. Each needs a thread, whose heap may
@@ -22,7 +22,7 @@ const WAITING_MAX: usize = 4096;
 /// The reads under way.
 #[derive(Debug)]
 pub(crate) struct ReadQueues {
-    pub(crate) objects: Arc<Backlog<Shelved>>,
+    pub(crate) objects: Arc<Backlog<ShelvedObject>>,
     pub(crate) ahead: Arc<Semaphore>,
 }
 

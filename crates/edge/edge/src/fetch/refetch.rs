@@ -4,12 +4,12 @@
 //! nothing of any client.
 
 use crate::fetch::base::Base;
-use crate::fetch::coalesced_fetch::{CoalescedFetch, Demand};
+use crate::fetch::coalesced_fetch::{CoalescedFetch, FetchDemand};
 use crate::fetch::table_entry::TableEntry;
 use crate::fetch::task::FetchTask;
 use crate::memory::hot_pages::PageVariant;
 use crate::request::forward;
-use crate::request::guard::Subject;
+use crate::request::guard::RequestSubject;
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
@@ -30,14 +30,14 @@ pub(crate) fn task(
     let PageVariant { key, fields, rule } = page;
     let fetch = shared.fetches.renew(
         key,
-        Demand { fields, range: None, exclusive: false, is_robot: true, client: None },
+        FetchDemand { fields, range: None, exclusive: false, is_robot: true, client: None },
         || shared.store.known_rule(key).union(rule),
         || shared.store.sequence(),
         is_renewed,
     )?;
     let (host, target) = (Bytes::copy_from_slice(key.host()), Bytes::copy_from_slice(key.target()));
     let (https, rules) = (key.is_https(), site.rules());
-    let subject = Subject { site, host, target, https, trusted: false, peer: None, rules };
+    let subject = RequestSubject { site, host, target, https, trusted: false, peer: None, rules };
     let head = forward::shared_head(&subject, &shared.loop_mark, key, Method::Get, fields, fetch.known());
     let asks = forward::fetch_fields(None, base.as_ref(), fields, site.policy());
     let Ok(request) = forward::without_content(&forward::with_fields(&head, asks)) else {

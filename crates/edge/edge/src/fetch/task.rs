@@ -17,7 +17,7 @@ use crate::control::counters::{Cells, Metric};
 use crate::fetch::body_reservation::BodyReservation;
 use crate::fetch::breaker;
 use crate::fetch::coalesced_fetch::{
-    CoalescedFetch, Confirmed, FetchState, PrivateResponse, StreamedResponse,
+    CoalescedFetch, ConfirmedObject, FetchState, PrivateResponse, StreamedResponse,
 };
 use crate::fetch::selection::Selection;
 use crate::fetch::stored::{joined_body, shareable, stored_object};
@@ -30,7 +30,7 @@ use crate::sites::Site;
 use crate::upkeep::detection;
 use h1::BodyFraming;
 use message::{Fields, RequestHead, ResponseHead, Status};
-use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
+use origin::{FetchError, FetchRequest, NoUpload, OriginEvent, OriginExchange};
 use profiles::{ClientAddress, Forwarding};
 use semantics::{
     ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VaryRule, combined_head,
@@ -79,16 +79,16 @@ struct OriginResponse<S> {
 }
 
 /// The source of a response's content: an exchange, or a script in the models.
-trait Source: Send {
+trait ResponseSource: Send {
     /// The next event. Cancel-safe: dropping the future before it is ready loses nothing.
-    fn next_event(&mut self) -> impl Future<Output = Result<Event, FetchError>> + Send;
+    fn next_event(&mut self) -> impl Future<Output = Result<OriginEvent, FetchError>> + Send;
 
     /// Lets another fetch begin, because this one waits for a slow reader.
     fn waits_for_reader(&mut self) {}
 }
 
-impl Source for Exchange {
-    async fn next_event(&mut self) -> Result<Event, FetchError> {
+impl ResponseSource for OriginExchange {
+    async fn next_event(&mut self) -> Result<OriginEvent, FetchError> {
         self.next(&mut NoUpload).await
     }
 
@@ -202,7 +202,7 @@ impl FetchTask {
     }
 
     /// *fetch*: sends the request and waits for the head of the response.
-    async fn send(&self) -> Result<OriginResponse<Exchange>, FetchError> {
+    async fn send(&self) -> Result<OriginResponse<OriginExchange>, FetchError> {
         let (urgency, page) = (self.fetch.urgency(), Some(breaker::digest(&self.key)));
         let request = FetchRequest { urgency, page, ..self.request.clone() };
         let mut exchange = Box::new(self.site.origin.fetch(request).await?);
@@ -212,12 +212,12 @@ impl FetchTask {
         loop {
             match exchange.next_event().await? {
                 // The request has no content, so 100 (Continue) means nothing to it.
-                Event::Informational(head) if head.status.code() == 100 => {}
-                Event::Informational(head) => self.fetch.inform(head),
-                Event::Head { head, .. } if head.status.code() == 101 => {
+                OriginEvent::Informational(head) if head.status.code() == 100 => {}
+                OriginEvent::Informational(head) => self.fetch.inform(head),
+                OriginEvent::Head { head, .. } if head.status.code() == 101 => {
                     return Err(FetchError::UnaskedSwitch);
                 }
-                Event::Head { mut head, framing } => {
+                OriginEvent::Head { mut head, framing } => {
                     let received_at = Moment::read(&*self.shared.clock);
                     if is_event_stream(&head) {
                         // An event stream may last for hours and costs the origin little, so it
@@ -229,7 +229,7 @@ impl FetchTask {
                     return Ok(OriginResponse { head, framing, exchange, sent_at, received_at });
                 }
                 // An exchange never yields content before a head.
-                Event::Data(_) | Event::End(_) => return Err(FetchError::Closed),
+                OriginEvent::Data(_) | OriginEvent::End(_) => return Err(FetchError::Closed),
             }
         }
     }
@@ -253,7 +253,7 @@ impl FetchTask {
         }
     }
 
-    async fn receive(&self, answer: OriginResponse<Exchange>) {
+    async fn receive(&self, answer: OriginResponse<OriginExchange>) {
         let status = answer.head.status;
         if self.impersonal && is_refusal(status) {
             return self.deny(status);
@@ -302,7 +302,7 @@ impl FetchTask {
     /// Handles a response that the site is closed for maintenance: it goes to all waiting requests.
     /// The stored object stays for the case that the origin becomes unreachable, but does not
     /// replace this response.
-    fn close(&self, answer: OriginResponse<Exchange>) {
+    fn close(&self, answer: OriginResponse<OriginExchange>) {
         let reason = Reason::StoreRefusedMaintenance;
         self.note_failure(reason);
         if self.speaks_for_clients() {
@@ -328,7 +328,7 @@ impl FetchTask {
     }
 
     /// Records why the response is not for everyone.
-    fn remember(&self, reason: Reason, answer: &OriginResponse<Exchange>) {
+    fn remember(&self, reason: Reason, answer: &OriginResponse<OriginExchange>) {
         let culprit = explain_refusal(reason, &answer.head.fields, self.site.policy());
         self.shared.hit_for_miss.remember(&self.key, reason, culprit, answer.received_at.monotonic);
     }
@@ -413,7 +413,7 @@ impl FetchTask {
     }
 
     /// *stream only*: the response goes to the leader only.
-    fn hand_to_leader(&self, answer: OriginResponse<Exchange>, reason: Reason) {
+    fn hand_to_leader(&self, answer: OriginResponse<OriginExchange>, reason: Reason) {
         let OriginResponse { head, framing, exchange, .. } = answer;
         let selection = Selection::of(self.fetch.known(), &self.head.fields, &head, self.site.policy());
         let response = StreamedResponse { head, framing, exchange };
@@ -428,7 +428,7 @@ impl FetchTask {
     }
 
     /// *confirm*: handles a 304 response, which says that `base` is still current.
-    async fn confirm<S: Source>(&self, answer: OriginResponse<S>, base: &Arc<Object>) {
+    async fn confirm<S: ResponseSource>(&self, answer: OriginResponse<S>, base: &Arc<Object>) {
         let OriginResponse { head, exchange, sent_at, received_at, .. } = answer;
         drain(*exchange).await;
         if base.part().is_none() && not_modified_speaks_of(&base.head(), &head) {
@@ -442,7 +442,7 @@ impl FetchTask {
     }
 
     /// *complete*: joins `base` with the missing part of its content.
-    async fn complete<S: Source>(&self, answer: OriginResponse<S>, base: &Arc<Object>) {
+    async fn complete<S: ResponseSource>(&self, answer: OriginResponse<S>, base: &Arc<Object>) {
         let OriginResponse { head, exchange, sent_at, received_at, .. } = answer;
         let completed = match (base.part(), ContentRange::of(&head)) {
             (Some(part), Some(extent)) => joined_extent((&base.head(), part.extent), (&head, extent))
@@ -487,7 +487,7 @@ impl FetchTask {
             self.publish_object(rule.clone(), variant.clone(), Arc::clone(&object), &tags);
         }
         let begun = self.fetch.begun();
-        let confirmed = Confirmed { status, object, rule, variant, tags, begun };
+        let confirmed = ConfirmedObject { status, object, rule, variant, tags, begun };
         self.fetch.announce(FetchState::Confirmed(Arc::new(confirmed)));
     }
 
@@ -513,7 +513,7 @@ impl FetchTask {
 
     /// The whole content of a response, which must have `bytes` bytes. `None` if it has not, or if
     /// memory is short.
-    async fn gather(&self, mut exchange: impl Source, bytes: u64) -> Option<Body> {
+    async fn gather(&self, mut exchange: impl ResponseSource, bytes: u64) -> Option<Body> {
         let mut reservation = BodyReservation::new(&self.shared);
         let mut pieces = Vec::new();
         if bytes > self.shared.limits.object_bytes_max || !reservation.take(bytes) {
@@ -521,9 +521,9 @@ impl FetchTask {
         }
         loop {
             match exchange.next_event().await {
-                Ok(Event::Data(octets)) => pieces.push(octets),
-                Ok(Event::End(_)) => break,
-                Ok(Event::Informational(_) | Event::Head { .. }) => {}
+                Ok(OriginEvent::Data(octets)) => pieces.push(octets),
+                Ok(OriginEvent::End(_)) => break,
+                Ok(OriginEvent::Informational(_) | OriginEvent::Head { .. }) => {}
                 Err(error) => {
                     count_failure(self.cells(), &error);
                     return None;
@@ -539,6 +539,6 @@ impl FetchTask {
 }
 
 /// Reads a response without content to its end, so that its connection can be reused.
-async fn drain(mut exchange: impl Source) {
-    while matches!(exchange.next_event().await, Ok(Event::Data(_) | Event::Informational(_))) {}
+async fn drain(mut exchange: impl ResponseSource) {
+    while matches!(exchange.next_event().await, Ok(OriginEvent::Data(_) | OriginEvent::Informational(_))) {}
 }

@@ -33,8 +33,8 @@ const READ_BYTES: u64 = 64 * 1024;
 /// A queue of bytes.
 pub(crate) struct Buffer {
     buffers: Arc<Buffers>,
-    front: Queue,
-    back: Queue,
+    front: PieceQueue,
+    back: PieceQueue,
     file: SpoolFile,
     /// Bytes written to and read from the file; equal when the file is empty.
     written: u64,
@@ -51,14 +51,14 @@ pub(crate) struct Buffer {
 
 /// Pieces in memory.
 #[derive(Debug, Default)]
-struct Queue {
+struct PieceQueue {
     pieces: VecDeque<Bytes>,
     /// The last small pieces, copied together.
     tail: BytesMut,
     bytes: u64,
 }
 
-type Operation<T> = Pin<Box<dyn Future<Output = Option<T>> + Send + Sync>>;
+type PendingOperation<T> = Pin<Box<dyn Future<Output = Option<T>> + Send + Sync>>;
 
 /// Pieces below this size are copied together, because each would keep alive the whole buffer that
 /// it was read into.
@@ -67,8 +67,8 @@ const SMALL_BYTES: usize = 32 * 1024;
 /// An operation under way between memory and file.
 enum Transfer {
     /// Holds the pieces until the file has them.
-    Write(Operation<()>, Queue),
-    Read(Operation<Bytes>, u64),
+    Write(PendingOperation<()>, PieceQueue),
+    Read(PendingOperation<Bytes>, u64),
 }
 
 /// Bytes in the file could not be read back.
@@ -79,8 +79,8 @@ impl Buffer {
     pub(crate) fn new(buffers: Arc<Buffers>, file: SpoolFile, allowance_bytes: u64, bytes_max: u64) -> Self {
         Self {
             buffers,
-            front: Queue::default(),
-            back: Queue::default(),
+            front: PieceQueue::default(),
+            back: PieceQueue::default(),
             file,
             written: 0,
             read: 0,
@@ -257,7 +257,7 @@ impl Buffer {
     }
 }
 
-impl Queue {
+impl PieceQueue {
     fn push(&mut self, piece: Bytes) {
         let is_small = self.bytes > 0 && piece.len() < SMALL_BYTES;
         self.bytes += piece.len() as u64;
@@ -331,7 +331,7 @@ mod tests {
     use super::Buffer;
     use crate::memory::buffers::Buffers;
     use bytes::Bytes;
-    use config::Plan;
+    use config::EdgePlan;
     use platform::{Disk, FaultyDisk, HangingDisk, SystemDisk};
     use std::future::poll_fn;
     use std::sync::Arc;
@@ -340,7 +340,7 @@ mod tests {
 
     /// Buffers with so little memory that each has only its allowance and the spool.
     fn buffers(directory: &tempfile::TempDir, disk: impl Disk + 'static, spool_bytes: u64) -> Arc<Buffers> {
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.memory_bytes = 1 << 20;
         plan.spool.directory = Some(directory.path().to_owned());
         plan.spool.bytes_max = spool_bytes;

@@ -5,7 +5,7 @@
 
 use crate::memory::buffer::Buffer;
 use crate::memory::spool::{Spool, SpoolFile};
-use config::Plan;
+use config::EdgePlan;
 use platform::Disk;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ pub(crate) struct Buffers {
 
 impl Buffers {
     /// The budget of a plan, with its spool on this disk.
-    pub(crate) fn new(plan: &Plan, disk: Arc<dyn Disk>) -> Self {
+    pub(crate) fn new(plan: &EdgePlan, disk: Arc<dyn Disk>) -> Self {
         Self {
             bytes: AtomicU64::new(0),
             bytes_max: Self::share_of(plan),
@@ -39,7 +39,7 @@ impl Buffers {
     }
 
     /// The memory of a plan that buffers may take, in bytes.
-    pub(crate) fn share_of(plan: &Plan) -> u64 {
+    pub(crate) fn share_of(plan: &EdgePlan) -> u64 {
         plan.memory_bytes / 100 * plan.limits.buffer_memory_percent as u64
     }
 

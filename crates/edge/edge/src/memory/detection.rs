@@ -20,10 +20,10 @@ const DOCUMENTS_PER_MINUTE_MAX: u32 = 60;
 /// The detection state of a site.
 #[derive(Debug, Default)]
 pub(crate) struct Detection {
-    /// The rules in force, encoded as [`Rules`]. Changed under the lock of the state. Relaxed is
-    /// enough for readers: the rules change before the site is invalidated, and the number of that
-    /// invalidation is read with `SeqCst`. A fetch with this number therefore sees the new rules,
-    /// and the response to an earlier fetch is not stored.
+    /// The rules in force, encoded as [`RulesInForce`]. Changed under the lock of the state.
+    /// Relaxed is enough for readers: the rules change before the site is invalidated, and the
+    /// number of that invalidation is read with `SeqCst`. A fetch with this number therefore sees
+    /// the new rules, and the response to an earlier fetch is not stored.
     rules: AtomicU64,
     /// Time of the next inspection, in nanoseconds of the monotonic clock. Relaxed is enough: a
     /// request that reads the previous time inspects a response too many or too few.
@@ -34,7 +34,7 @@ pub(crate) struct Detection {
 /// The rules in force and the number of changes so far. The same rules after a change are a
 /// different value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rules(u64);
+pub(crate) struct RulesInForce(u64);
 
 /// The detection and its circumstances.
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ fn date_text(moment: Timestamp) -> String {
     String::from_utf8_lossy(&format_date(moment)).into_owned()
 }
 
-impl Rules {
+impl RulesInForce {
     /// Index of these rules in the plan's `recognisable`; `None` for the first rules.
     pub(crate) fn place(self) -> Option<usize> {
         usize::from(self.0 as u8).checked_sub(1)
@@ -141,8 +141,8 @@ impl Detection {
     }
 
     /// The rules in force.
-    pub(crate) fn rules(&self) -> Rules {
-        Rules(self.rules.load(Ordering::Relaxed))
+    pub(crate) fn rules(&self) -> RulesInForce {
+        RulesInForce(self.rules.load(Ordering::Relaxed))
     }
 
     /// Must be called with the lock of the state held.
@@ -190,13 +190,13 @@ impl DetectionState {
 
 #[cfg(test)]
 mod tests {
-    use super::{DOCUMENTS_PER_MINUTE_MAX, DetectionState, Rules};
+    use super::{DOCUMENTS_PER_MINUTE_MAX, DetectionState, RulesInForce};
     use clock::Monotonic;
     use std::time::Duration;
 
     #[test]
     fn same_rules_after_a_change_are_a_different_value() {
-        let first = Rules::default();
+        let first = RulesInForce::default();
         let found = first.changed(Some(3));
         let dropped = found.changed(None);
         assert_eq!([first.place(), found.place(), dropped.place()], [None, Some(3), None]);

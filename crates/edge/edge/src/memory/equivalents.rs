@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
-use store::{Key, Returning, Selector};
+use store::{AdoptedEquivalent, Key, Selector};
 
 /// Maximum number of remembered targets; a further one replaces another.
 const TARGETS_MAX: usize = 65_536;
@@ -43,11 +43,11 @@ pub(crate) struct Equivalents {
     /// invalidation misses a rule. A look-up that reads the flag too early finds no equivalent.
     any: AtomicBool,
     hasher: RandomState,
-    known: RwLock<Known>,
+    known: RwLock<KnownPaths>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownPaths {
     /// By hash of origin and canonically spelled path. The keys inside distinguish paths with the
     /// same hash.
     paths: HashMap<u64, Path>,
@@ -149,8 +149,8 @@ impl Equivalents {
     /// Learns from a response of the previous process, which `adopt` stores if it returns true.
     /// Does neither if an equivalent target may have been invalidated, or if it would replace
     /// another response.
-    pub(crate) fn learn_returning(&self, returning: &Returning<'_>, adopt: impl FnOnce() -> bool) {
-        let Returning { key, no_vary_search, checked } = *returning;
+    pub(crate) fn learn_returning(&self, returning: &AdoptedEquivalent<'_>, adopt: impl FnOnce() -> bool) {
+        let AdoptedEquivalent { key, no_vary_search, checked } = *returning;
         let mut fields = Fields::new();
         fields.push(names::NO_VARY_SEARCH, no_vary_search.clone());
         let Some(rule) = NoVarySearch::of(&fields) else {
@@ -176,7 +176,7 @@ impl Path {
     }
 }
 
-impl Known {
+impl KnownPaths {
     /// Whether a target of the path was, or may have been, invalidated after `begun`.
     fn is_newer(&self, hash: u64, begun: u64) -> bool {
         self.invalidated_before.max(self.invalidated.get(&hash).copied().unwrap_or(0)) > begun
@@ -298,7 +298,7 @@ mod tests {
     use bytes::Bytes;
     use message::Fields;
     use std::cell::{Cell, RefCell};
-    use store::{Key, Returning, Selector, SiteId};
+    use store::{AdoptedEquivalent, Key, Selector, SiteId};
 
     fn key(host: &str, target: &str) -> Key {
         Key::new(SiteId(0), false, host.as_bytes(), Bytes::copy_from_slice(target.as_bytes()))
@@ -428,7 +428,7 @@ mod tests {
     fn returns(equivalents: &Equivalents, target: &str, checked: u64) -> bool {
         let (key, no_vary_search) = (page(target), Bytes::from_static(b"params=(\"utm\")"));
         let mut adopted = false;
-        let returning = Returning { key: &key, no_vary_search: &no_vary_search, checked };
+        let returning = AdoptedEquivalent { key: &key, no_vary_search: &no_vary_search, checked };
         equivalents.learn_returning(&returning, || {
             adopted = true;
             true

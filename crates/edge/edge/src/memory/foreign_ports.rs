@@ -13,7 +13,7 @@
 
 use crate::memory::sync::{Mutex, PoisonError};
 use clock::Monotonic;
-use config::Plan;
+use config::EdgePlan;
 use std::time::Duration;
 use store::Key;
 
@@ -23,21 +23,21 @@ const IDLE: Duration = Duration::from_secs(3600);
 /// The admitted foreign ports of a site.
 #[derive(Debug, Default)]
 pub(crate) struct ForeignPorts {
-    admitted: Mutex<Vec<Admitted>>,
+    admitted: Mutex<Vec<AdmittedPort>>,
 }
 
 #[derive(Debug)]
-struct Admitted {
+struct AdmittedPort {
     port: u16,
     used: Monotonic,
 }
 
 /// A foreign port. `None` if its digits are not in canonical form, which no ordinary client sends.
-pub(crate) type Foreign = Option<u16>;
+pub(crate) type ForeignPort = Option<u16>;
 
 impl ForeignPorts {
     /// Whether pages of the port may be stored. Restarts the idle time of an admitted port.
-    pub(crate) fn is_admitted(&self, port: Foreign, ports_max: usize, now: Monotonic) -> bool {
+    pub(crate) fn is_admitted(&self, port: ForeignPort, ports_max: usize, now: Monotonic) -> bool {
         let Some(port) = port else { return false };
         let mut admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
         admitted.retain(|other| now.since(other.used) < IDLE);
@@ -46,7 +46,7 @@ impl ForeignPorts {
     }
 
     /// Admits the port if there is room; returns whether its pages may be fetched to be stored.
-    pub(crate) fn admit(&self, port: Foreign, ports_max: usize, now: Monotonic) -> bool {
+    pub(crate) fn admit(&self, port: ForeignPort, ports_max: usize, now: Monotonic) -> bool {
         let Some(port) = port else { return false };
         let mut admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
         admitted.retain(|other| now.since(other.used) < IDLE);
@@ -56,7 +56,7 @@ impl ForeignPorts {
         }
         let is_room = admitted.len() < ports_max;
         if is_room {
-            admitted.push(Admitted { port, used: now });
+            admitted.push(AdmittedPort { port, used: now });
         }
         is_room
     }
@@ -64,7 +64,7 @@ impl ForeignPorts {
 
 /// Whether the page's host has no port, the port of `listen`, one of the site's `ports`, or
 /// that of its public name.
-pub(crate) fn is_own_port(plan: &Plan, site: &config::Site, key: &Key) -> bool {
+pub(crate) fn is_own_port(plan: &EdgePlan, site: &config::SitePlan, key: &Key) -> bool {
     let (_, Some(port)) = h1::split_port(key.host()) else { return true };
     let public = site.public_host.as_deref().and_then(|host| h1::split_port(host.as_bytes()).1);
     let mut own = site.ports.iter().copied().chain(plan.listen.port());

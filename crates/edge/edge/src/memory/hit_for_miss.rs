@@ -30,7 +30,7 @@ struct HitForMissEntries {
     by_key: HashMap<u64, HitForMissEntry>,
     /// The order of recording, oldest first. An element is outdated if its key was recorded again
     /// or removed since then.
-    order: VecDeque<Recorded>,
+    order: VecDeque<ExpiryRecord>,
     /// The number of the last recording.
     number: u64,
 }
@@ -39,11 +39,11 @@ struct HitForMissEntries {
 struct HitForMissEntry {
     until: Monotonic,
     number: u64,
-    remembered: Remembered,
+    remembered: PassReason,
 }
 
 #[derive(Debug)]
-struct Recorded {
+struct ExpiryRecord {
     until: Monotonic,
     number: u64,
     hash: u64,
@@ -51,7 +51,7 @@ struct Recorded {
 
 /// Why the response for a page could not be shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Remembered {
+pub(crate) struct PassReason {
     pub(crate) reason: Reason,
     /// The cookie, field or other part of the response that was the cause.
     pub(crate) culprit: Option<Culprit>,
@@ -74,7 +74,7 @@ impl HitForMiss {
             let name = name.get(..NAME_BYTES_MAX).unwrap_or(&name);
             Culprit { kind, name: Bytes::copy_from_slice(name) }
         });
-        let remembered = Remembered { reason, culprit };
+        let remembered = PassReason { reason, culprit };
         let (until, hash) = (now.plus(self.memory), self.hasher.hash_one(key));
         let mut entries = self.lock();
         entries.record(hash, until, remembered);
@@ -101,7 +101,7 @@ impl HitForMiss {
     }
 
     /// Like [`HitForMiss::reason`], but also returns the culprit.
-    pub(crate) fn recall(&self, key: &Key, now: Monotonic) -> Option<Remembered> {
+    pub(crate) fn recall(&self, key: &Key, now: Monotonic) -> Option<PassReason> {
         let hash = self.hasher.hash_one(key);
         let entries = self.lock();
         entries.by_key.get(&hash).filter(|entry| now < entry.until).map(|entry| entry.remembered.clone())
@@ -114,11 +114,11 @@ impl HitForMiss {
 }
 
 impl HitForMissEntries {
-    fn record(&mut self, hash: u64, until: Monotonic, remembered: Remembered) {
+    fn record(&mut self, hash: u64, until: Monotonic, remembered: PassReason) {
         self.number += 1;
         let number = self.number;
         self.by_key.insert(hash, HitForMissEntry { until, number, remembered });
-        self.order.push_back(Recorded { until, number, hash });
+        self.order.push_back(ExpiryRecord { until, number, hash });
     }
 
     /// Drops expired entries, and the oldest ones until at most `entries_max` are left.
@@ -143,7 +143,7 @@ impl HitForMissEntries {
 }
 
 /// Whether the table still has what was recorded.
-fn is_live(by_key: &HashMap<u64, HitForMissEntry>, recorded: &Recorded) -> bool {
+fn is_live(by_key: &HashMap<u64, HitForMissEntry>, recorded: &ExpiryRecord) -> bool {
     by_key.get(&recorded.hash).is_some_and(|entry| entry.number == recorded.number)
 }
 

@@ -50,20 +50,20 @@ const NAME_CHARS_MAX: usize = 40;
 /// The state of the leak guard for all sites.
 #[derive(Debug)]
 pub(crate) struct LeakGuard {
-    sites: Vec<Newness>,
+    sites: Vec<Probation>,
     /// The first checks of static files, separate so that files take none from pages.
-    files: Vec<Newness>,
-    lots: Vec<Lots>,
+    files: Vec<Probation>,
+    sampling: Vec<SamplingState>,
     /// Sampling interval: one hit with cookies in this many is checked; 0 disables the guard.
     every: usize,
     distrust: Distrust,
     hasher: RandomState,
 }
 
-/// The first checks of a site. Relaxed is enough for these counters and for [`Lots`]: they only
-/// choose samples. Concurrent hits may get a few checks more than the limits.
+/// The first checks of a site. Relaxed is enough for these counters and for [`SamplingState`]: they
+/// only choose samples. Concurrent hits may get a few checks more than the limits.
 #[derive(Debug)]
-struct Newness {
+struct Probation {
     checks: AtomicUsize,
     visits: AtomicUsize,
     /// Number of first checks of each bucket of pages.
@@ -73,7 +73,7 @@ struct Newness {
 /// The sampling state of one worker, on its own cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Lots {
+struct SamplingState {
     drawn: AtomicUsize,
     /// Whether a sampled hit could not be checked, so that the next one is checked instead.
     is_owed: AtomicUsize,
@@ -94,9 +94,9 @@ impl LeakGuard {
     /// A guard for `sites` sites that checks one in `every` hits with cookies.
     pub(crate) fn new(sites: usize, workers: usize, every: usize) -> Self {
         Self {
-            sites: (0..sites).map(|_| Newness::new()).collect(),
-            files: (0..sites).map(|_| Newness::new()).collect(),
-            lots: (0..workers.max(1)).map(|_| Lots::default()).collect(),
+            sites: (0..sites).map(|_| Probation::new()).collect(),
+            files: (0..sites).map(|_| Probation::new()).collect(),
+            sampling: (0..workers.max(1)).map(|_| SamplingState::default()).collect(),
             every,
             distrust: Distrust::new(DISTRUSTED_MAX),
             hasher: RandomState::new(),
@@ -113,9 +113,9 @@ impl LeakGuard {
         is_file: bool,
         can_be: impl FnOnce() -> bool,
     ) -> bool {
-        let Some(lots) = self.lots.get(worker).filter(|_| self.every > 0) else { return false };
-        let number = lots.drawn.fetch_add(1, Ordering::Relaxed);
-        let is_drawn = number % self.every == self.every - 1 || lots.is_owed.load(Ordering::Relaxed) > 0;
+        let Some(sampling) = self.sampling.get(worker).filter(|_| self.every > 0) else { return false };
+        let number = sampling.drawn.fetch_add(1, Ordering::Relaxed);
+        let is_drawn = number % self.every == self.every - 1 || sampling.is_owed.load(Ordering::Relaxed) > 0;
         let sites = if is_file { &self.files } else { &self.sites };
         let first = sites.get(key.site().0 as usize).and_then(|site| site.first(|| self.page_of(key)));
         if !is_drawn && first.is_none() {
@@ -123,7 +123,7 @@ impl LeakGuard {
         }
         let is_checked = can_be();
         if is_drawn {
-            lots.is_owed.store(usize::from(!is_checked), Ordering::Relaxed);
+            sampling.is_owed.store(usize::from(!is_checked), Ordering::Relaxed);
         }
         if let Some((site, page)) = first.filter(|_| is_checked) {
             site.checks.fetch_add(1, Ordering::Relaxed);
@@ -185,7 +185,7 @@ impl LeakGuard {
     }
 }
 
-impl Newness {
+impl Probation {
     fn new() -> Self {
         let pages = (0..FIRST_PAGES).map(|_| AtomicU8::new(0)).collect();
         Self { checks: AtomicUsize::new(0), visits: AtomicUsize::new(0), pages }

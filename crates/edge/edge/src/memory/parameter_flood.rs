@@ -31,14 +31,14 @@ pub(crate) struct ParameterFlood {
 #[derive(Debug, Default)]
 struct Window {
     /// The admitted URLs, oldest first.
-    admitted: VecDeque<Admitted>,
+    admitted: VecDeque<AdmittedUrl>,
     addresses: HashSet<u64>,
     /// Admission times of each path's URLs, oldest first.
     paths: HashMap<u64, VecDeque<Monotonic>>,
 }
 
 #[derive(Debug)]
-struct Admitted {
+struct AdmittedUrl {
     at: Monotonic,
     path: u64,
     address: u64,
@@ -54,12 +54,12 @@ impl ParameterFlood {
         let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
         let (path, address) = (self.hasher.hash_one(path), self.hasher.hash_one(key));
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
-        window.admit(Admitted { at: now, path, address }, per_minute)
+        window.admit(AdmittedUrl { at: now, path, address }, per_minute)
     }
 }
 
 impl Window {
-    fn admit(&mut self, new: Admitted, per_minute: usize) -> Result<(), Duration> {
+    fn admit(&mut self, new: AdmittedUrl, per_minute: usize) -> Result<(), Duration> {
         self.forget(new.at);
         if self.addresses.contains(&new.address) {
             return Ok(());
@@ -98,13 +98,13 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use super::{Admitted, PATHS_AT_LIMIT, Window};
+    use super::{AdmittedUrl, PATHS_AT_LIMIT, Window};
     use clock::Monotonic;
     use std::time::Duration;
 
     fn admits(window: &mut Window, secs: u64, path: u64, address: u64) -> bool {
         let at = Monotonic::from_nanos(secs * 1_000_000_000);
-        window.admit(Admitted { at, path, address }, 3).is_ok()
+        window.admit(AdmittedUrl { at, path, address }, 3).is_ok()
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
         assert!(admits(&mut window, 0, 1, 1), "an older address of another path");
         (30..33).for_each(|secs| assert!(admits(&mut window, secs, 2, secs)));
         let at = Monotonic::from_nanos(40_000_000_000);
-        let refused = window.admit(Admitted { at, path: 2, address: 99 }, 3);
+        let refused = window.admit(AdmittedUrl { at, path: 2, address: 99 }, 3);
         assert_eq!(refused, Err(Duration::from_secs(50)));
         assert!(!admits(&mut window, 89, 2, 99) && admits(&mut window, 90, 2, 99));
     }
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(admitted, 3 * PATHS_AT_LIMIT);
         assert_eq!((window.admitted.len(), window.addresses.len(), window.paths.len()), (30, 30, 30));
         let at = Monotonic::from_nanos(20_000_000_000);
-        let refused = window.admit(Admitted { at, path: 5000, address: 5000 }, 3);
+        let refused = window.admit(AdmittedUrl { at, path: 5000, address: 5000 }, 3);
         assert_eq!(refused, Err(Duration::from_secs(40)));
         assert!(admits(&mut window, 60, 1, 1));
         assert_eq!((window.admitted.len(), window.addresses.len(), window.paths.len()), (1, 1, 1));

@@ -14,12 +14,12 @@ pub(crate) const ORDERED_MAX: usize = 1024;
 /// The queue of the refill task.
 #[derive(Debug, Default)]
 pub(crate) struct Refiller {
-    work: Mutex<Work>,
+    work: Mutex<RefillWork>,
     pub(crate) changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Work {
+struct RefillWork {
     /// Whether pages were purged since the last refill.
     due: bool,
     /// Pages that are fetched first, even if they are stored.
@@ -63,7 +63,7 @@ impl Refiller {
         std::mem::take(&mut self.work().ordered)
     }
 
-    fn work(&self) -> MutexGuard<'_, Work> {
+    fn work(&self) -> MutexGuard<'_, RefillWork> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

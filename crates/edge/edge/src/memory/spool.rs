@@ -10,7 +10,7 @@
 use crate::memory::spool_closer::Closer;
 use crate::upkeep::disk_threads;
 use bytes::Bytes;
-use config::Plan;
+use config::EdgePlan;
 use platform::{Disk, DiskFile};
 use std::fmt;
 use std::io;
@@ -61,7 +61,7 @@ const LATE: u8 = 2;
 
 impl Spool {
     /// The spool of a plan on this disk.
-    pub(crate) fn new(plan: &Plan, disk: Arc<dyn Disk>) -> Self {
+    pub(crate) fn new(plan: &EdgePlan, disk: Arc<dyn Disk>) -> Self {
         Self {
             disk,
             directory: plan.spool.directory.clone(),
@@ -115,8 +115,9 @@ impl Spool {
         let done = async {
             let turn = Arc::clone(&self.turns).acquire_owned().await.ok()?;
             let state = Arc::new(AtomicU8::new(0));
-            let operation = Operation { spool: Arc::clone(&self), state: Arc::clone(&state), _turn: turn };
-            let _waiter = Waiter { spool: Arc::clone(&self), state };
+            let operation =
+                SpoolOperation { spool: Arc::clone(&self), state: Arc::clone(&state), _turn: turn };
+            let _waiter = SpoolWaiter { spool: Arc::clone(&self), state };
             let done = disk_threads::begin(move || {
                 let result = work();
                 drop(operation);
@@ -133,30 +134,30 @@ impl Spool {
 }
 
 /// An operation on its thread. Its drop marks the end, also if no thread was available.
-struct Operation {
+struct SpoolOperation {
     spool: Arc<Spool>,
     state: Arc<AtomicU8>,
     _turn: OwnedSemaphorePermit,
 }
 
 /// The caller of an operation. Its drop marks that the caller no longer waits.
-struct Waiter {
+struct SpoolWaiter {
     spool: Arc<Spool>,
     state: Arc<AtomicU8>,
 }
 
-impl Drop for Operation {
+impl Drop for SpoolOperation {
     fn drop(&mut self) {
-        // Both marks are bits of one atomic. Of `Operation` and `Waiter`, the one that is dropped
-        // second sees the other's bit, so `late` is balanced. Acquire and release also order all
-        // that both did before, which costs nothing beside an operation on the disk.
+        // Both marks are bits of one atomic. Of `SpoolOperation` and `SpoolWaiter`, the one that is
+        // dropped second sees the other's bit, so `late` is balanced. Acquire and release also
+        // order all that both did before, which costs nothing beside an operation on the disk.
         if self.state.fetch_or(DONE, Ordering::AcqRel) & LATE != 0 {
             self.spool.late.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
 
-impl Drop for Waiter {
+impl Drop for SpoolWaiter {
     fn drop(&mut self) {
         if self.state.fetch_or(LATE, Ordering::AcqRel) & DONE == 0 {
             self.spool.late.fetch_add(1, Ordering::AcqRel);
@@ -276,7 +277,7 @@ mod tests {
     use super::{Spool, SpoolFile};
     use crate::upkeep::disk_threads;
     use bytes::Bytes;
-    use config::Plan;
+    use config::EdgePlan;
     use platform::{HangingDisk, SystemDisk};
     use std::sync::Arc;
 
@@ -284,7 +285,7 @@ mod tests {
     async fn files_that_cannot_be_closed_hold_neither_workers_nor_threads() {
         let directory = tempfile::tempdir().unwrap();
         let disk = HangingDisk::new(SystemDisk);
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.spool.directory = Some(directory.path().to_owned());
         plan.limits.disk_timeout = testkit::PATIENCE;
         let spool = Arc::new(Spool::new(&plan, Arc::new(disk.clone())));

@@ -6,7 +6,7 @@
 //! it behind. If the system cannot create the thread, no file is opened, and the next use tries
 //! again.
 
-use crate::upkeep::supervisor::{self, End};
+use crate::upkeep::supervisor::{self, ThreadEnd};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -19,20 +19,20 @@ const CLOSING_MAX: usize = 64;
 /// The name of the thread.
 const THREAD: &str = "petasos-close";
 
-type Close = Box<dyn FnOnce() + Send>;
+type CloseTask = Box<dyn FnOnce() + Send>;
 
 /// The main function of the thread.
-type Work = Box<dyn FnMut() -> End + Send>;
+type ThreadMain = Box<dyn FnMut() -> ThreadEnd + Send>;
 
 /// The queue of the thread, which starts with the first file and ends with the spool.
 #[derive(Debug)]
 pub(crate) struct Closer {
     /// Empty until a thread has started.
-    queue: OnceLock<Sender<Close>>,
+    queue: OnceLock<Sender<CloseTask>>,
     /// Number of files that wait. Relaxed is enough: the channel orders the files, and the number
     /// only limits them.
     waiting: Arc<AtomicUsize>,
-    start: fn(Work) -> io::Result<()>,
+    start: fn(ThreadMain) -> io::Result<()>,
 }
 
 impl Default for Closer {
@@ -63,7 +63,7 @@ impl Closer {
         }
     }
 
-    fn queue(&self) -> Option<&Sender<Close>> {
+    fn queue(&self) -> Option<&Sender<CloseTask>> {
         if let Some(queue) = self.queue.get() {
             return Some(queue);
         }
@@ -76,23 +76,23 @@ impl Closer {
     }
 }
 
-fn start(work: Work) -> io::Result<()> {
+fn start(work: ThreadMain) -> io::Result<()> {
     supervisor::start(THREAD, work).map(drop)
 }
 
-fn work(closing: &Receiver<Close>, waiting: &AtomicUsize) -> End {
+fn work(closing: &Receiver<CloseTask>, waiting: &AtomicUsize) -> ThreadEnd {
     for close in closing {
         // The next files must be closed, and here: on a worker, closing could block.
         supervisor::survive(THREAD, close);
         waiting.fetch_sub(1, Ordering::Relaxed);
     }
     // The spool is gone.
-    End::Due
+    ThreadEnd::Due
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Closer, Work, start};
+    use super::{Closer, ThreadMain, start};
     use std::io;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn thread_that_was_refused_is_started_by_the_next_use() {
         static STARTS: AtomicUsize = AtomicUsize::new(0);
-        fn refused_twice(work: Work) -> io::Result<()> {
+        fn refused_twice(work: ThreadMain) -> io::Result<()> {
             if STARTS.fetch_add(1, Ordering::Relaxed) < 2 {
                 return Err(io::ErrorKind::WouldBlock.into());
             }

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use store::Examined;
+use store::ExaminationStep;
 
 /// Bytes that count for finding an object and reading its head.
 const HEAD_COST_BYTES: u64 = 16 << 10;
@@ -73,19 +73,19 @@ impl Verifier {
 
     /// Counts the result of a step. Returns the rest after it that keeps to `rate` bytes per
     /// second.
-    pub(crate) fn count(&self, examined: Examined, rate: u64) -> Duration {
+    pub(crate) fn count(&self, examined: ExaminationStep, rate: u64) -> Duration {
         let cost = match examined {
             // Nothing was read.
-            Examined::Sound(0) => 0,
-            Examined::Sound(bytes) => {
+            ExaminationStep::Sound(0) => 0,
+            ExaminationStep::Sound(bytes) => {
                 self.verified_bytes.fetch_add(bytes, Ordering::Relaxed);
                 bytes.max(HEAD_COST_BYTES)
             }
-            Examined::Damaged => {
+            ExaminationStep::Damaged => {
                 self.damaged.fetch_add(1, Ordering::Relaxed);
                 HEAD_COST_BYTES
             }
-            Examined::End => return ROUND_REST,
+            ExaminationStep::End => return ROUND_REST,
         };
         Duration::from_nanos(cost.saturating_mul(1_000_000_000) / rate)
     }
@@ -95,21 +95,21 @@ impl Verifier {
 mod tests {
     use super::{HEAD_COST_BYTES, ROUND_REST, Verifier};
     use std::time::Duration;
-    use store::Examined;
+    use store::ExaminationStep;
 
     #[test]
     fn rest_after_a_step_keeps_to_the_rate() {
         let verifier = Verifier::default();
         let rate = 256 << 10;
-        assert_eq!(verifier.count(Examined::Sound(rate), rate), Duration::from_secs(1));
-        assert_eq!(verifier.count(Examined::Sound(rate / 2), 2 * rate), Duration::from_millis(250));
-        let head = verifier.count(Examined::Sound(1), HEAD_COST_BYTES);
+        assert_eq!(verifier.count(ExaminationStep::Sound(rate), rate), Duration::from_secs(1));
+        assert_eq!(verifier.count(ExaminationStep::Sound(rate / 2), 2 * rate), Duration::from_millis(250));
+        let head = verifier.count(ExaminationStep::Sound(1), HEAD_COST_BYTES);
         assert_eq!(
-            (head, verifier.count(Examined::Damaged, HEAD_COST_BYTES)),
+            (head, verifier.count(ExaminationStep::Damaged, HEAD_COST_BYTES)),
             (head, Duration::from_secs(1))
         );
-        assert_eq!(verifier.count(Examined::Sound(0), 1), Duration::ZERO);
-        assert_eq!(verifier.count(Examined::End, u64::MAX), ROUND_REST);
+        assert_eq!(verifier.count(ExaminationStep::Sound(0), 1), Duration::ZERO);
+        assert_eq!(verifier.count(ExaminationStep::End, u64::MAX), ROUND_REST);
         assert_eq!((verifier.verified_bytes(), verifier.damaged()), (rate + rate / 2 + 1, 1));
     }
 

@@ -21,8 +21,8 @@ const PURGE_AFTER: Duration = Duration::from_secs(10);
 /// same time may miss each other; the site's next purge after a write is found.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
-    pub(crate) site: Rate,
-    pub(crate) pages: Rate,
+    pub(crate) site: TokenBucket,
+    pub(crate) pages: TokenBucket,
     /// The background refresh of all pages.
     pub(crate) refresh: Refresh,
     last_purge: AtomicU64,
@@ -34,9 +34,9 @@ pub(crate) struct Writes {
 /// A token-bucket rate limit with a burst of one minute's share. Holds the time at which the bucket
 /// will be full again. Relaxed is enough: taking a token is one atomic operation.
 #[derive(Debug, Default)]
-pub(crate) struct Rate(AtomicU64);
+pub(crate) struct TokenBucket(AtomicU64);
 
-impl Rate {
+impl TokenBucket {
     /// Whether one more is admitted within the rate.
     pub(crate) fn admits(&self, per_minute: usize, now: u64) -> bool {
         let minute = MINUTE.as_nanos() as u64;
@@ -80,7 +80,7 @@ impl Writes {
 
 #[cfg(test)]
 mod tests {
-    use super::{Rate, Writes, stamp};
+    use super::{TokenBucket, Writes, stamp};
     use clock::Monotonic;
     use std::time::Duration;
 
@@ -90,11 +90,11 @@ mod tests {
 
     #[test]
     fn rate_admits_a_minutes_share_at_once_and_then_one_by_one() {
-        let rate = Rate::default();
-        let admitted = |secs, count: usize| (0..count).filter(|_| rate.admits(6, stamp(at(secs)))).count();
+        let bucket = TokenBucket::default();
+        let admitted = |secs, count: usize| (0..count).filter(|_| bucket.admits(6, stamp(at(secs)))).count();
         assert_eq!(admitted(0, 100), 6);
         assert_eq!((admitted(9, 5), admitted(10, 5), admitted(40, 5)), (0, 1, 3));
-        assert!(!Rate::default().admits(0, stamp(at(0))), "none at all");
+        assert!(!TokenBucket::default().admits(0, stamp(at(0))), "none at all");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use crate::memory::buffer::Buffer;
 use crate::request::pace::Pace;
 use bytes::{Buf, Bytes, BytesMut};
-use config::Limits;
+use config::EdgeLimits;
 use h1::{BodyDecoder, BodyFraming, Decoded, Request, RequestError, Strictness};
 use message::{Fields, Frame};
 use net::{Patience, Peer, Stream};
@@ -45,15 +45,15 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// A client's connection.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct ClientConnection {
     stream: Stream,
     peer: Peer,
-    limits: Arc<Limits>,
+    limits: Arc<EdgeLimits>,
     head_limits: h1::Limits,
     input: BytesMut,
     output: VecDeque<Bytes>,
     output_bytes: usize,
-    content: Content,
+    content: RequestContent,
     read_patience: Patience,
     write_patience: Patience,
     read_pace: Pace,
@@ -64,7 +64,7 @@ pub(crate) struct Client {
 
 /// The content of the current request.
 #[derive(Debug)]
-struct Content {
+struct RequestContent {
     decoder: BodyDecoder,
     read_bytes: u64,
     /// The client waits for 100 (Continue) before it sends the content.
@@ -86,7 +86,7 @@ struct Ahead {
 
 /// The outcome of waiting for a request.
 #[derive(Debug)]
-pub(crate) enum Received {
+pub(crate) enum ReceiveOutcome {
     /// A request head; its content can be read as an [`Upload`].
     Request(Box<Request>),
     /// Bytes that are not a valid request head.
@@ -110,8 +110,8 @@ pub(crate) enum SendError {
     TooSlow,
 }
 
-impl Client {
-    pub(crate) fn new(stream: Stream, peer: Peer, limits: Arc<Limits>) -> Self {
+impl ClientConnection {
+    pub(crate) fn new(stream: Stream, peer: Peer, limits: Arc<EdgeLimits>) -> Self {
         let head_limits = head_limits(&limits);
         Self {
             stream,
@@ -121,7 +121,7 @@ impl Client {
             input: BytesMut::new(),
             output: VecDeque::new(),
             output_bytes: 0,
-            content: Content::new(BodyFraming::Empty, false),
+            content: RequestContent::new(BodyFraming::Empty, false),
             read_patience: Patience::new(),
             write_patience: Patience::new(),
             read_pace: Pace::default(),
@@ -156,7 +156,7 @@ impl Client {
     pub(crate) async fn receive(
         &mut self,
         mut stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
-    ) -> Received {
+    ) -> ReceiveOutcome {
         self.read_patience.reset();
         // Content that the origin did not read would otherwise be kept as long as the connection.
         self.content.ahead = None;
@@ -266,8 +266,8 @@ impl Client {
         poll_fn(|context| self.poll_flush(context)).await
     }
 
-    /// Restarts the time limit for writing. Must be called before [`Client::poll_flush`] is polled
-    /// directly.
+    /// Restarts the time limit for writing. Must be called before [`ClientConnection::poll_flush`]
+    /// is polled directly.
     pub(crate) fn begin_flush(&mut self) {
         self.write_patience.reset();
     }
@@ -334,7 +334,7 @@ impl Client {
 
     /// Ready when a client whose socket is full has read nothing for too long, or too little.
     fn poll_too_late(&mut self, context: &mut Context<'_>) -> Poll<SendError> {
-        let Limits { write_timeout, response_rate_min, rate_window, .. } = *self.limits;
+        let EdgeLimits { write_timeout, response_rate_min, rate_window, .. } = *self.limits;
         if self.write_pace.poll_too_slow(context, response_rate_min, rate_window).is_ready() {
             return Poll::Ready(SendError::TooSlow);
         }
@@ -342,7 +342,7 @@ impl Client {
     }
 
     /// The limits of this connection.
-    pub(crate) fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &EdgeLimits {
         &self.limits
     }
 
@@ -361,7 +361,7 @@ impl Client {
         self.is_content_read() && self.input.is_empty()
     }
 
-    /// Bytes sent since the last call of [`Client::take_octet_counts`].
+    /// Bytes sent since the last call of [`ClientConnection::take_octet_counts`].
     pub(crate) fn sent_bytes(&self) -> u64 {
         self.sent_bytes
     }
@@ -409,39 +409,39 @@ impl Client {
         &mut self,
         context: &mut Context<'_>,
         stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
-    ) -> Poll<Received> {
+    ) -> Poll<ReceiveOutcome> {
         loop {
             if !self.input.is_empty() {
                 match h1::parse_request(&mut self.input, &self.head_limits, Strictness::Strict) {
                     Ok(Some(request)) => {
                         self.head_limits = head_limits(&self.limits);
-                        self.content = Content::new(request.framing, request.expect_continue);
+                        self.content = RequestContent::new(request.framing, request.expect_continue);
                         self.read_patience.reset();
                         self.read_pace.reset();
                         self.write_pace.reset();
-                        return Poll::Ready(Received::Request(Box::new(request)));
+                        return Poll::Ready(ReceiveOutcome::Request(Box::new(request)));
                     }
                     Ok(None) => {}
-                    Err(error) => return Poll::Ready(Received::Malformed(error)),
+                    Err(error) => return Poll::Ready(ReceiveOutcome::Malformed(error)),
                 }
             }
             let idle = self.input.is_empty();
             match self.poll_fill(context, HEAD_READ_BYTES) {
-                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Received::Closed),
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(ReceiveOutcome::Closed),
                 Poll::Ready(Ok(_)) if idle => self.read_patience.reset(),
                 Poll::Ready(Ok(_)) => {}
                 Poll::Pending if idle => {
                     let limit = self.limits.idle_timeout;
                     let over = self.read_patience.poll_over(context, limit).is_ready();
                     return if over || stop.poll(context).is_ready() {
-                        Poll::Ready(Received::Idle)
+                        Poll::Ready(ReceiveOutcome::Idle)
                     } else {
                         Poll::Pending
                     };
                 }
                 Poll::Pending => {
                     let limit = self.limits.request_head_timeout;
-                    return self.read_patience.poll_over(context, limit).map(|()| Received::TimedOut);
+                    return self.read_patience.poll_over(context, limit).map(|()| ReceiveOutcome::TimedOut);
                 }
             }
         }
@@ -507,7 +507,7 @@ impl Client {
 }
 
 /// Limits of the head of a client's request.
-pub(crate) fn head_limits(limits: &Limits) -> h1::Limits {
+pub(crate) fn head_limits(limits: &EdgeLimits) -> h1::Limits {
     h1::Limits {
         head_bytes_max: limits.request_head_bytes_max,
         fields_max: limits.request_fields_max,
@@ -516,7 +516,7 @@ pub(crate) fn head_limits(limits: &Limits) -> h1::Limits {
     }
 }
 
-impl Upload for Client {
+impl Upload for ClientConnection {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Result<Frame, UploadError>> {
         if let Some(ahead) = &mut self.content.ahead {
             if let Some(octets) = ready!(ahead.buffer.poll_pop(context)).map_err(|_| UploadError::Lost)? {
@@ -530,7 +530,7 @@ impl Upload for Client {
     }
 }
 
-impl Client {
+impl ClientConnection {
     /// The next piece of the content as it arrives from the client.
     fn poll_content(&mut self, context: &mut Context<'_>) -> Poll<Result<Frame, UploadError>> {
         loop {
@@ -554,7 +554,7 @@ impl Client {
                     self.read_pace.moved(read);
                 }
                 Poll::Pending => {
-                    let Limits { request_body_timeout, request_rate_min, rate_window, .. } = *self.limits;
+                    let EdgeLimits { request_body_timeout, request_rate_min, rate_window, .. } = *self.limits;
                     if self.read_pace.poll_too_slow(context, request_rate_min, rate_window).is_ready() {
                         return Poll::Ready(Err(UploadError::TooSlow));
                     }
@@ -566,7 +566,7 @@ impl Client {
     }
 }
 
-impl Content {
+impl RequestContent {
     fn new(framing: BodyFraming, continue_owed: bool) -> Self {
         Self {
             decoder: BodyDecoder::new(framing),

@@ -3,7 +3,7 @@
 //! Invariant: only a trusted proxy can report an address other than that of the connection. The
 //! result decides only turns in the queue; `forward` decides which address the origin receives.
 
-use crate::request::guard::Subject;
+use crate::request::guard::RequestSubject;
 use crate::shared::Shared;
 use message::{Fields, names};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -14,7 +14,7 @@ const NETWORK_BITS: u32 = 64;
 
 /// The client's address, or its network for IPv6. `None` if it is unknown: behind a Unix socket, or
 /// behind a trusted proxy that does not report it.
-pub(crate) fn client_of(shared: &Shared, subject: &Subject<'_>, fields: &Fields) -> Option<IpAddr> {
+pub(crate) fn client_of(shared: &Shared, subject: &RequestSubject<'_>, fields: &Fields) -> Option<IpAddr> {
     let peer = subject.peer?.ip()?;
     if !subject.trusted {
         return Some(network(peer));
@@ -51,7 +51,7 @@ mod tests {
     use crate::request::guard::guard;
     use crate::shared::Shared;
     use bytes::BytesMut;
-    use config::Plan;
+    use config::EdgePlan;
     use h1::{Limits, Strictness, parse_request};
     use net::Peer;
     use platform::SystemClock;
@@ -59,7 +59,7 @@ mod tests {
     use std::sync::Arc;
 
     fn client(peer: Peer, trusted: &str, fields: &str) -> Option<String> {
-        let mut plan = Plan::for_origin("http://127.0.0.1:9000".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9000".parse().unwrap());
         plan.trusted_proxies = trusted.split(' ').filter_map(|ip| ip.parse::<IpAddr>().ok()).collect();
         let shared = Shared::new(plan, None, Arc::new(SystemClock::new()));
         let mut octets = BytesMut::from(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes());

@@ -5,15 +5,15 @@
 
 use crate::control::counters::Metric;
 use crate::fetch::base::Base;
-use crate::fetch::coalesced_fetch::{CoalescedFetch, Demand, SharedResponse};
-use crate::fetch::fetch_table::Joined;
+use crate::fetch::coalesced_fetch::{CoalescedFetch, FetchDemand, SharedResponse};
+use crate::fetch::fetch_table::JoinResult;
 use crate::fetch::table_entry::TableEntry;
 use crate::fetch::task::{self, FetchTask};
 use crate::request::client_address::client_of;
 use crate::request::forward;
 use crate::request::lookup::{LookupResult, PageRequest, Touch};
 use crate::request::refusal::Refusal;
-use crate::request::step::{Step, Waiting};
+use crate::request::step::{FetchWait, Step};
 use crate::request::visit::Visit;
 use crate::shared::Shared;
 use message::{Fields, Method, RequestHead};
@@ -42,23 +42,25 @@ impl<'a> Visit<'a> {
         let joined =
             page_request.join_fetch(self.shared, self.head(), &self.request.head.fields, self.now(), find);
         match joined {
-            Joined::Found(delivery) => Step::Deliver(delivery),
-            Joined::Filling(answer, _) if !page_request.is_answered_by_head(&answer.head, self.head()) => {
+            JoinResult::Found(delivery) => Step::Deliver(delivery),
+            JoinResult::Filling(answer, _)
+                if !page_request.is_answered_by_head(&answer.head, self.head()) =>
+            {
                 page_request.pass(reason)
             }
-            Joined::Filling(answer, _) if page_request.cannot_use(&answer.head.fields) => {
+            JoinResult::Filling(answer, _) if page_request.cannot_use(&answer.head.fields) => {
                 page_request.pass(Reason::MissVariant)
             }
-            Joined::Filling(answer, reader) => {
+            JoinResult::Filling(answer, reader) => {
                 self.cells().count(Metric::FlightWaits);
                 Step::Deliver(self.shared_delivery(answer, reader, Reason::MissCollapsed, false))
             }
-            Joined::Waiter(receiver) => {
+            JoinResult::Waiter(receiver) => {
                 self.cells().count(Metric::FlightWaits);
                 page_request.fetches_joined += 1;
-                Step::Wait(Waiting { page_request, reason, receiver, leads: false })
+                Step::Wait(FetchWait { page_request, reason, receiver, leads: false })
             }
-            Joined::Leader(fetch) => {
+            JoinResult::Leader(fetch) => {
                 // Checked after the fetch has its sequence number: a later change of the site's
                 // rules then invalidates the response.
                 if page_request.is_outdated() {
@@ -68,7 +70,7 @@ impl<'a> Visit<'a> {
                 page_request.fetches_joined += 1;
                 let receiver = fetch.subscribe();
                 match self.start(&page_request, fetch, base, None) {
-                    Ok(()) => Step::Wait(Waiting { page_request, reason, receiver, leads: true }),
+                    Ok(()) => Step::Wait(FetchWait { page_request, reason, receiver, leads: true }),
                     Err(refusal) => Step::Refuse(refusal),
                 }
             }
@@ -166,7 +168,7 @@ impl PageRequest<'_> {
         sent: &Fields,
         now: Moment,
         find: impl FnOnce() -> Option<T>,
-    ) -> Joined<T> {
+    ) -> JoinResult<T> {
         let usable = |answer: &SharedResponse| {
             let reused = reuse(&answer.freshness, &self.directives, self.subject.site.policy(), now);
             let current = shared.store.may_join(answer.begun, &self.key, &answer.tags, &answer.head);
@@ -174,7 +176,7 @@ impl PageRequest<'_> {
         };
         let client = client_of(shared, &self.subject, &head.fields);
         let (range, exclusive, is_robot) = (self.range.as_deref(), self.exclusive, is_robot(sent));
-        let demand = Demand { fields: &head.fields, range, exclusive, is_robot, client };
+        let demand = FetchDemand { fields: &head.fields, range, exclusive, is_robot, client };
         let (known, begun) = (|| self.known_rule(shared, head), || shared.store.sequence());
         shared.fetches.join(&self.key, demand, known, begun, find, usable)
     }
@@ -190,8 +192,13 @@ impl PageRequest<'_> {
         now: Moment,
     ) -> Option<Arc<CoalescedFetch>> {
         let range = self.range.as_deref().filter(|_| stale.part().is_some());
-        let demand =
-            Demand { fields: &head.fields, range, exclusive: self.exclusive, is_robot: true, client: None };
+        let demand = FetchDemand {
+            fields: &head.fields,
+            range,
+            exclusive: self.exclusive,
+            is_robot: true,
+            client: None,
+        };
         let (known, begun) = (|| self.known_rule(shared, head), || shared.store.sequence());
         let is_renewed = || matches!(self.find(shared, head, Touch::No, now), LookupResult::Deliver(_));
         shared.fetches.renew(&self.key, demand, known, begun, is_renewed)

@@ -11,19 +11,19 @@ use crate::fetch::coalesced_fetch::StreamedResponse;
 use crate::fetch::task;
 use crate::memory::detection::InspectedRequest;
 use crate::request::client::SendError;
-use crate::request::decoded::Source;
+use crate::request::decoded::CodedSource;
 use crate::request::deliver::{self, Beginning};
-use crate::request::delivery::{Content, Delivery, Watcher};
+use crate::request::delivery::{ContentSource, Delivery, Watcher};
 use crate::request::event_stream::while_open;
 use crate::request::excerpt::Excerpt;
 use crate::request::interrupted::Interrupted;
 use crate::request::refusal::Refusal;
-use crate::request::respond::{self, Account, Written};
-use crate::request::visit::{After, RequestOutcome, Visit};
+use crate::request::respond::{self, ResponseAccount, SerialisedHead};
+use crate::request::visit::{AfterResponse, RequestOutcome, Visit};
 use crate::upkeep::detection;
 use h1::BodyFraming;
 use message::{ResponseHead, Status, names};
-use origin::Exchange;
+use origin::OriginExchange;
 use page::HEAD_BYTES_MAX;
 use semantics::{
     ConditionOutcome, Reason, concerns_conditions, downstream_head, evaluate_conditions, has_conditions,
@@ -46,20 +46,20 @@ impl Visit<'_> {
             return self.outcome(head.status, account.reason, 0, sent, &written);
         }
         match content {
-            Content::Stored(object) => self.send_stored(&object, decoded, &account).await,
-            Content::Filling { answer, reader, own } => {
+            ContentSource::Stored(object) => self.send_stored(&object, decoded, &account).await,
+            ContentSource::Filling { answer, reader, own } => {
                 let head = answer.own_head.as_ref().filter(|_| own).unwrap_or(&answer.head);
                 self.send_filling(head, answer.framing, decoded, reader, &account).await
             }
-            Content::Claimed(response) => self.send_response(response, decoded, false, &account).await,
-            Content::Own(response) => self.send_response(response, None, true, &account).await,
-            Content::SuspectedWrite(response, suspected) => {
+            ContentSource::Claimed(response) => self.send_response(response, decoded, false, &account).await,
+            ContentSource::Own(response) => self.send_response(response, None, true, &account).await,
+            ContentSource::SuspectedWrite(response, suspected) => {
                 self.send_suspected_write(response, suspected, &account).await
             }
-            Content::Watched(response, watcher) => {
+            ContentSource::Watched(response, watcher) => {
                 self.send_watched(response, decoded, watcher, &account).await
             }
-            Content::Switch(head, exchange) => self.switch(head, exchange, &account).await,
+            ContentSource::Switch(head, exchange) => self.switch(head, exchange, &account).await,
         }
     }
 
@@ -103,7 +103,7 @@ impl Visit<'_> {
 
     /// The head that replaces the response because of the request's conditions. The origin has
     /// already evaluated those of a request that was passed to it.
-    fn substitute(&self, content: &Content, decoded: Option<&ResponseHead>) -> Option<ResponseHead> {
+    fn substitute(&self, content: &ContentSource, decoded: Option<&ResponseHead>) -> Option<ResponseHead> {
         // Most requests have no condition, and then the stored head need not be parsed.
         if !has_conditions(&self.request.head.fields) {
             return None;
@@ -111,7 +111,7 @@ impl Visit<'_> {
         let stored_head;
         let head = match content {
             _ if decoded.is_some() => decoded?,
-            Content::Stored(object) => {
+            ContentSource::Stored(object) => {
                 let is_wanted = |name: &[u8]| {
                     concerns_conditions(name)
                         || name.eq_ignore_ascii_case(names::CONTENT_TYPE.as_bytes())
@@ -120,9 +120,12 @@ impl Visit<'_> {
                 stored_head = object.head_of(is_wanted);
                 &stored_head
             }
-            Content::Filling { answer, .. } => &answer.head,
-            Content::Claimed(response) => &response.head,
-            Content::Own(_) | Content::SuspectedWrite(..) | Content::Watched(..) | Content::Switch(..) => {
+            ContentSource::Filling { answer, .. } => &answer.head,
+            ContentSource::Claimed(response) => &response.head,
+            ContentSource::Own(_)
+            | ContentSource::SuspectedWrite(..)
+            | ContentSource::Watched(..)
+            | ContentSource::Switch(..) => {
                 return None;
             }
         };
@@ -137,11 +140,11 @@ impl Visit<'_> {
         &mut self,
         object: &Arc<Object>,
         decoded: Option<ResponseHead>,
-        account: &Account,
+        account: &ResponseAccount,
     ) -> RequestOutcome {
         let repair = BodyRepair::of(self);
         if let Some(head) = decoded {
-            return self.send_decoded(&head, Source::stored(object, &repair), account).await.0;
+            return self.send_decoded(&head, CodedSource::stored(object, &repair), account).await.0;
         }
         if let Some(excerpt) = Excerpt::of(&self.request.head, object, &self.shared.boundary) {
             return self.send_excerpt(&excerpt, object, account).await;
@@ -158,7 +161,7 @@ impl Visit<'_> {
         &mut self,
         excerpt: &Excerpt,
         object: &Arc<Object>,
-        account: &Account,
+        account: &ResponseAccount,
     ) -> RequestOutcome {
         let framing = BodyFraming::Length(excerpt.content_bytes());
         let written = self.write_head(&excerpt.head, framing, account);
@@ -173,10 +176,10 @@ impl Visit<'_> {
         framing: BodyFraming,
         decoded: Option<ResponseHead>,
         reader: FillingReader,
-        account: &Account,
+        account: &ResponseAccount,
     ) -> RequestOutcome {
         if let Some(head) = decoded {
-            return self.send_decoded(&head, Source::Filling(reader), account).await.0;
+            return self.send_decoded(&head, CodedSource::Filling(reader), account).await.0;
         }
         let written = self.write_head(head, framing, account);
         self.begin(&written);
@@ -193,7 +196,7 @@ impl Visit<'_> {
         response: StreamedResponse,
         decoded: Option<ResponseHead>,
         own: bool,
-        account: &Account,
+        account: &ResponseAccount,
     ) -> RequestOutcome {
         let StreamedResponse { head, framing, exchange } = response;
         if self.recipient.head_only && !matches!(framing, BodyFraming::Empty | BodyFraming::Length(0)) {
@@ -222,7 +225,7 @@ impl Visit<'_> {
         &mut self,
         head: &ResponseHead,
         source: BodyFraming,
-        account: &Account,
+        account: &ResponseAccount,
     ) -> RequestOutcome {
         let written = self.write_head(head, source, account);
         self.client.push(written.octets.clone());
@@ -237,12 +240,12 @@ impl Visit<'_> {
         head: &ResponseHead,
         framing: BodyFraming,
         decoded: Option<ResponseHead>,
-        exchange: Box<Exchange>,
+        exchange: Box<OriginExchange>,
         wanted: Option<&mut Beginning>,
-        account: &Account,
+        account: &ResponseAccount,
     ) -> (RequestOutcome, bool) {
         if let Some(head) = decoded {
-            return self.send_decoded(&head, Source::Exchange(exchange, wanted), account).await;
+            return self.send_decoded(&head, CodedSource::Exchange(exchange, wanted), account).await;
         }
         let written = self.write_head(head, framing, account);
         self.begin(&written);
@@ -268,20 +271,25 @@ impl Visit<'_> {
         response: StreamedResponse,
         decoded: Option<ResponseHead>,
         watcher: Watcher,
-        account: &Account,
+        account: &ResponseAccount,
     ) -> RequestOutcome {
         let StreamedResponse { head, framing, exchange } = response;
         let mut content = Beginning::new(watcher.bytes_max);
         let wanted = Some(&mut content);
         let (outcome, whole) = self.send_content(&head, framing, decoded, exchange, wanted, account).await;
         if let Some(content) = content.whole().filter(|_| whole) {
-            (watcher.take)(&head, content);
+            (watcher.observer)(&head, content);
         }
         outcome
     }
 
     /// The head of a response that is not a plain hit.
-    pub(crate) fn write_head(&self, head: &ResponseHead, source: BodyFraming, account: &Account) -> Written {
+    pub(crate) fn write_head(
+        &self,
+        head: &ResponseHead,
+        source: BodyFraming,
+        account: &ResponseAccount,
+    ) -> SerialisedHead {
         respond::write_head(&self.sent(head), source, Some(account), self.recipient)
     }
 
@@ -292,7 +300,7 @@ impl Visit<'_> {
     }
 
     /// Queues a head whose content follows from another source.
-    pub(crate) fn begin(&mut self, written: &Written) {
+    pub(crate) fn begin(&mut self, written: &SerialisedHead) {
         if written.framing == BodyFraming::UntilClose {
             self.client.end_means_whole(true);
         }
@@ -302,15 +310,15 @@ impl Visit<'_> {
     async fn switch(
         &mut self,
         head: ResponseHead,
-        exchange: Box<Exchange>,
-        account: &Account,
+        exchange: Box<OriginExchange>,
+        account: &ResponseAccount,
     ) -> RequestOutcome {
         let status = head.status;
         self.cells().count(Metric::Tunnels);
         self.client.push(respond::write_switch(head));
         let after = match (self.client.flush().await, exchange.into_tunnel()) {
-            (Ok(()), Some((stream, early))) => After::Tunnel(stream, early),
-            _ => After::Gone,
+            (Ok(()), Some((stream, early))) => AfterResponse::Tunnel(stream, early),
+            _ => AfterResponse::Gone,
         };
         RequestOutcome { status, reason: account.reason, content_bytes: 0, after }
     }
@@ -321,42 +329,42 @@ impl Visit<'_> {
         reason: Reason,
         content_bytes: u64,
         sent: Result<(), Interrupted>,
-        written: &Written,
+        written: &SerialisedHead,
     ) -> RequestOutcome {
         if sent.is_ok() && written.framing == BodyFraming::UntilClose {
             self.client.end_means_whole(false);
         }
         let after = match sent {
-            Ok(()) if written.persistent && self.client.is_content_read() => After::Keep,
-            Ok(()) if !self.request.persistent && self.client.is_quiet() => After::Close,
-            Ok(()) => After::Linger,
+            Ok(()) if written.persistent && self.client.is_content_read() => AfterResponse::Keep,
+            Ok(()) if !self.request.persistent && self.client.is_quiet() => AfterResponse::Close,
+            Ok(()) => AfterResponse::Linger,
             Err(Interrupted::Visitor(error)) => {
                 self.cells().count(match error {
                     SendError::Gone => Metric::VisitorsGone,
                     SendError::TimedOut => Metric::VisitorTimeouts,
                     SendError::TooSlow => Metric::VisitorsTooSlow,
                 });
-                After::Gone
+                AfterResponse::Gone
             }
             Err(Interrupted::Source(error)) => {
                 self.cells().count(Metric::ResponsesCut);
                 if let Some(error) = error {
                     task::count_failure(self.cells(), &error);
                 }
-                After::Gone
+                AfterResponse::Gone
             }
             Err(Interrupted::Damage) => {
                 self.cells().count(Metric::DamagedResponsesCut);
-                After::Gone
+                AfterResponse::Gone
             }
-            Err(Interrupted::Drain) => After::Gone,
+            Err(Interrupted::Drain) => AfterResponse::Gone,
             Err(Interrupted::Spool) => {
                 self.cells().count(Metric::ResponsesCut);
-                After::Gone
+                AfterResponse::Gone
             }
             Err(Interrupted::Undecodable) => {
                 self.cells().count(Metric::DecodingsFailed);
-                After::Gone
+                AfterResponse::Gone
             }
         };
         // After an interruption less was sent than was counted.

@@ -11,20 +11,20 @@ const DATE_BYTES: usize = 29;
 
 /// One second and its text.
 #[derive(Clone, Debug)]
-struct Second {
+struct CachedDate {
     secs: u64,
     date: Bytes,
 }
 
 thread_local! {
-    static SECOND: RefCell<Second> = const { RefCell::new(Second { secs: u64::MAX, date: Bytes::new() }) };
+    static SECOND: RefCell<CachedDate> = const { RefCell::new(CachedDate { secs: u64::MAX, date: Bytes::new() }) };
 }
 
 /// `now` for a `Date` field (RFC 9110 section 5.6.7).
 pub(crate) fn http_date(now: Timestamp) -> Bytes {
     SECOND.with_borrow_mut(|second| {
         if second.secs != now.as_secs() {
-            *second = Second { secs: now.as_secs(), date: semantics::format_date(now) };
+            *second = CachedDate { secs: now.as_secs(), date: semantics::format_date(now) };
         }
         second.date.clone()
     })

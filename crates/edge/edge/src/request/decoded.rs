@@ -5,20 +5,20 @@
 
 use crate::control::counters::Metric;
 use crate::fetch::body_repair::BodyRepair;
-use crate::request::client::Client;
+use crate::request::client::ClientConnection;
 use crate::request::deliver::{Beginning, push_content, push_end};
-use crate::request::delivery::Content;
+use crate::request::delivery::ContentSource;
 use crate::request::event_stream::while_open;
 use crate::request::gunzip::Gunzip;
 use crate::request::interrupted::{BATCH_BYTES, Interrupted};
 use crate::request::lookup::stored_without_gzip;
-use crate::request::respond::Account;
+use crate::request::respond::ResponseAccount;
 use crate::request::visit::{RequestOutcome, Visit};
 use crate::upkeep::disk_threads;
 use bytes::Bytes;
 use h1::BodyFraming;
 use message::ResponseHead;
-use origin::{Event, Exchange, NoUpload};
+use origin::{NoUpload, OriginEvent, OriginExchange};
 use semantics::{WithoutGzip, decoded_head, refuses_gzip, without_gzip};
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ use store::{FillingReader, Object, OnDisk};
 const READ_BYTES: usize = 64 * 1024;
 
 /// The source of the coded content.
-pub(crate) enum Source<'a> {
+pub(crate) enum CodedSource<'a> {
     /// Pieces in memory.
     Pieces(VecDeque<Bytes>),
     /// The disk, starting at the byte `at`.
@@ -39,10 +39,10 @@ pub(crate) enum Source<'a> {
     /// A response whose body is arriving.
     Filling(FillingReader),
     /// An origin. The beginning of the coded content is kept for the detection.
-    Exchange(Box<Exchange>, Option<&'a mut Beginning>),
+    Exchange(Box<OriginExchange>, Option<&'a mut Beginning>),
 }
 
-impl<'a> Source<'a> {
+impl<'a> CodedSource<'a> {
     /// The content of a stored response.
     pub(crate) fn stored(object: &Arc<Object>, repair: &'a BodyRepair<'a>) -> Self {
         match object.on_disk() {
@@ -52,7 +52,7 @@ impl<'a> Source<'a> {
     }
 
     /// The next piece; `None` at the end.
-    async fn next(&mut self, client: &Client) -> Result<Option<Bytes>, Interrupted> {
+    async fn next(&mut self, client: &ClientConnection) -> Result<Option<Bytes>, Interrupted> {
         match self {
             Self::Pieces(pieces) => Ok(pieces.pop_front()),
             Self::Disk { body, at, .. } if *at >= body.len() => Ok(None),
@@ -84,14 +84,14 @@ impl<'a> Source<'a> {
             },
             Self::Exchange(exchange, wanted) => loop {
                 match exchange.next(&mut NoUpload).await {
-                    Ok(Event::Data(bytes)) => {
+                    Ok(OriginEvent::Data(bytes)) => {
                         if let Some(wanted) = wanted {
                             wanted.keep(&bytes);
                         }
                         return Ok(Some(bytes));
                     }
-                    Ok(Event::End(_)) => return Ok(None),
-                    Ok(Event::Informational(_) | Event::Head { .. }) => {}
+                    Ok(OriginEvent::End(_)) => return Ok(None),
+                    Ok(OriginEvent::Informational(_) | OriginEvent::Head { .. }) => {}
                     Err(error) => return Err(Interrupted::Source(Some(error))),
                 }
             },
@@ -107,18 +107,22 @@ impl Visit<'_> {
 
     /// The head of the decoded response, if the response must be decoded for this client. Responses
     /// to the client's own request need no decoding: the origin saw the client's Accept-Encoding.
-    pub(crate) fn decoded(&self, content: &Content) -> Option<ResponseHead> {
+    pub(crate) fn decoded(&self, content: &ContentSource) -> Option<ResponseHead> {
         if !self.refuses_gzip() {
             return None;
         }
         let head = match content {
-            Content::Stored(object) if stored_without_gzip(object) == WithoutGzip::AsIs => return None,
-            Content::Stored(object) => Cow::Owned(object.head()),
-            Content::Filling { answer, own, .. } => {
+            ContentSource::Stored(object) if stored_without_gzip(object) == WithoutGzip::AsIs => return None,
+            ContentSource::Stored(object) => Cow::Owned(object.head()),
+            ContentSource::Filling { answer, own, .. } => {
                 Cow::Borrowed(answer.own_head.as_ref().filter(|_| *own).unwrap_or(&answer.head))
             }
-            Content::Claimed(response) | Content::Watched(response, _) => Cow::Borrowed(&response.head),
-            Content::Own(_) | Content::SuspectedWrite(..) | Content::Switch(..) => return None,
+            ContentSource::Claimed(response) | ContentSource::Watched(response, _) => {
+                Cow::Borrowed(&response.head)
+            }
+            ContentSource::Own(_) | ContentSource::SuspectedWrite(..) | ContentSource::Switch(..) => {
+                return None;
+            }
         };
         (without_gzip(&head.fields) == WithoutGzip::Decoded).then(|| decoded_head(&head))
     }
@@ -127,8 +131,8 @@ impl Visit<'_> {
     pub(crate) async fn send_decoded(
         &mut self,
         head: &ResponseHead,
-        source: Source<'_>,
-        account: &Account,
+        source: CodedSource<'_>,
+        account: &ResponseAccount,
     ) -> (RequestOutcome, bool) {
         self.cells().count(Metric::ResponsesDecoded);
         let written = self.write_head(head, BodyFraming::Chunked, account);
@@ -144,12 +148,12 @@ impl Visit<'_> {
 }
 
 /// Sends the queue. An origin that waits for a slow client meanwhile gives up its turn.
-async fn flush(client: &mut Client, source: &mut Source<'_>) -> Result<(), Interrupted> {
+async fn flush(client: &mut ClientConnection, source: &mut CodedSource<'_>) -> Result<(), Interrupted> {
     client.begin_flush();
     let flushed = poll_fn(|context| {
         let flushed = client.poll_flush(context);
         if flushed.is_pending()
-            && let Source::Exchange(exchange, _) = source
+            && let CodedSource::Exchange(exchange, _) = source
         {
             exchange.stall();
         }
@@ -161,8 +165,8 @@ async fn flush(client: &mut Client, source: &mut Source<'_>) -> Result<(), Inter
 /// Sends the queue and then at most `bytes_max` bytes of decoded content. Adds the bytes of content
 /// to `content_bytes`.
 async fn send(
-    client: &mut Client,
-    mut source: Source<'_>,
+    client: &mut ClientConnection,
+    mut source: CodedSource<'_>,
     framing: BodyFraming,
     bytes_max: u64,
     content_bytes: &mut u64,
@@ -171,7 +175,7 @@ async fn send(
         return client.flush().await.map_err(Interrupted::from);
     }
     let mut gunzip = Gunzip::new(bytes_max);
-    let mut push = |client: &mut Client, plain: Bytes| {
+    let mut push = |client: &mut ClientConnection, plain: Bytes| {
         *content_bytes += plain.len() as u64;
         // An empty chunk would end the content.
         if !plain.is_empty() {

@@ -5,7 +5,7 @@
 
 use crate::fetch::body_repair::BodyRepair;
 use crate::memory::buffer::Buffer;
-use crate::request::client::{Client, SendError};
+use crate::request::client::{ClientConnection, SendError};
 use crate::request::excerpt::Extract;
 use crate::request::interrupted::{BATCH_BYTES, Interrupted};
 use crate::upkeep::disk_threads;
@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use disk::FileRange;
 use h1::BodyFraming;
 use message::Fields;
-use origin::{Event, Exchange, FetchError, NoUpload};
+use origin::{FetchError, NoUpload, OriginEvent, OriginExchange};
 use platform::{bring_into_memory, is_in_memory};
 use semantics::{ByteRange, trailer_fields};
 use std::future::poll_fn;
@@ -25,7 +25,7 @@ use store::{Body, FillingReader, Object, OnDisk};
 /// `has_content`. A small response goes out in one system call without touching reference counts.
 /// Only bytes that the system does not accept are shared with the queue.
 pub(crate) async fn send_stored(
-    client: &mut Client,
+    client: &mut ClientConnection,
     object: &Arc<Object>,
     rest_of_head: &Bytes,
     has_content: bool,
@@ -50,7 +50,7 @@ pub(crate) async fn send_stored(
 
 /// Sends a head and parts of a stored response.
 pub(crate) async fn send_excerpt(
-    client: &mut Client,
+    client: &mut ClientConnection,
     head: &Bytes,
     object: &Arc<Object>,
     content: &[Extract],
@@ -90,7 +90,7 @@ const FILE_STEP_BYTES: u64 = 1 << 20;
 /// Until the whole body has been verified once, each step is read and checked before it is sent.
 /// Bytes that cannot be read or are damaged come from the origin.
 async fn send_from_disk(
-    client: &mut Client,
+    client: &mut ClientConnection,
     object: &Arc<Object>,
     body: &Arc<OnDisk>,
     (first, bytes): (u64, u64),
@@ -136,7 +136,7 @@ async fn send_from_disk(
 /// Sends the queue and then the bytes of a body from its file without reading them, while the file
 /// is trusted and holds them. Returns the number of bytes of the body that were sent.
 async fn send_unread(
-    client: &mut Client,
+    client: &mut ClientConnection,
     body: &OnDisk,
     (first, bytes): (u64, u64),
     repair: &BodyRepair<'_>,
@@ -159,7 +159,7 @@ async fn send_unread(
 /// Sends `bytes` bytes of a file range, starting at its byte `first`; nothing may be queued.
 /// Returns the number of bytes sent, or `None` if the disk did not deliver them in time.
 async fn send_range(
-    client: &mut Client,
+    client: &mut ClientConnection,
     range: &FileRange,
     first: u64,
     bytes: u64,
@@ -178,7 +178,7 @@ async fn send_range(
 }
 
 /// Queues the rest of `pieces` after the first `written` bytes have been sent.
-fn queue_rest<'a>(client: &mut Client, written: usize, pieces: impl Iterator<Item = &'a Bytes>) {
+fn queue_rest<'a>(client: &mut ClientConnection, written: usize, pieces: impl Iterator<Item = &'a Bytes>) {
     let mut written = written;
     for piece in pieces {
         let skipped = written.min(piece.len());
@@ -192,7 +192,7 @@ fn queue_rest<'a>(client: &mut Client, written: usize, pieces: impl Iterator<Ite
 /// Sends the queue and then a body that is still being filled. Adds the bytes of content to
 /// `content_bytes`.
 pub(crate) async fn send_filling(
-    client: &mut Client,
+    client: &mut ClientConnection,
     mut reader: FillingReader,
     framing: BodyFraming,
     content_bytes: &mut u64,
@@ -277,8 +277,8 @@ impl Beginning {
 /// slow client the origin is soon free. When the buffer is full, the exchange gives up its turn at
 /// the origin while it waits.
 pub(crate) async fn send_exchange(
-    client: &mut Client,
-    exchange: Exchange,
+    client: &mut ClientConnection,
+    exchange: OriginExchange,
     framing: BodyFraming,
     content_bytes: &mut u64,
     wanted: Option<&mut Beginning>,
@@ -301,8 +301,8 @@ pub(crate) struct Tail {
 /// the beginning of the content is still read, because it shows which pages the client's request
 /// has changed.
 pub(crate) async fn send_but_tail(
-    client: &mut Client,
-    exchange: Exchange,
+    client: &mut ClientConnection,
+    exchange: OriginExchange,
     framing: BodyFraming,
     content_bytes: &mut u64,
     wanted: &mut Beginning,
@@ -319,9 +319,9 @@ pub(crate) async fn send_but_tail(
     if let (Some(exchange), Some(wanted), true) = (&mut exchange, wanted, client.is_content_passed_on()) {
         while !wanted.is_full() {
             match exchange.next(&mut NoUpload).await {
-                Ok(Event::Data(octets)) => wanted.keep(&octets),
-                Ok(Event::Informational(_) | Event::Head { .. }) => {}
-                Ok(Event::End(_)) | Err(_) => break,
+                Ok(OriginEvent::Data(octets)) => wanted.keep(&octets),
+                Ok(OriginEvent::Informational(_) | OriginEvent::Head { .. }) => {}
+                Ok(OriginEvent::End(_)) | Err(_) => break,
             }
         }
     }
@@ -332,7 +332,7 @@ pub(crate) async fn send_but_tail(
 
 /// Sends the piece that [`send_but_tail`] held back, and the end of the content if it is `whole`.
 pub(crate) async fn send_tail(
-    client: &mut Client,
+    client: &mut ClientConnection,
     framing: BodyFraming,
     tail: Tail,
     whole: bool,
@@ -349,7 +349,7 @@ pub(crate) async fn send_tail(
 /// The state of [`send_exchange`].
 struct Sending<'w> {
     /// `None` once it ended, which frees its turn at the origin.
-    exchange: Option<Exchange>,
+    exchange: Option<OriginExchange>,
     /// Content that the client has not taken yet.
     buffer: Buffer,
     /// Whether reading is paused because the buffer is full.
@@ -365,7 +365,7 @@ struct Sending<'w> {
 
 impl<'w> Sending<'w> {
     const fn new(
-        exchange: Exchange,
+        exchange: OriginExchange,
         buffer: Buffer,
         wanted: Option<&'w mut Beginning>,
         tail: Option<Tail>,
@@ -376,7 +376,7 @@ impl<'w> Sending<'w> {
     /// Reads and writes while either makes progress; ready when everything was written.
     fn poll(
         &mut self,
-        client: &mut Client,
+        client: &mut ClientConnection,
         framing: BodyFraming,
         content_bytes: &mut u64,
         context: &mut Context<'_>,
@@ -405,7 +405,7 @@ impl<'w> Sending<'w> {
 
     /// Queues content that the buffer has in memory, up to the size of one write. Returns whether
     /// anything was queued.
-    fn queue(&mut self, client: &mut Client, framing: BodyFraming) -> bool {
+    fn queue(&mut self, client: &mut ClientConnection, framing: BodyFraming) -> bool {
         let mut queued = false;
         while client.queued_bytes() < BATCH_BYTES
             && let Some(octets) = self.buffer.pop()
@@ -439,7 +439,7 @@ impl<'w> Sending<'w> {
     /// Takes the next event if there is room for it and it has arrived. Returns whether it did.
     fn poll_receive(
         &mut self,
-        client: &mut Client,
+        client: &mut ClientConnection,
         content_bytes: &mut u64,
         context: &mut Context<'_>,
     ) -> bool {
@@ -462,7 +462,7 @@ impl<'w> Sending<'w> {
         };
         let Poll::Ready(event) = event else { return false };
         match event {
-            Ok(Event::Data(octets)) => {
+            Ok(OriginEvent::Data(octets)) => {
                 *content_bytes += octets.len() as u64;
                 if let Some(wanted) = &mut self.wanted {
                     wanted.keep(&octets);
@@ -473,7 +473,7 @@ impl<'w> Sending<'w> {
                 };
                 due.into_iter().for_each(|octets| self.buffer.push(octets));
             }
-            Ok(Event::End(trailer)) => {
+            Ok(OriginEvent::End(trailer)) => {
                 let trailer = trailer.as_ref().map(trailer_fields);
                 match &mut self.tail {
                     Some(tail) => tail.trailer = trailer,
@@ -481,7 +481,7 @@ impl<'w> Sending<'w> {
                 }
                 self.exchange = None;
             }
-            Ok(Event::Informational(_) | Event::Head { .. }) => {}
+            Ok(OriginEvent::Informational(_) | OriginEvent::Head { .. }) => {}
             Err(error) => {
                 // The content so far is correct; the client receives it before the connection is
                 // cut.
@@ -493,7 +493,7 @@ impl<'w> Sending<'w> {
     }
 }
 
-pub(crate) fn push_content(client: &mut Client, framing: BodyFraming, octets: Bytes) {
+pub(crate) fn push_content(client: &mut ClientConnection, framing: BodyFraming, octets: Bytes) {
     match framing {
         BodyFraming::Chunked => {
             let mut size = BytesMut::with_capacity(20);
@@ -507,7 +507,7 @@ pub(crate) fn push_content(client: &mut Client, framing: BodyFraming, octets: By
     }
 }
 
-pub(crate) fn push_end(client: &mut Client, framing: BodyFraming, trailer: Option<&Fields>) {
+pub(crate) fn push_end(client: &mut ClientConnection, framing: BodyFraming, trailer: Option<&Fields>) {
     if framing != BodyFraming::Chunked {
         return;
     }

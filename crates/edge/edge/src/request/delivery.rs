@@ -4,21 +4,21 @@
 //! sends it (`conclude`).
 
 use crate::fetch::coalesced_fetch::{SharedResponse, StreamedResponse};
-use crate::request::respond::Account;
+use crate::request::respond::ResponseAccount;
 use crate::request::suspected_write::SuspectedWrite;
 use message::ResponseHead;
-use origin::Exchange;
+use origin::OriginExchange;
 use std::sync::Arc;
 use store::{FillingReader, Object};
 
 /// A response ready to be sent.
 pub(crate) struct Delivery {
-    pub(crate) content: Content,
-    pub(crate) account: Account,
+    pub(crate) content: ContentSource,
+    pub(crate) account: ResponseAccount,
 }
 
 /// The source of a response's content.
-pub(crate) enum Content {
+pub(crate) enum ContentSource {
     Stored(Arc<Object>),
     /// A response whose body is arriving; `own` is true for the leader of its fetch.
     Filling {
@@ -35,22 +35,22 @@ pub(crate) enum Content {
     SuspectedWrite(StreamedResponse, SuspectedWrite),
     /// A response of the origin whose content a watcher receives too.
     Watched(StreamedResponse, Watcher),
-    Switch(ResponseHead, Box<Exchange>),
+    Switch(ResponseHead, Box<OriginExchange>),
 }
 
 /// Takes the head of a response, as the origin sent it, and its whole content.
-pub(crate) type Take = Box<dyn FnOnce(&ResponseHead, Vec<u8>) + Send>;
+pub(crate) type ResponseObserver = Box<dyn FnOnce(&ResponseHead, Vec<u8>) + Send>;
 
 /// Receives a copy of the content of a response, after the client has received all of it.
 pub(crate) struct Watcher {
     /// A longer content is not copied.
     pub(crate) bytes_max: usize,
-    pub(crate) take: Take,
+    pub(crate) observer: ResponseObserver,
 }
 
 impl Delivery {
     /// The delivery of a stored object.
-    pub(crate) const fn stored(object: Arc<Object>, account: Account) -> Self {
-        Self { content: Content::Stored(object), account }
+    pub(crate) const fn stored(object: Arc<Object>, account: ResponseAccount) -> Self {
+        Self { content: ContentSource::Stored(object), account }
     }
 }

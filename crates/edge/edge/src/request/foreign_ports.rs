@@ -4,7 +4,7 @@
 //! themselves are counted in `memory`.
 
 use crate::control::counters::Metric;
-use crate::memory::foreign_ports::{Foreign, is_own_port};
+use crate::memory::foreign_ports::{ForeignPort, is_own_port};
 use crate::request::lookup::PageRequest;
 use crate::request::visit::Visit;
 use crate::shared::Shared;
@@ -27,7 +27,7 @@ pub(crate) fn is_beyond_foreign_ports(
     foreign.is_some_and(|port| !ports.is_admitted(port, shared.limits.foreign_ports_max, now))
 }
 
-fn foreign_port(shared: &Shared, page_request: &PageRequest<'_>, fields: &Fields) -> Option<Foreign> {
+fn foreign_port(shared: &Shared, page_request: &PageRequest<'_>, fields: &Fields) -> Option<ForeignPort> {
     let (_, Some(port)) = h1::split_port(page_request.key.host()) else { return None };
     let claim = fields.list(X_FORWARDED_PORT).last().filter(|_| page_request.subject.trusted);
     let is_own =

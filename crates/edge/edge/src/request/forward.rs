@@ -9,7 +9,7 @@
 //! wants that of the leader. The default is 192.0.2.1, which belongs to no client (RFC 5737).
 
 use crate::fetch::base::Base;
-use crate::request::guard::{CDN_LOOP, Subject, forwards_left};
+use crate::request::guard::{CDN_LOOP, RequestSubject, forwards_left};
 use bytes::{Bytes, BytesMut};
 use h1::{BodyFraming, Request, WriteError};
 use message::{Fields, Method, RequestHead, Version, names};
@@ -24,7 +24,7 @@ pub(crate) const VIA: &str = "1.1 petasos";
 /// The head of a request whose response may be shared. `method` is GET or HEAD; `known` is the rule
 /// by which responses of this key are known to vary.
 pub(crate) fn shared_head(
-    subject: &Subject<'_>,
+    subject: &RequestSubject<'_>,
     loop_mark: &Bytes,
     key: &Key,
     method: Method,
@@ -45,7 +45,7 @@ pub(crate) fn shared_head(
 }
 
 /// Adds the fields by which later servers see that the request passed through this edge.
-fn push_marks(fields: &mut Fields, subject: &Subject<'_>, loop_mark: &Bytes) {
+fn push_marks(fields: &mut Fields, subject: &RequestSubject<'_>, loop_mark: &Bytes) {
     if subject.site.plan.via_to_origin {
         fields.push(names::VIA, VIA);
     }
@@ -54,13 +54,13 @@ fn push_marks(fields: &mut Fields, subject: &Subject<'_>, loop_mark: &Bytes) {
 
 /// Whether a fetch whose response may be shared carries the placeholder address, which belongs to
 /// no client.
-pub(crate) fn is_impersonal(subject: &Subject<'_>) -> bool {
+pub(crate) fn is_impersonal(subject: &RequestSubject<'_>) -> bool {
     subject.peer.is_none() || matches!(subject.site.policy().client_address, ClientAddress::Constant(_))
 }
 
 /// The client address on a fetch whose response may be shared. It is never missing, because an
 /// origin takes a request without the field for a local one.
-fn shared_address(subject: &Subject<'_>, visitor: &Fields) -> Bytes {
+fn shared_address(subject: &RequestSubject<'_>, visitor: &Fields) -> Bytes {
     match subject.site.policy().client_address {
         ClientAddress::Constant(address) => Bytes::from(address.to_string()),
         ClientAddress::Leader => own_address(subject, visitor),
@@ -69,7 +69,7 @@ fn shared_address(subject: &Subject<'_>, visitor: &Fields) -> Bytes {
 
 /// The client's address, after those that a trusted proxy reported. The placeholder address if none
 /// is known.
-fn own_address(subject: &Subject<'_>, visitor: &Fields) -> Bytes {
+fn own_address(subject: &RequestSubject<'_>, visitor: &Fields) -> Bytes {
     let before = if subject.trusted { visitor.list(names::X_FORWARDED_FOR).collect() } else { Vec::new() };
     let own = subject.peer.and_then(|peer| peer.ip()).map(|ip| ip.to_string());
     let chain: Vec<&[u8]> = before.into_iter().chain(own.as_deref().map(str::as_bytes)).collect();
@@ -145,7 +145,7 @@ pub(crate) fn without_content(head: &RequestHead) -> Result<FetchRequest, WriteE
 /// # Errors
 /// As [`without_content`].
 pub(crate) fn passed(
-    subject: &Subject<'_>,
+    subject: &RequestSubject<'_>,
     loop_mark: &Bytes,
     request: &Request,
     framing: BodyFraming,
@@ -211,7 +211,7 @@ pub(crate) fn tunnelled_protocols(request: &Request) -> impl Iterator<Item = &[u
 
 /// The forwarding fields that the edge vouches for. Fields of a trusted proxy are kept and
 /// extended.
-fn forwarding_fields(subject: &Subject<'_>, visitor: &Fields) -> [(&'static str, Bytes); 3] {
+fn forwarding_fields(subject: &RequestSubject<'_>, visitor: &Fields) -> [(&'static str, Bytes); 3] {
     let host = match visitor.first(names::X_FORWARDED_HOST) {
         Some(host) if subject.trusted => host.clone(),
         _ => subject.host.clone(),
@@ -223,7 +223,7 @@ fn forwarding_fields(subject: &Subject<'_>, visitor: &Fields) -> [(&'static str,
     ]
 }
 
-fn scheme(subject: &Subject<'_>) -> &'static str {
+fn scheme(subject: &RequestSubject<'_>) -> &'static str {
     if subject.https { "https" } else { "http" }
 }
 
@@ -239,7 +239,7 @@ mod tests {
     use crate::request::guard::guard;
     use crate::shared::Shared;
     use bytes::{Bytes, BytesMut};
-    use config::Plan;
+    use config::EdgePlan;
     use h1::{Limits, Request, Strictness, parse_request};
     use message::Method;
     use net::Peer;
@@ -259,7 +259,7 @@ mod tests {
     }
 
     fn shared(trusted: bool) -> Shared {
-        let mut plan = Plan::for_origin("http://127.0.0.1:9000".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9000".parse().unwrap());
         plan.trusted_proxies = trusted.then(|| peer().ip().unwrap()).into_iter().collect();
         Shared::new(plan, None, Arc::new(SystemClock::new()))
     }

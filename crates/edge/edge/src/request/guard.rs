@@ -2,10 +2,10 @@
 //! computes the cache key. Neither step reads the store or contacts the origin.
 //!
 //! Invariants: a client's own request is sent to the origin with the host and target in
-//! [`Subject`], a shared one with those of its key. A client's claims about host, scheme or address
-//! count only if it is a trusted proxy.
+//! [`RequestSubject`], a shared one with those of its key. A client's claims about host, scheme or
+//! address count only if it is a trusted proxy.
 
-use crate::memory::detection::Rules;
+use crate::memory::detection::RulesInForce;
 use crate::request::refusal::Refusal;
 use crate::shared::Shared;
 use crate::sites::Site;
@@ -19,7 +19,7 @@ use store::Key;
 
 /// The site, host and target of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct RequestSubject<'a> {
     pub(crate) site: &'a Arc<Site>,
     /// The `Host` for the origin.
     pub(crate) host: Bytes,
@@ -33,7 +33,7 @@ pub(crate) struct Subject<'a> {
     /// The client's end of the connection; `None` for requests of the edge itself.
     pub(crate) peer: Option<Peer>,
     /// The version of the site's rules that this was computed with; see [`Site::rules`].
-    pub(crate) rules: Rules,
+    pub(crate) rules: RulesInForce,
 }
 
 /// The field in which Traefik, Spring and others write the path prefix that they removed.
@@ -43,7 +43,11 @@ const X_FORWARDED_PREFIX: &str = "X-Forwarded-Prefix";
 pub(crate) const CDN_LOOP: &str = "CDN-Loop";
 
 /// *guard*: admits a request to its site, or refuses it.
-pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Result<Subject<'a>, Refusal> {
+pub(crate) fn guard<'a>(
+    shared: &'a Shared,
+    peer: Peer,
+    request: &Request,
+) -> Result<RequestSubject<'a>, Refusal> {
     let head = &request.head;
     if head.method == Method::Connect {
         return Err(Refusal::connect());
@@ -63,7 +67,7 @@ pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Re
         return Err(site.refusal(Refusal::looping));
     }
     let trusted = peer.ip().is_some_and(|ip| shared.plan.trusted_proxies.contains(ip));
-    Ok(Subject {
+    Ok(RequestSubject {
         host: origin_host(site, head, authority),
         target: origin_target(head)?,
         https: site.plan.public_https || (trusted && forwarded_https(head)),
@@ -87,7 +91,7 @@ pub(crate) fn forwards_left(head: &RequestHead) -> Option<u64> {
         .ok()
 }
 
-impl Subject<'_> {
+impl RequestSubject<'_> {
     /// Whether the request may share its response. It may not if a trusted proxy removed a path
     /// prefix: the origin writes its links for that prefix, which is not in the key.
     ///
@@ -181,7 +185,7 @@ mod tests {
     use super::guard;
     use crate::shared::Shared;
     use bytes::BytesMut;
-    use config::Plan;
+    use config::EdgePlan;
     use h1::{Limits, Request, Strictness, parse_request};
     use net::Peer;
     use platform::SystemClock;
@@ -193,14 +197,14 @@ mod tests {
         parse_request(&mut octets, &Limits::DEFAULT, Strictness::Strict).unwrap().unwrap()
     }
 
-    fn plan() -> Plan {
-        let mut plan = Plan::for_origin("http://127.0.0.1:9000".parse().unwrap());
+    fn plan() -> EdgePlan {
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9000".parse().unwrap());
         plan.trusted_proxies = ["10.0.0.1".parse::<address::Prefix>().unwrap()].into_iter().collect();
         plan
     }
 
     /// Host, target and https of the subject, or the reason of the refusal.
-    fn guarded(plan: &Plan, peer: &str, head: &str) -> Result<(String, String, bool), Reason> {
+    fn guarded(plan: &EdgePlan, peer: &str, head: &str) -> Result<(String, String, bool), Reason> {
         let shared = Shared::new(plan.clone(), None, Arc::new(SystemClock::new()));
         let peer = Peer::Ip(format!("{peer}:1").parse().unwrap());
         let head = head.replace("OWN-MARK", std::str::from_utf8(&shared.loop_mark).unwrap());

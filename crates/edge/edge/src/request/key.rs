@@ -3,7 +3,7 @@
 //! Invariant: nothing here has a side effect. [`PageRequest`] records the parts of the request that
 //! the look-up ignores; before delivery, the response is checked against them.
 
-use crate::request::guard::Subject;
+use crate::request::guard::RequestSubject;
 use crate::request::lookup::PageRequest;
 use crate::shared::Shared;
 use message::RequestHead;
@@ -16,15 +16,20 @@ use store::Lookup;
     clippy::large_enum_variant,
     reason = "it is taken apart at once; a box would cost each look-up an allocation"
 )]
-pub(crate) enum Classified<'a> {
+pub(crate) enum RequestRoute<'a> {
     /// It is looked up, by the given head if it differs from the head that the client sent.
     LookUp(PageRequest<'a>, Option<Box<RequestHead>>),
     /// It is sent to the origin for its client alone.
-    Pass(Subject<'a>, Reason),
+    Pass(RequestSubject<'a>, Reason),
 }
 
-impl<'a> Classified<'a> {
-    pub(crate) fn new(shared: &Shared, subject: Subject<'a>, sent: &RequestHead, has_content: bool) -> Self {
+impl<'a> RequestRoute<'a> {
+    pub(crate) fn new(
+        shared: &Shared,
+        subject: RequestSubject<'a>,
+        sent: &RequestHead,
+        has_content: bool,
+    ) -> Self {
         let policy = subject.site.policy();
         let class = subject.class_of(shared, sent, has_content);
         let left_out = LeftOut::of(&class, sent, policy);

@@ -12,8 +12,8 @@ use crate::fetch::task;
 use crate::memory::hot_pages::PageVariant;
 use crate::memory::leak_guard::{COMPARED_BYTES_MAX, Finding, cookie_names, is_explained};
 use crate::request::forward;
-use crate::request::guard::Subject;
-use crate::request::respond::Account;
+use crate::request::guard::RequestSubject;
+use crate::request::respond::ResponseAccount;
 use crate::shared::Shared;
 use crate::sites::Site;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, names};
@@ -36,7 +36,7 @@ pub(crate) struct LeakCheck {
     stored: Arc<Object>,
     /// Set if the client would otherwise receive the stored response; `None` if that is withheld
     /// from it.
-    account: Option<Account>,
+    account: Option<ResponseAccount>,
     /// The names of the client's cookies, for people.
     cookies: String,
 }
@@ -63,7 +63,7 @@ impl LeakCheck {
         shared: &Shared,
         worker: usize,
         hit: GuardedHit<'_>,
-        account: Account,
+        account: ResponseAccount,
     ) -> Option<Arc<Self>> {
         let is_drawn = shared.leak_guard.draws(worker, hit.key, hit.is_file, || hit.can_be_checked());
         if is_drawn { Self::new(shared, hit, Some(account)) } else { None }
@@ -79,7 +79,7 @@ impl LeakCheck {
         Self::new(shared, hit, None)
     }
 
-    fn new(shared: &Shared, hit: GuardedHit<'_>, account: Option<Account>) -> Option<Arc<Self>> {
+    fn new(shared: &Shared, hit: GuardedHit<'_>, account: Option<ResponseAccount>) -> Option<Arc<Self>> {
         let GuardedHit { site, key, sent, looked_up, stored, is_file: _ } = hit;
         let rule = shared.store.known_rule(key);
         Some(Arc::new(Self {
@@ -97,7 +97,7 @@ impl LeakCheck {
     pub(crate) fn request(
         &self,
         shared: &Shared,
-        subject: &Subject<'_>,
+        subject: &RequestSubject<'_>,
         head: &RequestHead,
         sent: &Fields,
     ) -> RequestHead {
@@ -111,12 +111,12 @@ impl LeakCheck {
     }
 
     /// The stored response that the client would have received; `None` if it is withheld.
-    pub(crate) fn instead(&self) -> Option<(Arc<Object>, Account)> {
+    pub(crate) fn instead(&self) -> Option<(Arc<Object>, ResponseAccount)> {
         Some((Arc::clone(&self.stored), self.account?))
     }
 
     /// The stored response, if the origin's response with this status is not one for the page.
-    pub(crate) fn instead_of(&self, status: Status) -> Option<(Arc<Object>, Account)> {
+    pub(crate) fn instead_of(&self, status: Status) -> Option<(Arc<Object>, ResponseAccount)> {
         // The request has neither conditions nor a range, so 206, 304 and 416 do not fit it.
         let is_none =
             is_server_error(status) || is_refusal(status) || matches!(status.code(), 206 | 304 | 416);

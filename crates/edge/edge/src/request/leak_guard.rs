@@ -10,15 +10,15 @@ use crate::fetch::task;
 use crate::memory::detection::InspectedRequest;
 use crate::memory::distrust::Withheld;
 use crate::memory::leak_guard::COMPARED_BYTES_MAX;
-use crate::request::delivery::{Content, Delivery, Watcher};
+use crate::request::delivery::{ContentSource, Delivery, Watcher};
 use crate::request::event_stream::is_event_stream;
 use crate::request::forward;
-use crate::request::guard::Subject;
+use crate::request::guard::RequestSubject;
 use crate::request::leak_check::{GuardedHit, LeakCheck};
 use crate::request::lookup::{Decision, LookupResult, PageRequest, Touch};
 use crate::request::refusal::Refusal;
-use crate::request::respond::{self, Account};
-use crate::request::step::{Passing, Step};
+use crate::request::respond::{self, ResponseAccount};
+use crate::request::step::{PassRequest, Step};
 use crate::request::visit::Visit;
 use crate::shared::Shared;
 use crate::upkeep::detection;
@@ -84,7 +84,7 @@ impl<'a> Visit<'a> {
         page_request: &'v PageRequest<'a>,
         delivery: &'v Delivery,
     ) -> Option<GuardedHit<'v>> {
-        let Content::Stored(stored) = &delivery.content else { return None };
+        let ContentSource::Stored(stored) = &delivery.content else { return None };
         let (site, key) = (page_request.subject.site, &page_request.key);
         let is_file = page_request.left_out.has_cookies();
         Some(GuardedHit { site, key, sent: &self.request.head, looked_up: self.head(), stored, is_file })
@@ -92,7 +92,7 @@ impl<'a> Visit<'a> {
 
     /// Sends the request with the client's cookies. The origin gets no more time than in *wait* if
     /// the client may have the stored response.
-    async fn compare(&mut self, subject: &Subject<'a>, check: Arc<LeakCheck>) -> Step<'a> {
+    async fn compare(&mut self, subject: &RequestSubject<'a>, check: Arc<LeakCheck>) -> Step<'a> {
         let Some((stored, account)) = check.instead() else {
             return self.ask_with_cookies(subject, check).await;
         };
@@ -103,7 +103,7 @@ impl<'a> Visit<'a> {
         asking.await.unwrap_or(Step::Deliver(instead))
     }
 
-    async fn ask_with_cookies(&mut self, subject: &Subject<'a>, check: Arc<LeakCheck>) -> Step<'a> {
+    async fn ask_with_cookies(&mut self, subject: &RequestSubject<'a>, check: Arc<LeakCheck>) -> Step<'a> {
         self.read_form_of_write(subject);
         let head = check.request(self.shared, subject, self.head(), &self.request.head.fields);
         let Ok(request) = forward::without_content(&head) else {
@@ -115,7 +115,12 @@ impl<'a> Visit<'a> {
         }
     }
 
-    fn fail_comparison(&self, subject: &Subject<'a>, check: &LeakCheck, error: &FetchError) -> Step<'a> {
+    fn fail_comparison(
+        &self,
+        subject: &RequestSubject<'a>,
+        check: &LeakCheck,
+        error: &FetchError,
+    ) -> Step<'a> {
         task::count_failure(self.cells(), error);
         match check.instead() {
             Some((stored, account)) => Step::Deliver(Delivery::stored(stored, account)),
@@ -126,7 +131,7 @@ impl<'a> Visit<'a> {
     /// Delivers the origin's response, and has it compared with the stored one.
     async fn take_compared(
         &self,
-        subject: &Subject<'a>,
+        subject: &RequestSubject<'a>,
         check: Arc<LeakCheck>,
         response: StreamedResponse,
     ) -> Step<'a> {
@@ -150,16 +155,17 @@ impl<'a> Visit<'a> {
         }
         respond::tidy(&mut head, self.shared.clock.now());
         let facts = CacheStatusFacts { forward_status: Some(head.status), ..CacheStatusFacts::default() };
-        let account = Account { reason: Reason::PassLeakGuard, facts, age_secs: None };
+        let account = ResponseAccount { reason: Reason::PassLeakGuard, facts, age_secs: None };
         let (shared, worker) = (Arc::clone(self.shared), self.worker);
-        let take = Box::new(move |head: &ResponseHead, content| check.begin(&shared, worker, head, content));
-        let watcher = Watcher { bytes_max: COMPARED_BYTES_MAX, take };
-        let content = Content::Watched(StreamedResponse { head, framing, exchange }, watcher);
+        let observer =
+            Box::new(move |head: &ResponseHead, content| check.begin(&shared, worker, head, content));
+        let watcher = Watcher { bytes_max: COMPARED_BYTES_MAX, observer };
+        let content = ContentSource::Watched(StreamedResponse { head, framing, exchange }, watcher);
         Step::Deliver(Delivery { content, account })
     }
 }
 
 /// Sends the client's own request instead.
-fn alone<'a>(subject: &Subject<'a>) -> Step<'a> {
-    Step::Pass(Passing::alone(subject.clone(), Reason::PassLeakGuard))
+fn alone<'a>(subject: &RequestSubject<'a>) -> Step<'a> {
+    Step::Pass(PassRequest::alone(subject.clone(), Reason::PassLeakGuard))
 }

@@ -5,9 +5,9 @@
 
 use crate::fetch::base::Base;
 use crate::request::delivery::Delivery;
-use crate::request::guard::Subject;
+use crate::request::guard::RequestSubject;
 use crate::request::own_target::OwnTarget;
-use crate::request::respond::Account;
+use crate::request::respond::ResponseAccount;
 use crate::shared::Shared;
 use bytes::Bytes;
 use message::{Fields, Method, RequestHead, ResponseHead, names};
@@ -18,12 +18,12 @@ use semantics::{
 };
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Key, Lookup, Object, Shelved};
+use store::{Key, Lookup, Object, ShelvedObject};
 use tokio::time::Instant;
 
 /// A request whose response may be shared, as it is looked up.
 pub(crate) struct PageRequest<'a> {
-    pub(crate) subject: Subject<'a>,
+    pub(crate) subject: RequestSubject<'a>,
     pub(crate) key: Key,
     /// The client's own target, if the key is that of an equivalent target.
     pub(crate) own_target: OwnTarget,
@@ -56,7 +56,7 @@ pub(crate) enum LookupResult {
     /// A stale response that may be delivered while a newer one is fetched in the background.
     Refresh(Delivery, Base),
     /// An object on disk, which must be read before it can be judged.
-    OnDisk(Shelved),
+    OnDisk(ShelvedObject),
     /// A response that may not be used because of the request's own target, or of a part that the
     /// look-up ignored.
     Unfit,
@@ -77,7 +77,7 @@ pub(crate) enum Decision {
     /// the page has just failed. If a probe is due, it fetches a newer response in the background.
     StaleInstead(Delivery, Base),
     /// Read the object from disk, then look up again.
-    Read(Shelved),
+    Read(ShelvedObject),
     /// Refuse: the request has `only-if-cached`, and no stored response may be used.
     OnlyIfCached,
     /// Send the request to the origin, without sharing its response.
@@ -102,7 +102,7 @@ impl<'a> PageRequest<'a> {
     /// The look-up of a request that was classified as shareable.
     pub(crate) fn new(
         shared: &Shared,
-        subject: Subject<'a>,
+        subject: RequestSubject<'a>,
         head: &RequestHead,
         directives: Directives,
     ) -> Self {
@@ -355,6 +355,6 @@ pub(crate) fn freshness(object: &Object, softened: bool, policy: &Policy) -> Fre
 /// The delivery of a stored response.
 fn stored(object: Arc<Object>, reason: Reason, age_secs: u64, ttl_secs: i64) -> Delivery {
     let facts = CacheStatusFacts { ttl_secs: Some(ttl_secs), ..CacheStatusFacts::default() };
-    let account = Account { reason, facts, age_secs: Some(age_secs) };
+    let account = ResponseAccount { reason, facts, age_secs: Some(age_secs) };
     Delivery::stored(object, account)
 }

@@ -8,7 +8,7 @@
 use crate::control::counters::Metric;
 use crate::control::purge_orders;
 use crate::fetch::base::Base;
-use crate::fetch::coalesced_fetch::{Demand, StreamedResponse};
+use crate::fetch::coalesced_fetch::{FetchDemand, StreamedResponse};
 use crate::fetch::publish;
 use crate::fetch::selection::Selection;
 use crate::fetch::stored::{shareable, stored_object};
@@ -16,24 +16,24 @@ use crate::fetch::table_entry::TableEntry;
 use crate::fetch::task;
 use crate::memory::detection::InspectedRequest;
 use crate::request::client_address::client_of;
-use crate::request::delivery::{Content, Delivery};
+use crate::request::delivery::{ContentSource, Delivery};
 use crate::request::event_stream::is_event_stream;
 use crate::request::forward;
-use crate::request::guard::Subject;
+use crate::request::guard::RequestSubject;
 use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
-use crate::request::respond::{self, Account};
-use crate::request::step::{Passing, Step};
+use crate::request::respond::{self, ResponseAccount};
+use crate::request::step::{PassRequest, Step};
 use crate::request::suspected_write::SuspectedWrite;
 use crate::request::visit::Visit;
 use crate::request::writes;
 use crate::upkeep::detection;
 use h1::{BodyFraming, Request, WriteError};
 use message::{Method, RequestHead, ResponseHead, Status, names};
-use origin::{Event, FetchError, FetchRequest, UploadError};
+use origin::{FetchError, FetchRequest, OriginEvent, UploadError};
 use profiles::Forwarding;
 use semantics::{
-    CacheStatusFacts, Doubt, FormReader, HeadSays, Judgement, Moment, Reason, VaryRule, WithoutGzip,
+    CacheStatusFacts, Doubt, FormReader, HeadComparison, Judgement, Moment, Reason, VaryRule, WithoutGzip,
     WriteEffect, explain_refusal, head_confirms, head_says, invalidated_targets, is_for_any_cookie,
     is_maintenance, is_refusal, is_robot, is_server_error, judge_response, may_need_content, may_write,
     selecting_rule, updated_head, without_gzip,
@@ -51,7 +51,7 @@ struct RegisteredHead {
 impl<'a> Visit<'a> {
     /// *pass*: sends this client's own request. If a stored response could replace the answer, as
     /// for a HEAD request, the origin gets no more time than in *wait*.
-    pub(crate) async fn pass(&mut self, passing: Passing<'a>) -> Step<'a> {
+    pub(crate) async fn pass(&mut self, passing: PassRequest<'a>) -> Step<'a> {
         let instead =
             passing.page_request.as_ref().and_then(|page_request| self.when_late(page_request, false));
         let Some(instead) = instead else { return self.ask(passing).await };
@@ -62,7 +62,7 @@ impl<'a> Visit<'a> {
 
     /// Sends the request to the origin and waits for the head of the response. The content of the
     /// request has been read in advance, or is uploaded meanwhile.
-    async fn ask(&mut self, passing: Passing<'a>) -> Step<'a> {
+    async fn ask(&mut self, passing: PassRequest<'a>) -> Step<'a> {
         let registered = self.register(&passing);
         self.read_form_of_write(&passing.subject);
         let framing = match self.read_ahead().await {
@@ -82,7 +82,7 @@ impl<'a> Visit<'a> {
 
     /// Keeps the form in the content of a request that may be a write, which may name the pages
     /// that it changes.
-    pub(crate) fn read_form_of_write(&mut self, subject: &Subject<'_>) {
+    pub(crate) fn read_form_of_write(&mut self, subject: &RequestSubject<'_>) {
         if may_write(&self.request.head, subject.site.policy()) {
             let content_type = self.request.head.fields.first(names::CONTENT_TYPE).map(|value| &value[..]);
             self.client.read_form(FormReader::of_type(content_type));
@@ -93,7 +93,7 @@ impl<'a> Visit<'a> {
     /// time at which the request left, too.
     pub(crate) async fn exchange(
         &mut self,
-        subject: &Subject<'_>,
+        subject: &RequestSubject<'_>,
         request: FetchRequest,
     ) -> Result<(Moment, StreamedResponse), FetchError> {
         let client = client_of(self.shared, subject, &self.request.head.fields);
@@ -108,17 +108,17 @@ impl<'a> Visit<'a> {
         let sent_at = self.now();
         loop {
             match exchange.next(self.client).await? {
-                Event::Informational(head) if head.status.code() != 100 => self.inform(head).await,
-                Event::Head { head, .. }
+                OriginEvent::Informational(head) if head.status.code() != 100 => self.inform(head).await,
+                OriginEvent::Head { head, .. }
                     if head.status.code() == 101
                         && forward::tunnelled_protocols(self.request).next().is_none() =>
                 {
                     return Err(FetchError::UnaskedSwitch);
                 }
-                Event::Head { head, framing } => {
+                OriginEvent::Head { head, framing } => {
                     return Ok((sent_at, StreamedResponse { head, framing, exchange }));
                 }
-                Event::Informational(_) | Event::Data(_) | Event::End(_) => {}
+                OriginEvent::Informational(_) | OriginEvent::Data(_) | OriginEvent::End(_) => {}
             }
         }
     }
@@ -147,7 +147,7 @@ impl<'a> Visit<'a> {
     /// Registers a HEAD request like a fetch whose response may be shared, because the response may
     /// change the stored page. A request for an equivalent target is not registered: the response
     /// may no longer state the rule that makes them equivalent.
-    fn register(&self, passing: &Passing<'_>) -> Option<RegisteredHead> {
+    fn register(&self, passing: &PassRequest<'_>) -> Option<RegisteredHead> {
         let page_request =
             passing.page_request.as_ref().filter(|_| self.request.head.method == Method::Head)?;
         if page_request.own_target.is_another() {
@@ -161,7 +161,7 @@ impl<'a> Visit<'a> {
         let known = shared.store.known_rule(key).union(&selecting);
         let head =
             forward::shared_head(&page_request.subject, &shared.loop_mark, key, Method::Head, fields, &known);
-        let demand = Demand { fields, range: None, exclusive: true, is_robot: true, client: None };
+        let demand = FetchDemand { fields, range: None, exclusive: true, is_robot: true, client: None };
         let fetch = shared.fetches.register(key, demand, known, || shared.store.sequence());
         Some(RegisteredHead { entry: TableEntry::of(shared, key, &fetch), head })
     }
@@ -175,7 +175,7 @@ impl<'a> Visit<'a> {
     /// client's own request.
     fn after_denial(
         &self,
-        passing: &Passing<'a>,
+        passing: &PassRequest<'a>,
         status: Status,
         registered: Option<&RegisteredHead>,
     ) -> Option<Step<'a>> {
@@ -186,19 +186,19 @@ impl<'a> Visit<'a> {
         self.cells().count(Metric::FetchesDenied);
         let now = self.now().monotonic;
         self.shared.hit_for_miss.remember(&entry.key, Reason::StoreRefusedDenied, None, now);
-        Some(Step::Pass(Passing::alone(passing.subject.clone(), passing.reason)))
+        Some(Step::Pass(PassRequest::alone(passing.subject.clone(), passing.reason)))
     }
 
     fn own_request(
         &self,
-        passing: &Passing<'_>,
+        passing: &PassRequest<'_>,
         registered: Option<&RegisteredHead>,
         framing: BodyFraming,
     ) -> Result<FetchRequest, WriteError> {
         if let Some(registered) = registered {
             return forward::without_content(&registered.head);
         }
-        let Passing { subject, .. } = passing;
+        let PassRequest { subject, .. } = passing;
         let passed = |request| forward::passed(subject, &self.shared.loop_mark, request, framing);
         if !may_need_content(&self.request.head, &subject.target, subject.site.policy()) {
             return passed(self.request);
@@ -209,7 +209,7 @@ impl<'a> Visit<'a> {
         passed(&request)
     }
 
-    fn fail_passing(&self, passing: &Passing<'a>, error: &FetchError) -> Step<'a> {
+    fn fail_passing(&self, passing: &PassRequest<'a>, error: &FetchError) -> Step<'a> {
         task::count_failure(self.cells(), error);
         if matches!(error, FetchError::Upload(UploadError::TooSlow)) {
             self.cells().count(Metric::VisitorsTooSlow);
@@ -222,7 +222,7 @@ impl<'a> Visit<'a> {
 
     async fn take_passed(
         &self,
-        passing: &Passing<'a>,
+        passing: &PassRequest<'a>,
         sent_at: Moment,
         response: StreamedResponse,
         registered: Option<&RegisteredHead>,
@@ -246,7 +246,7 @@ impl<'a> Visit<'a> {
             && self.refuses_gzip()
             && without_gzip(&head.fields) == WithoutGzip::Unusable;
         if cannot_be_used || !registered.is_none_or(is_selected) {
-            return Step::Pass(Passing::alone(passing.subject.clone(), passing.reason));
+            return Step::Pass(PassRequest::alone(passing.subject.clone(), passing.reason));
         }
         let subject = &passing.subject;
         let sent = InspectedRequest::new(&self.request.head, &subject.target, &subject.host);
@@ -254,8 +254,8 @@ impl<'a> Visit<'a> {
         let suspected = self.invalidate(subject, &head, framing).await;
         let facts = CacheStatusFacts { forward_status: Some(head.status), ..CacheStatusFacts::default() };
         if head.status.code() == 101 {
-            let account = Account { reason: passing.reason, facts, age_secs: None };
-            return Step::Deliver(Delivery { content: Content::Switch(head, exchange), account });
+            let account = ResponseAccount { reason: passing.reason, facts, age_secs: None };
+            return Step::Deliver(Delivery { content: ContentSource::Switch(head, exchange), account });
         }
         if is_event_stream(&head) {
             exchange.release_turn();
@@ -272,13 +272,13 @@ impl<'a> Visit<'a> {
                 None
             }
         };
-        let account = Account { reason: judged.unwrap_or(passing.reason), facts, age_secs: None };
+        let account = ResponseAccount { reason: judged.unwrap_or(passing.reason), facts, age_secs: None };
         let response = StreamedResponse { head, framing, exchange };
         // The conditions of a HEAD request were not forwarded, so they are evaluated here.
         let content = match (registered, suspected) {
-            (Some(_), _) => Content::Claimed(response),
-            (None, Some(suspected)) => Content::SuspectedWrite(response, suspected),
-            (None, None) => Content::Own(response),
+            (Some(_), _) => ContentSource::Claimed(response),
+            (None, Some(suspected)) => ContentSource::SuspectedWrite(response, suspected),
+            (None, None) => ContentSource::Own(response),
         };
         Step::Deliver(Delivery { content, account })
     }
@@ -288,12 +288,12 @@ impl<'a> Visit<'a> {
     /// response must be read to learn the rest.
     pub(crate) async fn invalidate(
         &self,
-        subject: &Subject<'_>,
+        subject: &RequestSubject<'_>,
         answer: &ResponseHead,
         framing: BodyFraming,
     ) -> Option<SuspectedWrite> {
         let method = &self.request.head.method;
-        let Subject { site, host, target, .. } = subject;
+        let RequestSubject { site, host, target, .. } = subject;
         let targets = invalidated_targets(method, subject.https, host, target, answer);
         let pages = targets.iter().map(|target| subject.key_of(target)).collect();
         let pages = writes::within_rate(self.shared, self.cells(), site, pages);
@@ -325,8 +325,8 @@ impl<'a> Visit<'a> {
 
     /// Records that a request which passed because of its cookies was answered with a static file.
     /// The next such request is fetched without cookies, and that response decides.
-    fn learn_file(&self, passing: &Passing<'_>, head: &ResponseHead) {
-        let Passing { subject, reason, .. } = passing;
+    fn learn_file(&self, passing: &PassRequest<'_>, head: &ResponseHead) {
+        let PassRequest { subject, reason, .. } = passing;
         let policy = subject.site.policy();
         let is_by_cookie = matches!(reason, Reason::PassCookie | Reason::PassUnknownCookie);
         if is_by_cookie && is_for_any_cookie(&subject.target, head.status, &head.fields, policy) {
@@ -371,7 +371,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Records that the response is marked as shareable, if the profile relies on that mark.
-    fn learn_mark(&self, passing: &Passing<'_>, sent_at: Moment, head: &ResponseHead) {
+    fn learn_mark(&self, passing: &PassRequest<'_>, sent_at: Moment, head: &ResponseHead) {
         if passing.reason != Reason::PassUnmarked {
             return;
         }
@@ -407,7 +407,7 @@ impl<'a> Visit<'a> {
             self.refresh_in_background(page_request, Base::new(object, softened));
             return None;
         }
-        if head_says(&object.head(), object.content_bytes(), head) == HeadSays::Differs {
+        if head_says(&object.head(), object.content_bytes(), head) == HeadComparison::Differs {
             registered.entry.fetch.publish(|| {
                 store.remove(&registered.entry.key);
                 self.shared.static_tree.withdraw(subject.site, &registered.entry.key);

@@ -23,28 +23,28 @@ use crate::control::purge_orders;
 use crate::fetch::disk_reads::{self, ReadOutcome};
 use crate::memory::hot_pages::PageVariant;
 use crate::memory::leak_guard::is_guarded;
-use crate::request::client::Client;
-use crate::request::guard::{Subject, guard};
-use crate::request::key::Classified;
+use crate::request::client::ClientConnection;
+use crate::request::guard::{RequestSubject, guard};
+use crate::request::key::RequestRoute;
 use crate::request::lookup::{DISK_READS_MAX, Decision, PageRequest, Touch};
 use crate::request::refusal::Refusal;
-use crate::request::step::{Passing, Step};
-use crate::request::visit::{After, Visit};
+use crate::request::step::{PassRequest, Step};
+use crate::request::visit::{AfterResponse, Visit};
 use crate::shared::Shared;
 use h1::{BodyFraming, Request};
 use message::Method;
 use semantics::Reason;
 use std::sync::{Arc, OnceLock};
-use store::Shelved;
+use store::ShelvedObject;
 
 /// Runs a request that was just received through its steps. Returns the next state of the
 /// connection.
 pub(crate) async fn run(
     shared: &Arc<Shared>,
     worker: usize,
-    client: &mut Client,
+    client: &mut ClientConnection,
     request: &Request,
-) -> After {
+) -> AfterResponse {
     let stripped = OnceLock::new();
     let mut visit = Visit::new(shared, worker, client, request, &stripped);
     let mut step = Step::Guard;
@@ -88,11 +88,11 @@ impl<'a> Visit<'a> {
     }
 
     /// *key*: computes the cache key, if the request may share a response at all.
-    fn key(&mut self, subject: Subject<'a>) -> Step<'a> {
+    fn key(&mut self, subject: RequestSubject<'a>) -> Step<'a> {
         let has_content = self.request.framing != BodyFraming::Empty;
-        match Classified::new(self.shared, subject, &self.request.head, has_content) {
-            Classified::Pass(subject, reason) => Step::Pass(Passing::alone(subject, reason)),
-            Classified::LookUp(mut page_request, head) => {
+        match RequestRoute::new(self.shared, subject, &self.request.head, has_content) {
+            RequestRoute::Pass(subject, reason) => Step::Pass(PassRequest::alone(subject, reason)),
+            RequestRoute::LookUp(mut page_request, head) => {
                 self.looked_up = head;
                 page_request.must_fetch = self.must_fetch;
                 Step::Lookup(page_request)
@@ -149,7 +149,7 @@ impl<'a> Visit<'a> {
     }
 
     /// *read*: reads the object from disk; then the request is looked up again.
-    async fn read(&self, mut page_request: PageRequest<'a>, shelved: Shelved) -> Step<'a> {
+    async fn read(&self, mut page_request: PageRequest<'a>, shelved: ShelvedObject) -> Step<'a> {
         self.cells().count(Metric::DiskReads);
         page_request.disk_reads += 1;
         match disk_reads::read(self.shared, &page_request.key, shelved).await {

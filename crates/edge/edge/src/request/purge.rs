@@ -4,10 +4,10 @@
 //! only after its purge is, because the page itself would be a 200, which claims that.
 
 use crate::control::counters::Metric;
-use crate::control::purge_orders::{self, Unserved};
+use crate::control::purge_orders::{self, OrderRefusal};
 use crate::request::interrupted::Interrupted;
 use crate::request::refusal::Refusal;
-use crate::request::respond::{self, Account};
+use crate::request::respond::{self, ResponseAccount};
 use crate::request::step::Step;
 use crate::request::visit::{RequestOutcome, Visit};
 use h1::BodyFraming;
@@ -23,11 +23,11 @@ impl<'a> Visit<'a> {
                 let outcome = purge_orders::carry_out(self.shared, &order).await;
                 Step::Reply(purge_orders::reply(self.shared, &order, outcome), Reason::Purged)
             }
-            Err(Unserved::Forbidden(denied)) => {
+            Err(OrderRefusal::Forbidden(denied)) => {
                 self.cells().count(Metric::PurgesForbidden);
                 Step::Refuse(Refusal::purge_forbidden(denied))
             }
-            Err(Unserved::Malformed(malformed)) => {
+            Err(OrderRefusal::Malformed(malformed)) => {
                 self.cells().count(Metric::PurgesMalformed);
                 Step::Reply(malformed.reply(), Reason::PurgeMalformed)
             }
@@ -52,7 +52,7 @@ impl<'a> Visit<'a> {
         self.recipient.persistent &= self.client.is_content_read();
         let PurgeReply { mut head, content } = reply;
         respond::tidy(&mut head, self.shared.clock.now());
-        let account = Account { reason, facts: CacheStatusFacts::default(), age_secs: None };
+        let account = ResponseAccount { reason, facts: CacheStatusFacts::default(), age_secs: None };
         let content_bytes = content.len() as u64;
         let framing = BodyFraming::Length(content_bytes);
         let written = respond::write_head(&head, framing, Some(&account), self.recipient);

@@ -26,7 +26,7 @@ pub(crate) struct Recipient {
 
 /// The fields that differ between responses made from the same head.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Account {
+pub(crate) struct ResponseAccount {
     pub(crate) reason: Reason,
     pub(crate) facts: CacheStatusFacts,
     pub(crate) age_secs: Option<u64>,
@@ -34,7 +34,7 @@ pub(crate) struct Account {
 
 /// A serialised head and the framing of its content.
 #[derive(Clone, Debug)]
-pub(crate) struct Written {
+pub(crate) struct SerialisedHead {
     pub(crate) octets: Bytes,
     pub(crate) framing: BodyFraming,
     /// Whether the connection stays open, as the head announces.
@@ -86,13 +86,13 @@ pub(crate) fn prebuilt(head: &ResponseHead, content_bytes: u64) -> Bytes {
 }
 
 /// The rest of a hit's head after the prebuilt bytes: the fields added for this request.
-pub(crate) fn write_hit(object: &Object, account: &Account, recipient: Recipient) -> Written {
+pub(crate) fn write_hit(object: &Object, account: &ResponseAccount, recipient: Recipient) -> SerialisedHead {
     let mut octets = BytesMut::with_capacity(192);
     put_account(&mut octets, account);
     put_connection(&mut octets, recipient.version, recipient.persistent);
     h1::write_head_end(&mut octets);
     let framing = recipient.framing(object.status(), BodyFraming::Length(object.content_bytes()));
-    Written { octets: octets.freeze(), framing, persistent: recipient.persistent }
+    SerialisedHead { octets: octets.freeze(), framing, persistent: recipient.persistent }
 }
 
 /// The head of any other response: a tidy head and its source's framing. Only responses about the
@@ -100,9 +100,9 @@ pub(crate) fn write_hit(object: &Object, account: &Account, recipient: Recipient
 pub(crate) fn write_head(
     head: &ResponseHead,
     source: BodyFraming,
-    account: Option<&Account>,
+    account: Option<&ResponseAccount>,
     recipient: Recipient,
-) -> Written {
+) -> SerialisedHead {
     let framing = recipient.framing(head.status, source);
     let persistent = recipient.persistent && framing != BodyFraming::UntilClose;
     let mut octets = BytesMut::with_capacity(head.fields.wire_bytes() + 256);
@@ -127,7 +127,7 @@ pub(crate) fn write_head(
     }
     put_connection(&mut octets, recipient.version, persistent);
     h1::write_head_end(&mut octets);
-    Written { octets: octets.freeze(), framing, persistent }
+    SerialisedHead { octets: octets.freeze(), framing, persistent }
 }
 
 /// The bytes of an informational response (RFC 9110 section 15.2) for the client.
@@ -156,7 +156,11 @@ pub(crate) fn write_switch(mut head: ResponseHead) -> Bytes {
 }
 
 /// A response made by the edge: its head and its content.
-pub(crate) fn write_refusal(refusal: &Refusal, now: Timestamp, recipient: Recipient) -> (Written, Bytes) {
+pub(crate) fn write_refusal(
+    refusal: &Refusal,
+    now: Timestamp,
+    recipient: Recipient,
+) -> (SerialisedHead, Bytes) {
     let (content_type, page) = refusal.page();
     let mut head = ResponseHead::new(refusal.status);
     head.fields.push(names::DATE, http_date(now));
@@ -166,7 +170,8 @@ pub(crate) fn write_refusal(refusal: &Refusal, now: Timestamp, recipient: Recipi
     if let Some(secs) = refusal.retry_after_secs {
         head.fields.push(names::RETRY_AFTER, secs.to_string());
     }
-    let account = Account { reason: refusal.reason, facts: CacheStatusFacts::default(), age_secs: None };
+    let account =
+        ResponseAccount { reason: refusal.reason, facts: CacheStatusFacts::default(), age_secs: None };
     let recipient = Recipient { persistent: recipient.persistent && !refusal.close, ..recipient };
     (write_head(&head, BodyFraming::Length(page.len() as u64), Some(&account), recipient), Bytes::from(page))
 }
@@ -224,7 +229,7 @@ fn put_start(octets: &mut BytesMut, head: &ResponseHead, keep: impl Fn(&[u8]) ->
     }
 }
 
-fn put_account(octets: &mut BytesMut, account: &Account) {
+fn put_account(octets: &mut BytesMut, account: &ResponseAccount) {
     if let Some(age_secs) = account.age_secs {
         // Cannot fail, as for all fields that the edge makes: names and values are valid.
         let _ = h1::write_decimal_field(octets, names::AGE, age_secs);
@@ -247,8 +252,8 @@ fn put_connection(octets: &mut BytesMut, version: Version, persistent: bool) {
 #[cfg(test)]
 mod tests {
     use super::{
-        Account, Recipient, prebuilt, tidy, write_head, write_hit, write_informational, write_refusal,
-        write_switch,
+        Recipient, ResponseAccount, prebuilt, tidy, write_head, write_hit, write_informational,
+        write_refusal, write_switch,
     };
     use crate::request::refusal::Refusal;
     use clock::Timestamp;
@@ -268,8 +273,8 @@ mod tests {
         head
     }
 
-    fn account(age_secs: Option<u64>) -> Account {
-        Account { reason: Reason::PassCookie, facts: CacheStatusFacts::default(), age_secs }
+    fn account(age_secs: Option<u64>) -> ResponseAccount {
+        ResponseAccount { reason: Reason::PassCookie, facts: CacheStatusFacts::default(), age_secs }
     }
 
     fn recipient(method: &Method, version: Version) -> Recipient {
@@ -343,7 +348,7 @@ mod tests {
         let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
         let object = Object::new(&head, &prebuilt(&head, body.len()), body, freshness);
         let facts = CacheStatusFacts { ttl_secs: Some(50), ..CacheStatusFacts::default() };
-        let account = Account { reason: Reason::HitFresh, facts, age_secs: Some(10) };
+        let account = ResponseAccount { reason: Reason::HitFresh, facts, age_secs: Some(10) };
         let written = write_hit(&object, &account, recipient(&Method::Get, Version::Http11));
         assert_eq!(
             text(&[object.prebuilt(), &written.octets].concat()),

@@ -2,14 +2,14 @@
 //!
 //! Invariant: ARCHITECTURE.md and `pipeline` describe exactly these steps. A test compares them.
 
-use crate::fetch::coalesced_fetch::Progress;
+use crate::fetch::coalesced_fetch::FetchProgress;
 use crate::request::delivery::Delivery;
-use crate::request::guard::Subject;
+use crate::request::guard::RequestSubject;
 use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
 use purge::{PurgeOrder, PurgeReply};
 use semantics::Reason;
-use store::Shelved;
+use store::ShelvedObject;
 use tokio::sync::watch;
 
 /// Defines the steps and the list of their names, so that the list cannot lack one.
@@ -33,17 +33,17 @@ steps! { 'a:
     /// Carries out the order of a request that wants its page fetched again.
     Refresh(PurgeOrder),
     /// Computes the cache key.
-    Key(Subject<'a>),
+    Key(RequestSubject<'a>),
     /// Asks the store.
     Lookup(PageRequest<'a>),
     /// Compares a hit of a visitor with cookies with the origin's response, if it is sampled.
     LeakGuard(PageRequest<'a>),
     /// Reads an object from disk.
-    Read(PageRequest<'a>, Shelved),
+    Read(PageRequest<'a>, ShelvedObject),
     /// Waits for a coalesced fetch.
-    Wait(Waiting<'a>),
+    Wait(FetchWait<'a>),
     /// Sends the client's own request to the origin.
-    Pass(Passing<'a>),
+    Pass(PassRequest<'a>),
     /// Sends a response.
     Deliver(Delivery),
     /// Sends an error made by the edge.
@@ -53,27 +53,27 @@ steps! { 'a:
 }
 
 /// A request that waits for a coalesced fetch.
-pub(crate) struct Waiting<'a> {
+pub(crate) struct FetchWait<'a> {
     pub(crate) page_request: PageRequest<'a>,
     /// Why it was not answered from the store.
     pub(crate) reason: Reason,
-    pub(crate) receiver: watch::Receiver<Progress>,
+    pub(crate) receiver: watch::Receiver<FetchProgress>,
     /// Whether the request is the leader of the fetch.
     pub(crate) leads: bool,
 }
 
 /// A request whose response is for its client alone.
-pub(crate) struct Passing<'a> {
-    pub(crate) subject: Subject<'a>,
+pub(crate) struct PassRequest<'a> {
+    pub(crate) subject: RequestSubject<'a>,
     pub(crate) reason: Reason,
     /// The look-up, if the response could have been shared. The response is then judged for the
     /// benefit of later requests.
     pub(crate) page_request: Option<PageRequest<'a>>,
 }
 
-impl<'a> Passing<'a> {
+impl<'a> PassRequest<'a> {
     /// A request whose response says nothing about other requests.
-    pub(crate) const fn alone(subject: Subject<'a>, reason: Reason) -> Self {
+    pub(crate) const fn alone(subject: RequestSubject<'a>, reason: Reason) -> Self {
         Self { subject, reason, page_request: None }
     }
 }
@@ -85,8 +85,8 @@ impl<'a> PageRequest<'a> {
         match self.left_out.reason() {
             // If the look-up ignored a part of the request, the response says nothing about clients
             // that do not send that part.
-            Some(reason) => Step::Pass(Passing::alone(subject, reason)),
-            None => Step::Pass(Passing { subject, reason, page_request: Some(self) }),
+            Some(reason) => Step::Pass(PassRequest::alone(subject, reason)),
+            None => Step::Pass(PassRequest { subject, reason, page_request: Some(self) }),
         }
     }
 }

@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 const BUFFER_BYTES: usize = 16 * 1024;
 
 /// One direction of the tunnel.
-struct Way {
+struct TunnelDirection {
     buffer: BytesMut,
     /// The sender has closed its side.
     ended: bool,
@@ -33,7 +33,7 @@ pub(crate) async fn tunnel(
     (mut application, from_application): (Stream, BytesMut),
     idle_timeout: Duration,
 ) {
-    let (mut up, mut down) = (Way::new(from_visitor), Way::new(from_application));
+    let (mut up, mut down) = (TunnelDirection::new(from_visitor), TunnelDirection::new(from_application));
     let mut patience = Patience::new();
     poll_fn(|context| {
         let moved_before = up.moved_bytes + down.moved_bytes;
@@ -52,7 +52,7 @@ pub(crate) async fn tunnel(
     .await;
 }
 
-impl Way {
+impl TunnelDirection {
     fn new(buffer: BytesMut) -> Self {
         Self { buffer, ended: false, told: false, moved_bytes: 0 }
     }

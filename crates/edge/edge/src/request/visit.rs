@@ -4,7 +4,7 @@
 //! are the only exception: no later step sees them.
 
 use crate::control::counters::Cells;
-use crate::request::client::Client;
+use crate::request::client::ClientConnection;
 use crate::request::respond::{self, Recipient};
 use crate::shared::Shared;
 use crate::sites::Site;
@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 
 /// The next state of the connection after a response.
 #[derive(Debug)]
-pub(crate) enum After {
+pub(crate) enum AfterResponse {
     /// It is kept for the next request.
     Keep,
     /// It is closed: the response is complete and announced that it is the last one.
@@ -35,14 +35,14 @@ pub(crate) struct RequestOutcome {
     pub(crate) status: Status,
     pub(crate) reason: Reason,
     pub(crate) content_bytes: u64,
-    pub(crate) after: After,
+    pub(crate) after: AfterResponse,
 }
 
 /// One request on its way through the steps.
 pub(crate) struct Visit<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) worker: usize,
-    pub(crate) client: &'a mut Client,
+    pub(crate) client: &'a mut ClientConnection,
     pub(crate) request: &'a Request,
     /// Holds the request without the fields of an order, once the order was carried out.
     stripped: &'a OnceLock<Request>,
@@ -61,7 +61,7 @@ impl<'a> Visit<'a> {
     pub(crate) fn new(
         shared: &'a Arc<Shared>,
         worker: usize,
-        client: &'a mut Client,
+        client: &'a mut ClientConnection,
         request: &'a Request,
         stripped: &'a OnceLock<Request>,
     ) -> Self {

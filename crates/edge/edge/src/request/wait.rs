@@ -6,12 +6,14 @@
 //! rules allow it.
 
 use crate::control::counters::Metric;
-use crate::fetch::coalesced_fetch::{Confirmed, FetchState, PrivateResponse, Progress, SharedResponse};
-use crate::request::delivery::{Content, Delivery};
+use crate::fetch::coalesced_fetch::{
+    ConfirmedObject, FetchProgress, FetchState, PrivateResponse, SharedResponse,
+};
+use crate::request::delivery::{ContentSource, Delivery};
 use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
-use crate::request::respond::Account;
-use crate::request::step::{Step, Waiting};
+use crate::request::respond::ResponseAccount;
+use crate::request::step::{FetchWait, Step};
 use crate::request::visit::Visit;
 use bytes::Bytes;
 use message::{ResponseHead, Status};
@@ -32,8 +34,8 @@ impl<'a> Visit<'a> {
     /// `limits.flight_wait` and then sends its own request. Neither waits longer than
     /// `limits.stale_wait` if a stale response can be delivered, or than `limits.flight_wait` if
     /// that was invalidated.
-    pub(crate) async fn wait(&mut self, waiting: Waiting<'a>) -> Step<'a> {
-        let Waiting { mut page_request, reason, mut receiver, leads } = waiting;
+    pub(crate) async fn wait(&mut self, waiting: FetchWait<'a>) -> Step<'a> {
+        let FetchWait { mut page_request, reason, mut receiver, leads } = waiting;
         let limits = &self.shared.limits;
         let own_end = *page_request.patience_ends.get_or_insert_with(|| Instant::now() + limits.flight_wait);
         // The time counts from the start of the fetch, so that a late fetch does not delay each new
@@ -44,7 +46,7 @@ impl<'a> Visit<'a> {
         let mut end = own_end.min(receiver.borrow().started_at + patience);
         let (mut informed, mut is_silent) = (0, false);
         loop {
-            let Progress { hints, state, .. } = receiver.borrow_and_update().clone();
+            let FetchProgress { hints, state, .. } = receiver.borrow_and_update().clone();
             for hint in hints.into_iter().skip(informed) {
                 informed += 1;
                 self.inform(hint).await;
@@ -238,7 +240,7 @@ impl<'a> Visit<'a> {
         &self,
         mut page_request: PageRequest<'a>,
         reason: Reason,
-        confirmed: &Confirmed,
+        confirmed: &ConfirmedObject,
         leads: bool,
     ) -> Step<'a> {
         if !confirmed.rule.matches(&self.head().fields, &confirmed.variant) {
@@ -274,7 +276,7 @@ impl<'a> Visit<'a> {
             _ if leads => reason,
             _ => Reason::MissCollapsed,
         };
-        let account = Account { reason, facts, age_secs };
+        let account = ResponseAccount { reason, facts, age_secs };
         Step::Deliver(Delivery::stored(Arc::clone(object), account))
     }
 
@@ -303,8 +305,8 @@ impl<'a> Visit<'a> {
                     forward_status: Some(response.head.status),
                     ..CacheStatusFacts::default()
                 };
-                let account = Account { reason: answer.reason, facts, age_secs: None };
-                Step::Deliver(Delivery { content: Content::Claimed(response), account })
+                let account = ResponseAccount { reason: answer.reason, facts, age_secs: None };
+                Step::Deliver(Delivery { content: ContentSource::Claimed(response), account })
             }
             _ => page_request.pass(reason),
         }
@@ -326,8 +328,8 @@ impl<'a> Visit<'a> {
             collapsed: !own,
         };
         let age_secs = Some(answer.freshness.age(now).as_secs());
-        let content = Content::Filling { answer, reader, own };
-        Delivery { content, account: Account { reason, facts, age_secs } }
+        let content = ContentSource::Filling { answer, reader, own };
+        Delivery { content, account: ResponseAccount { reason, facts, age_secs } }
     }
 }
 

@@ -8,12 +8,12 @@ use crate::fetch::coalesced_fetch::StreamedResponse;
 use crate::request::deliver::{self, Beginning, Tail};
 use crate::request::event_stream::while_open;
 use crate::request::interrupted::Interrupted;
-use crate::request::respond::Account;
+use crate::request::respond::ResponseAccount;
 use crate::request::suspected_write::SuspectedWrite;
 use crate::request::visit::{RequestOutcome, Visit};
 use crate::request::writes;
 use message::{ResponseHead, names};
-use semantics::{Exchanged, WriteEffect, written};
+use semantics::{WriteEffect, WriteExchange, written};
 
 /// Bytes of a response's content that are inspected to see whether its request was a write.
 const CONTENT_BYTES_MAX: usize = 64 * 1024;
@@ -29,7 +29,7 @@ impl Visit<'_> {
         // Coded content cannot be inspected.
         let content =
             content.map(|content| if answer.fields.has(names::CONTENT_ENCODING) { &[] } else { content });
-        let exchanged = Exchanged {
+        let exchanged = WriteExchange {
             request: &self.request.head,
             host: &suspected.host,
             target: &suspected.target,
@@ -47,7 +47,7 @@ impl Visit<'_> {
         &mut self,
         response: StreamedResponse,
         suspected: SuspectedWrite,
-        account: &Account,
+        account: &ResponseAccount,
     ) -> RequestOutcome {
         let StreamedResponse { head, framing, exchange } = response;
         let written = self.write_head(&head, framing, account);

@@ -15,22 +15,22 @@ use bytes::Bytes;
 use clock::Monotonic;
 use invalidation::Mode;
 use message::ResponseHead;
-use purge::{OrderItem, Reach, Want};
-use semantics::{Changed, ChangedPages, Identity};
+use purge::{OrderItem, PurgeScope, Reach};
+use semantics::{ChangedPages, Identity, WriteReach};
 use store::Key;
 
 /// The invalidations for the pages that a write has changed.
-fn changed_pages(site: &Site, host: &Bytes, pages: ChangedPages) -> Vec<Want> {
+fn changed_pages(site: &Site, host: &Bytes, pages: ChangedPages) -> Vec<PurgeScope> {
     let ChangedPages { targets, identities, lists } = pages;
     let posts = identities.into_iter().map(Identity::Post);
     let lists = lists.then_some(Identity::Unknown);
     let any_of: Vec<_> = posts.chain(lists).map(|identity| site.identity_tag(host, &identity)).collect();
-    let target = |target| Want::Target { host: host.clone(), target };
-    let mut wants: Vec<_> = targets.into_iter().map(target).collect();
+    let target = |target| PurgeScope::Target { host: host.clone(), target };
+    let mut scopes: Vec<_> = targets.into_iter().map(target).collect();
     if !any_of.is_empty() {
-        wants.push(Want::Tags { reach: Reach::Site(host.clone()), any_of, all_of: Vec::new() });
+        scopes.push(PurgeScope::Tags { reach: Reach::Site(host.clone()), any_of, all_of: Vec::new() });
     }
-    wants
+    scopes
 }
 
 /// The invalidations that follow from a write which its response has proven.
@@ -39,7 +39,7 @@ pub(crate) fn settle(
     cells: &Cells,
     site: &Site,
     key: &Key,
-    changed: Changed,
+    changed: WriteReach,
     answer: &ResponseHead,
     begun: Monotonic,
 ) -> Vec<OrderItem> {
@@ -56,18 +56,20 @@ pub(crate) fn settle(
     }
     cells.count(Metric::PurgesByWrites);
     let host = Bytes::copy_from_slice(key.host());
-    let wants = match changed {
-        Changed::Everything => vec![Want::Host { host }],
+    let scopes = match changed {
+        WriteReach::Everything => vec![PurgeScope::Host { host }],
         // A full invalidation: a web server may serve files of the static tree, which no
         // background refresh would reach.
-        Changed::Pages(pages) if pages.lists && shared.static_tree.has(site) => vec![Want::Host { host }],
-        Changed::Pages(pages) => {
+        WriteReach::Pages(pages) if pages.lists && shared.static_tree.has(site) => {
+            vec![PurgeScope::Host { host }]
+        }
+        WriteReach::Pages(pages) => {
             // Other pages may show a part of the changed content.
             site.writes.refresh.schedule(now);
             changed_pages(site, &host, pages)
         }
     };
-    wants.into_iter().map(|want| OrderItem { want, mode: Mode::Soft }).collect()
+    scopes.into_iter().map(|scope| OrderItem { scope, mode: Mode::Soft }).collect()
 }
 
 /// The pages changed by an unsafe method that may be invalidated now. The others are served

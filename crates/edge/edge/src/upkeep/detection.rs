@@ -24,7 +24,7 @@ use flate2::bufread::GzDecoder;
 use invalidation::Mode;
 use message::{Fields, Method, ResponseHead, names};
 use page::{HEAD_BYTES_MAX, document_head, target_on_host};
-use profiles::{DocumentHead, Shown};
+use profiles::{DocumentHead, ResponseEvidence};
 use semantics::Moment;
 use std::io::Read;
 use std::sync::{Arc, PoisonError};
@@ -36,7 +36,7 @@ const CONFIRMED_FOR: Duration = Duration::from_secs(3600);
 
 /// Why a detection is dropped.
 #[derive(Clone, Copy, Debug)]
-enum Dropped {
+enum DropReason {
     Unconfirmed,
     ByOperator,
 }
@@ -60,7 +60,7 @@ pub(crate) fn inspect_head(
     if let Some(found) = &state.found
         && now.since(found.confirmed) >= UNCONFIRMED_MAX
     {
-        drop_detection(shared, site, &mut state, Dropped::Unconfirmed);
+        drop_detection(shared, site, &mut state, DropReason::Unconfirmed);
     }
 }
 
@@ -132,11 +132,11 @@ fn detect(
 }
 
 /// Returns a site to its first rules.
-fn drop_detection(shared: &Arc<Shared>, site: &Arc<Site>, state: &mut DetectionState, why: Dropped) {
+fn drop_detection(shared: &Arc<Shared>, site: &Arc<Site>, state: &mut DetectionState, why: DropReason) {
     let Some(found) = &state.found else { return };
     let why = match why {
-        Dropped::Unconfirmed => "no response has shown a sign of it for seven days",
-        Dropped::ByOperator => "an operator dropped the detection",
+        DropReason::Unconfirmed => "no response has shown a sign of it for seven days",
+        DropReason::ByOperator => "an operator dropped the detection",
     };
     tracing::info!(
         "{} no longer counts as {}, because {why}: profile {} from now on",
@@ -167,7 +167,7 @@ fn change(shared: &Shared, site: &Site, state: &mut DetectionState, found: Optio
 pub(crate) async fn set_detection(shared: &Arc<Shared>, site: &Arc<Site>, detects: bool) -> bool {
     {
         let mut state = site.detection.state();
-        drop_detection(shared, site, &mut state, Dropped::ByOperator);
+        drop_detection(shared, site, &mut state, DropReason::ByOperator);
         site.detection.set_off(&mut state, !detects);
     }
     let (shared, site) = (Arc::clone(shared), Arc::clone(site));
@@ -208,8 +208,8 @@ fn shown<'a>(
     head: &'a ResponseHead,
     document: Option<&'a DocumentHead>,
     is_start: bool,
-) -> Shown<'a> {
-    Shown {
+) -> ResponseEvidence<'a> {
+    ResponseEvidence {
         method: sent.method,
         target: sent.target,
         status: head.status,

@@ -5,7 +5,7 @@
 use crate::shared::Shared;
 use crate::sites::Site;
 use crate::upkeep::detection;
-use api::profile::{Call, Done, Refused};
+use api::profile::{Call, ProfileRefusal, ProfileReply};
 use std::sync::Arc;
 
 /// The path of the call.
@@ -18,8 +18,11 @@ pub(crate) const CONTENT_BYTES_MAX: usize = 4 * 1024;
 ///
 /// # Errors
 /// The status and the reply of a call that was not carried out, or not completely.
-pub(crate) async fn carry_out(shared: &Arc<Shared>, content: &[u8]) -> Result<Done, (u16, Refused)> {
-    let refused = |code, error| Err((code, Refused { durable: None, error, in_force: None }));
+pub(crate) async fn carry_out(
+    shared: &Arc<Shared>,
+    content: &[u8],
+) -> Result<ProfileReply, (u16, ProfileRefusal)> {
+    let refused = |code, error| Err((code, ProfileRefusal { durable: None, error, in_force: None }));
     let call: Call = match serde_json::from_slice(content) {
         Ok(call) => call,
         Err(error) => return refused(400, format!("The call cannot be read: {error}.")),
@@ -37,8 +40,11 @@ pub(crate) async fn carry_out(shared: &Arc<Shared>, content: &[u8]) -> Result<Do
     if !detection::set_detection(shared, site, call.detect).await {
         let error =
             "The change is in force, but it could not be written to the disk, so a restart may undo it.";
-        return Err((503, Refused { durable: Some(false), error: error.to_owned(), in_force: Some(true) }));
+        return Err((
+            503,
+            ProfileRefusal { durable: Some(false), error: error.to_owned(), in_force: Some(true) },
+        ));
     }
     let rules = site.policy().name.clone();
-    Ok(Done { before, detect: call.detect, rules, site: site.label().to_owned() })
+    Ok(ProfileReply { before, detect: call.detect, rules, site: site.label().to_owned() })
 }

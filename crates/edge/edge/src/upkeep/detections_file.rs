@@ -31,14 +31,14 @@ pub(crate) const FILES: &[&str] = &[FILE, PARTIAL_FILE];
 const FORMAT: u32 = 2;
 
 #[derive(Debug, Deserialize, Serialize)]
-struct Document {
+struct DetectionsDocument {
     format: u32,
-    sites: Vec<Row>,
+    sites: Vec<DetectionRow>,
 }
 
 /// One site and its origin.
 #[derive(Debug, Deserialize, Serialize)]
-struct Row {
+struct DetectionRow {
     site: String,
     origin: String,
     /// Whether an operator has switched off detection.
@@ -59,8 +59,8 @@ struct DetectionRecord {
 
 /// Writes the detections of all sites.
 pub(crate) fn write<'a>(directory: &Path, sites: impl Iterator<Item = &'a Arc<Site>>) -> io::Result<()> {
-    let sites = sites.filter_map(|site| Row::of(site)).collect();
-    let text = serde_json::to_vec_pretty(&Document { format: FORMAT, sites })?;
+    let sites = sites.filter_map(|site| DetectionRow::of(site)).collect();
+    let text = serde_json::to_vec_pretty(&DetectionsDocument { format: FORMAT, sites })?;
     let (path, partial) = (directory.join(FILE), directory.join(PARTIAL_FILE));
     // A link must not lead the content elsewhere.
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
@@ -80,10 +80,11 @@ pub(crate) fn restore<'a>(
     let path = directory.join(FILE);
     let Some(Ok(text)) = disk_threads::run_here(within, move || std::fs::read(path)) else { return };
     let document =
-        serde_json::from_slice::<Document>(&text).ok().filter(|document| document.format == FORMAT);
+        serde_json::from_slice::<DetectionsDocument>(&text).ok().filter(|document| document.format == FORMAT);
     let rows = document.map(|document| document.sites).unwrap_or_default();
     for site in sites {
-        let is_own = |row: &&Row| row.site == site.label() && row.origin == site.plan.origin.to_string();
+        let is_own =
+            |row: &&DetectionRow| row.site == site.label() && row.origin == site.plan.origin.to_string();
         let Some(row) = rows.iter().find(is_own) else { continue };
         if row.off {
             site.detection.switch_off();
@@ -93,7 +94,7 @@ pub(crate) fn restore<'a>(
     }
 }
 
-impl Row {
+impl DetectionRow {
     /// The row of a site; `None` if there is nothing to keep.
     fn of(site: &Site) -> Option<Self> {
         let off = site.detection.is_off();

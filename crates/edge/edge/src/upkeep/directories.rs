@@ -4,7 +4,7 @@
 //! it is closed. A missing directory is not created.
 
 use crate::upkeep::detections_file;
-use config::{AccessLog, Plan};
+use config::{AccessLogTarget, EdgePlan};
 use document::Diagnostic;
 use document::quantity::format_size;
 use platform::{Disk, SystemDisk};
@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 
 /// A directory that a setting names.
-struct Named<'a> {
+struct NamedDirectory<'a> {
     key: &'static str,
     path: &'a Path,
     /// Whether the edge creates it at its start if it is missing.
@@ -25,22 +25,22 @@ struct Named<'a> {
 }
 
 /// Problems with the directories of a plan, each with the place of its setting.
-pub fn check_directories(plan: &Plan) -> Vec<Diagnostic> {
-    let disk = plan.disk.as_ref().map(|disk| Named {
+pub fn check_directories(plan: &EdgePlan) -> Vec<Diagnostic> {
+    let disk = plan.disk.as_ref().map(|disk| NamedDirectory {
         key: "disk",
         path: &disk.directory,
         is_made: true,
         limit: Some(("disk_size", disk.bytes_max)),
         help: "name a directory of its own that can be written; without one, stored responses are kept in memory only",
     });
-    let spool = plan.spool.directory.as_ref().map(|directory| Named {
+    let spool = plan.spool.directory.as_ref().map(|directory| NamedDirectory {
         key: "spool_directory",
         path: directory,
         is_made: false,
         limit: Some(("spool_size", plan.spool.bytes_max)),
         help: "name a directory that exists and can be written, or write \"none\"; without one, large bodies wait in memory only",
     });
-    let tree = plan.static_tree.as_ref().map(|tree| Named {
+    let tree = plan.static_tree.as_ref().map(|tree| NamedDirectory {
         key: "static_tree.directory",
         path: &tree.directory,
         is_made: true,
@@ -48,8 +48,8 @@ pub fn check_directories(plan: &Plan) -> Vec<Diagnostic> {
         help: "name a directory that can be written; without one, no files are written for web servers",
     });
     let log = plan.access_log.as_ref().and_then(|log| match log {
-        AccessLog::Stdout => None,
-        AccessLog::File(path) => Some(Named {
+        AccessLogTarget::Stdout => None,
+        AccessLogTarget::File(path) => Some(NamedDirectory {
             key: "access_log",
             path: path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new(".")),
             is_made: false,
@@ -64,8 +64,8 @@ pub fn check_directories(plan: &Plan) -> Vec<Diagnostic> {
     problems
 }
 
-impl Named<'_> {
-    fn check(&self, plan: &Plan) -> Option<Diagnostic> {
+impl NamedDirectory<'_> {
+    fn check(&self, plan: &EdgePlan) -> Option<Diagnostic> {
         // A missing directory would be created in its nearest existing ancestor.
         let found = self.path.ancestors().find(|path| path.symlink_metadata().is_ok());
         let found = found.unwrap_or_else(|| Path::new("."));
@@ -92,7 +92,7 @@ impl Named<'_> {
         tried.map_err(|error| format!("cannot write to {}: {error}", found.display()))
     }
 
-    fn is_too_small(&self, found: &Path, plan: &Plan) -> Option<Diagnostic> {
+    fn is_too_small(&self, found: &Path, plan: &EdgePlan) -> Option<Diagnostic> {
         let (key, wanted) = self.limit?;
         let system = statvfs(found).ok()?;
         let there = system.f_blocks.saturating_mul(system.f_frsize);
@@ -111,7 +111,7 @@ impl Named<'_> {
 
 /// A file of another program, or a link, in the directory `disk`. The disk tier refuses such a
 /// directory.
-fn foreign_file(plan: &Plan) -> Option<Diagnostic> {
+fn foreign_file(plan: &EdgePlan) -> Option<Diagnostic> {
     let directory = &plan.disk.as_ref()?.directory;
     // A directory that cannot be listed was already reported as missing or unusable.
     let found = disk::foreign(&SystemDisk, directory, detections_file::FILES).ok()??;
@@ -123,8 +123,8 @@ fn foreign_file(plan: &Plan) -> Option<Diagnostic> {
     )
 }
 
-fn log_is_directory(plan: &Plan) -> Option<Diagnostic> {
-    let Some(AccessLog::File(path)) = &plan.access_log else { return None };
+fn log_is_directory(plan: &EdgePlan) -> Option<Diagnostic> {
+    let Some(AccessLogTarget::File(path)) = &plan.access_log else { return None };
     let problem =
         Diagnostic::new(format!("`access_log` is a directory: {}", path.display()), plan.place("access_log"));
     path.is_dir().then(|| problem.with_help("name a file in this directory"))

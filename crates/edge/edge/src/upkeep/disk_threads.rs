@@ -4,7 +4,7 @@
 //! the kernel holds in disk sleep ends when the disk answers; neither a request nor the shutdown
 //! waits for it.
 
-use crate::upkeep::supervisor::{self, End};
+use crate::upkeep::supervisor::{self, ThreadEnd};
 use std::collections::VecDeque;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ const IDLE: Duration = Duration::from_secs(10);
 /// The name of each thread.
 const THREAD: &str = "petasos-io";
 
-type Job = Box<dyn FnOnce() + Send>;
+type DiskJob = Box<dyn FnOnce() + Send>;
 
 static THREADS: DiskThreads = DiskThreads { state: Mutex::new(ThreadsState::NEW), wake: Condvar::new() };
 
@@ -35,7 +35,7 @@ struct DiskThreads {
 }
 
 struct ThreadsState {
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<DiskJob>,
     threads: usize,
     idle: usize,
     /// Number of calls of `dismiss`.
@@ -86,7 +86,7 @@ impl ThreadsState {
 
     /// Records that a thread could not be created. If none is left, returns the queued jobs so that
     /// they are refused, because no thread would run them.
-    fn lose_thread(&mut self) -> VecDeque<Job> {
+    fn lose_thread(&mut self) -> VecDeque<DiskJob> {
         self.threads -= 1;
         if self.threads == 0 { std::mem::take(&mut self.jobs) } else { VecDeque::new() }
     }
@@ -103,7 +103,7 @@ impl DiskThreads {
     }
 
     /// Queues a job. A refused job is dropped, which closes its result channel.
-    fn add(&'static self, job: Job) {
+    fn add(&'static self, job: DiskJob) {
         let mut state = self.state();
         if state.jobs.len() >= WAITING_MAX {
             return;
@@ -117,7 +117,7 @@ impl DiskThreads {
             let work = move || {
                 self.work();
                 // It was idle or dismissed; the next job gets a new thread.
-                End::Due
+                ThreadEnd::Due
             };
             if supervisor::start(THREAD, work).is_err() {
                 let refused = self.state().lose_thread();
@@ -151,7 +151,7 @@ impl DiskThreads {
 
 #[cfg(test)]
 mod tests {
-    use super::{DiskThreads, Job, THREADS_MAX, ThreadsState, begin, run_here};
+    use super::{DiskJob, DiskThreads, THREADS_MAX, ThreadsState, begin, run_here};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
@@ -163,7 +163,7 @@ mod tests {
         let (heard, hears) = channel::<()>();
         let queued = || ThreadsState {
             threads: 2,
-            jobs: [Box::new(move || drop(heard)) as Job].into(),
+            jobs: [Box::new(move || drop(heard)) as DiskJob].into(),
             ..ThreadsState::NEW
         };
         let mut state = queued();

@@ -7,7 +7,7 @@
 
 use crate::shared::Shared;
 use crate::upkeep::disk_threads;
-use crate::upkeep::supervisor::{self, End};
+use crate::upkeep::supervisor::{self, ThreadEnd};
 use clock::Monotonic;
 use std::io;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ const GIVE_BACK_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// The state of the thread between two checks.
 #[derive(Debug)]
-struct Watch {
+struct FootprintState {
     /// Time of the last fit to all resident bytes, and the resident bytes at the last check.
     fitted_at: Monotonic,
     fitted_bytes: u64,
@@ -51,7 +51,7 @@ struct Watch {
 
 /// The result of a check.
 #[derive(Debug, PartialEq, Eq)]
-struct Look {
+struct FootprintCheck {
     /// The resident bytes to which the store is fitted.
     fit_bytes: u64,
     /// Whether threads must return free memory.
@@ -60,7 +60,7 @@ struct Look {
     pause: Duration,
 }
 
-impl Watch {
+impl FootprintState {
     const fn new() -> Self {
         Self {
             fitted_at: Monotonic::from_nanos(0),
@@ -72,7 +72,7 @@ impl Watch {
     }
 
     /// Checks a process that occupies `resident_bytes` and may occupy `resident_bytes_max`.
-    fn look(&mut self, resident_bytes: u64, resident_bytes_max: u64, now: Monotonic) -> Look {
+    fn check(&mut self, resident_bytes: u64, resident_bytes_max: u64, now: Monotonic) -> FootprintCheck {
         let is_beyond = resident_bytes > resident_bytes_max;
         let is_recent = now.since(self.fitted_at) < PAUSE;
         let fit_bytes = if is_beyond && is_recent {
@@ -95,7 +95,7 @@ impl Watch {
             self.give_back_at = self.give_back_at.min(now.plus(GIVE_BACK_PAUSE));
         }
         let is_near = resident_bytes + NEAR_BYTES > resident_bytes_max;
-        Look { fit_bytes, gives_back, pause: if is_near { NEAR_PAUSE } else { PAUSE } }
+        FootprintCheck { fit_bytes, gives_back, pause: if is_near { NEAR_PAUSE } else { PAUSE } }
     }
 }
 
@@ -108,35 +108,35 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
     let shared = Arc::downgrade(shared);
     // Restarted after a panic, because it carries the bound of the memory.
     let work = move || {
-        let mut watch = Watch::new();
+        let mut state = FootprintState::new();
         while let Some(shared) = shared.upgrade().filter(|shared| !shared.is_quitting()) {
             // If the figure cannot be read for lack of descriptors, the next check may succeed.
-            let pause = platform::resident_bytes().map_or(PAUSE, |bytes| keep(&shared, &mut watch, bytes));
+            let pause = platform::resident_bytes().map_or(PAUSE, |bytes| keep(&shared, &mut state, bytes));
             drop(shared);
             std::thread::sleep(pause);
         }
         // The edge quits or is gone.
-        End::Due
+        ThreadEnd::Due
     };
     supervisor::start("petasos-memory", work).map(drop)
 }
 
 /// Applies the result of a check; returns the pause until the next one.
-fn keep(shared: &Shared, watch: &mut Watch, resident_bytes: u64) -> Duration {
+fn keep(shared: &Shared, state: &mut FootprintState, resident_bytes: u64) -> Duration {
     let memory_bytes = shared.plan.memory_bytes;
     let resident_bytes_max = memory_bytes + memory_bytes / LOSS_PART + BESIDE_BYTES;
-    let look = watch.look(resident_bytes, resident_bytes_max, shared.clock.monotonic());
-    shared.store.fit(look.fit_bytes, resident_bytes_max);
-    if look.gives_back {
+    let check = state.check(resident_bytes, resident_bytes_max, shared.clock.monotonic());
+    shared.store.fit(check.fit_bytes, resident_bytes_max);
+    if check.gives_back {
         disk_threads::dismiss();
         shared.memory_short.notify_waiters();
     }
-    look.pause
+    check.pause
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{GIVE_BACK_PAUSE_MAX, NEAR_BYTES, NEAR_PAUSE, PAUSE, Watch};
+    use super::{FootprintState, GIVE_BACK_PAUSE_MAX, NEAR_BYTES, NEAR_PAUSE, PAUSE};
     use clock::Monotonic;
     use std::time::Duration;
 
@@ -148,8 +148,8 @@ mod tests {
 
     #[test]
     fn excess_is_evicted_only_once_per_pause() {
-        let mut watch = Watch::new();
-        let mut fit = |resident, millis| watch.look(resident, MAX, at(millis)).fit_bytes;
+        let mut state = FootprintState::new();
+        let mut fit = |resident, millis| state.check(resident, MAX, at(millis)).fit_bytes;
         assert_eq!(fit(MAX - 1, 0), MAX - 1);
         assert_eq!(fit(MAX + 7, 5), MAX + 8, "the growth since the last look");
         assert_eq!(fit(MAX + 7, 10), MAX, "evicted, and not given back yet");
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn checks_are_more_frequent_near_the_limit() {
-        let pause = |resident| Watch::new().look(resident, MAX, at(0)).pause;
+        let pause = |resident| FootprintState::new().check(resident, MAX, at(0)).pause;
         assert_eq!(
             [MAX - NEAR_BYTES, MAX - NEAR_BYTES + 1, MAX + 1].map(pause),
             [PAUSE, NEAR_PAUSE, NEAR_PAUSE]
@@ -169,9 +169,9 @@ mod tests {
 
     #[test]
     fn requests_to_return_memory_back_off_if_they_do_not_help() {
-        let mut watch = Watch::new();
+        let mut state = FootprintState::new();
         let mut times = |from: u64, resident: u64| {
-            let told = |millis: &u64| watch.look(resident, MAX, at(*millis)).gives_back;
+            let told = |millis: &u64| state.check(resident, MAX, at(*millis)).gives_back;
             (from..from + 60_000).step_by(5).filter(told).count()
         };
         assert_eq!(times(0, MAX), 0);
@@ -179,8 +179,8 @@ mod tests {
         assert!((2..=most).contains(&times(100_000, MAX + 1)));
         assert_eq!(times(200_000, MAX), 0);
         assert!(times(260_000, MAX + 1) > 5, "memory is given back at once again");
-        assert!(!watch.look(MAX, MAX, at(399_000)).gives_back);
-        let falling = |step: u64| watch.look(MAX + 10_000 - step, MAX, at(400_000 + 100 * step)).gives_back;
+        assert!(!state.check(MAX, MAX, at(399_000)).gives_back);
+        let falling = |step: u64| state.check(MAX + 10_000 - step, MAX, at(400_000 + 100 * step)).gives_back;
         assert_eq!((0..600).map(falling).filter(|told| *told).count(), 600, "it helps each time");
     }
 }

@@ -8,10 +8,10 @@ use crate::sites::{Site, Sites};
 use crate::upkeep::detections_file;
 use crate::upkeep::disk_threads;
 use crate::upkeep::set_aside::SetAside;
-use crate::upkeep::supervisor::{self, End};
+use crate::upkeep::supervisor::{self, ThreadEnd};
 use clock::Clock;
-use config::Plan;
-use disk::{Durability, OffReason, Opened, Recovery, StuckOperation, Tier, TierFigures, TierSettings};
+use config::EdgePlan;
+use disk::{Durability, OffReason, OpenedTier, Recovery, StuckOperation, Tier, TierFigures, TierSettings};
 use invalidation::Ban;
 use platform::{Disk, SystemDisk};
 use profiles::Policy;
@@ -46,7 +46,7 @@ pub(crate) struct Persistence {
     at_risk: AtomicBool,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// The directory of the plan, if it could not be opened.
-    unopened: Option<Unopened>,
+    unopened: Option<UnopenedDirectory>,
     /// The reason for being off that was last reported.
     noted: Mutex<Option<OffReason>>,
     /// Records purges outside the directory while the disk hangs.
@@ -67,17 +67,17 @@ enum Change {
 ///
 /// The lock is never held while a file is written, because the sweeper and the metrics read the
 /// state.
-struct Unopened {
+struct UnopenedDirectory {
     disk: Arc<dyn Disk>,
     settings: TierSettings,
-    state: Mutex<Distrust>,
+    state: Mutex<DistrustState>,
     /// Notified at the end of each write.
     written: Condvar,
 }
 
 /// Whether a later process may use the contents of a directory that could not be opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Distrust {
+enum DistrustState {
     /// It may: nothing was purged.
     NotDue,
     /// It must not, and no record says so yet.
@@ -87,34 +87,34 @@ enum Distrust {
     Recorded,
 }
 
-impl Unopened {
+impl UnopenedDirectory {
     const fn of(disk: Arc<dyn Disk>, settings: TierSettings) -> Self {
-        Self { disk, settings, state: Mutex::new(Distrust::NotDue), written: Condvar::new() }
+        Self { disk, settings, state: Mutex::new(DistrustState::NotDue), written: Condvar::new() }
     }
 
-    fn state(&self) -> Distrust {
+    fn state(&self) -> DistrustState {
         *lock(&self.state)
     }
 
     /// Whether a purge has not been recorded yet.
     fn is_due(&self) -> bool {
-        matches!(self.state(), Distrust::Due | Distrust::Writing)
+        matches!(self.state(), DistrustState::Due | DistrustState::Writing)
     }
 
     /// Records the distrust, or waits for the thread that is recording it, at most for the disk
     /// timeout.
     fn distrust(&self) -> Result<(), OffReason> {
-        let is_writing = |state: &mut Distrust| *state == Distrust::Writing;
+        let is_writing = |state: &mut DistrustState| *state == DistrustState::Writing;
         let waited = self.written.wait_timeout_while(lock(&self.state), self.settings.timeout, is_writing);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match *state {
-            Distrust::Recorded => return Ok(()),
-            Distrust::Writing => return Err(OffReason::Hung),
-            Distrust::NotDue | Distrust::Due => *state = Distrust::Writing,
+            DistrustState::Recorded => return Ok(()),
+            DistrustState::Writing => return Err(OffReason::Hung),
+            DistrustState::NotDue | DistrustState::Due => *state = DistrustState::Writing,
         }
         drop(state);
         let outcome = disk::distrust(&*self.disk, &self.settings);
-        *lock(&self.state) = if outcome.is_ok() { Distrust::Recorded } else { Distrust::Due };
+        *lock(&self.state) = if outcome.is_ok() { DistrustState::Recorded } else { DistrustState::Due };
         self.written.notify_all();
         let operation = "record in the state directory that the disk cache is out of date";
         outcome.map_err(|error| OffReason::Io { operation, kind: error.kind() })
@@ -129,7 +129,7 @@ impl Unopened {
 /// If the system cannot create a thread.
 pub(crate) fn open(
     store: Store,
-    plan: &Plan,
+    plan: &EdgePlan,
     sites: &Sites,
     clock: &Arc<dyn Clock>,
     life: u64,
@@ -153,10 +153,10 @@ pub(crate) fn open(
     let opened =
         disk_threads::run_here(OPEN_MAX, move || disk::open(Arc::new(SystemDisk), of_tier, of_opening));
     let unopened = || Persistence {
-        unopened: Some(Unopened::of(Arc::new(SystemDisk), settings)),
+        unopened: Some(UnopenedDirectory::of(Arc::new(SystemDisk), settings)),
         ..Persistence::default()
     };
-    let Opened { tier, writer, recovery } = match opened {
+    let OpenedTier { tier, writer, recovery } = match opened {
         Some(Ok(opened)) => opened,
         Some(Err(error)) => {
             tracing::error!("the disk cache is off: {error}");
@@ -177,7 +177,7 @@ pub(crate) fn open(
         );
     }
     detections_file::restore(&disk.directory, plan.limits.disk_timeout, sites.iter(), Moment::read(&**clock));
-    let names = Arc::new(Names::of(sites));
+    let names = Arc::new(PersistentSiteNames::of(sites));
     let (store, keeper) = store.above(&tier, &recovery, names, &TextBans, life, hear);
     // A writer that panicked is not replaced, because what it has written is known to recovery
     // only. It has switched the disk off; the edge serves from memory, and the next start recovers.
@@ -186,7 +186,7 @@ pub(crate) fn open(
         if let Some(writer) = writer.take() {
             writer.run(&*keeper);
         }
-        End::Due
+        ThreadEnd::Due
     };
     let writer = supervisor::start("petasos-disk", work)?;
     Ok((store, Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..absent }, Some(recovery)))
@@ -207,7 +207,7 @@ impl Persistence {
     /// A tier whose directory on this disk could not be opened.
     #[cfg(test)]
     pub(crate) fn of_unopened(disk: Arc<dyn Disk>, settings: TierSettings) -> Self {
-        Self { unopened: Some(Unopened::of(disk, settings)), ..Self::default() }
+        Self { unopened: Some(UnopenedDirectory::of(disk, settings)), ..Self::default() }
     }
 
     /// The current figures; zeros without a disk.
@@ -225,7 +225,7 @@ impl Persistence {
     /// # Errors
     /// If neither could be ensured. [`Persistence::is_behind`] is then true.
     pub(crate) fn persist(&self, store: &Store) -> Result<(), OffReason> {
-        let outcome = self.unopened.as_ref().map_or_else(|| store.persist(), Unopened::distrust);
+        let outcome = self.unopened.as_ref().map_or_else(|| store.persist(), UnopenedDirectory::distrust);
         self.at_risk.store(outcome.is_err(), Ordering::Relaxed);
         outcome
     }
@@ -265,7 +265,7 @@ impl Persistence {
     /// Whether [`Persistence::catch_up`] has work to do.
     pub(crate) fn is_behind(&self, store: &Store) -> bool {
         let is_recorded = self.set_aside.is_recorded();
-        store.is_behind() || is_recorded || self.unopened.as_ref().is_some_and(Unopened::is_due)
+        store.is_behind() || is_recorded || self.unopened.as_ref().is_some_and(UnopenedDirectory::is_due)
     }
 
     /// Records that a purge was answered although a restart could undo it.
@@ -276,7 +276,8 @@ impl Persistence {
     /// Whether a restart would bring back purged objects.
     pub(crate) fn is_at_risk(&self, store: &Store) -> bool {
         // A late write may have succeeded since the risk was noted.
-        let is_owed = !store.is_written_down() || self.unopened.as_ref().is_some_and(Unopened::is_due);
+        let is_owed =
+            !store.is_written_down() || self.unopened.as_ref().is_some_and(UnopenedDirectory::is_due);
         is_owed && !self.is_set_aside() && self.at_risk.load(Ordering::Relaxed)
     }
 
@@ -284,7 +285,7 @@ impl Persistence {
     pub(crate) fn is_distrusted(&self) -> bool {
         !self.set_aside.is_clear()
             || self.tier.as_ref().is_some_and(|tier| tier.distrusted().is_some())
-            || self.unopened.as_ref().is_some_and(|unopened| unopened.state() == Distrust::Recorded)
+            || self.unopened.as_ref().is_some_and(|unopened| unopened.state() == DistrustState::Recorded)
     }
 
     /// Whether the disk hangs, or has hung and is not used again yet.
@@ -382,11 +383,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The sites under names that cover everything that must not change while their pages are kept:
 /// host names, origin and rules.
-struct Names(Vec<Name>);
+struct PersistentSiteNames(Vec<PersistentSiteName>);
 
 /// A site with its names: under its first rules, and under those of each profile that may be
 /// detected.
-struct Name {
+struct PersistentSiteName {
     site: Arc<Site>,
     own: Box<[u8]>,
     recognised: Vec<Box<[u8]>>,
@@ -395,9 +396,9 @@ struct Name {
 /// Length of a name in bytes: enough to exclude collisions between settings.
 const NAME_BYTES: usize = 16;
 
-impl Names {
+impl PersistentSiteNames {
     fn of(sites: &Sites) -> Self {
-        let named = |site: &Arc<Site>| Name {
+        let named = |site: &Arc<Site>| PersistentSiteName {
             site: Arc::clone(site),
             own: name(site, &site.plan.policy),
             recognised: site.plan.recognisable.iter().map(|policy| name(site, policy)).collect(),
@@ -409,7 +410,7 @@ impl Names {
 /// A digest of everything that pages of the site depend on under these rules.
 fn name(site: &Site, policy: &Policy) -> Box<[u8]> {
     // Destructured in full, so that a new setting cannot be forgotten.
-    let config::Site {
+    let config::SitePlan {
         id: _,
         names,
         ports: _,
@@ -429,7 +430,7 @@ fn name(site: &Site, policy: &Policy) -> Box<[u8]> {
     Sha256::digest(said).iter().copied().take(NAME_BYTES).collect()
 }
 
-impl Name {
+impl PersistentSiteName {
     /// Whether this is the site's name under any of its rules.
     fn has(&self, name: &[u8]) -> bool {
         *self.own == *name || self.recognised.iter().any(|recognised| **recognised == *name)
@@ -441,9 +442,9 @@ impl Name {
     }
 }
 
-impl SiteNames for Names {
+impl SiteNames for PersistentSiteNames {
     fn name(&self, site: SiteId) -> &[u8] {
-        self.0.iter().find(|name| name.site.id == site).map_or(&[], Name::current)
+        self.0.iter().find(|name| name.site.id == site).map_or(&[], PersistentSiteName::current)
     }
 
     fn find(&self, name: &[u8]) -> Option<SiteId> {
@@ -467,8 +468,8 @@ impl Bans for TextBans {
 
 #[cfg(test)]
 mod tests {
-    use super::{Distrust, Persistence, Unopened};
-    use disk::{OffReason, Opened, RetentionPolicy, TierSettings};
+    use super::{DistrustState, Persistence, UnopenedDirectory};
+    use disk::{OffReason, OpenedTier, RetentionPolicy, TierSettings};
     use platform::{Disk, HangingDisk, SimulatedDisk, SystemClock, SystemDisk};
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
@@ -487,7 +488,7 @@ mod tests {
     fn running(disk: impl Disk + 'static, directory: &str) -> Persistence {
         let settings = TierSettings { directory: directory.into(), ..TierSettings::default() };
         let opened = disk::open(Arc::new(disk), Arc::new(SystemClock::new()), settings).unwrap();
-        let Opened { tier, writer, recovery: _ } = opened;
+        let OpenedTier { tier, writer, recovery: _ } = opened;
         let writer = std::thread::spawn(move || writer.run(&Nothing));
         Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..Persistence::default() }
     }
@@ -522,7 +523,7 @@ mod tests {
             timeout: Duration::from_millis(1),
             ..TierSettings::default()
         };
-        let unopened = Arc::new(Unopened::of(Arc::new(disk.clone()), settings));
+        let unopened = Arc::new(UnopenedDirectory::of(Arc::new(disk.clone()), settings));
         disk.freeze();
         let writer = std::thread::spawn({
             let unopened = Arc::clone(&unopened);
@@ -538,6 +539,6 @@ mod tests {
         disk.thaw();
         assert_eq!(read, Ok((true, Err(OffReason::Hung))), "the state can be read, and the wait has an end");
         assert_eq!(writer.join().unwrap(), Ok(()));
-        assert!(reader.join().is_ok() && unopened.state() == Distrust::Recorded);
+        assert!(reader.join().is_ok() && unopened.state() == DistrustState::Recorded);
     }
 }

@@ -76,19 +76,19 @@ pub(crate) fn persist_aside(shared: &Arc<Shared>) {
     if shared.persistence.is_stuck() || shared.is_persisting.swap(true, Ordering::SeqCst) {
         return;
     }
-    let persisting = Persisting(Arc::clone(shared));
+    let persisting = PersistenceMark(Arc::clone(shared));
     // No caller waits for the result.
     drop(disk_threads::begin(move || {
-        let Persisting(shared) = &persisting;
+        let PersistenceMark(shared) = &persisting;
         shared.persistence.catch_up(|| shared.persist());
     }));
 }
 
 /// Marks that a thread makes purges durable, or is about to. Its drop clears the mark, also if no
 /// thread was available.
-struct Persisting(Arc<Shared>);
+struct PersistenceMark(Arc<Shared>);
 
-impl Drop for Persisting {
+impl Drop for PersistenceMark {
     fn drop(&mut self) {
         self.0.is_persisting.store(false, Ordering::SeqCst);
     }
@@ -100,7 +100,7 @@ mod tests {
     use crate::control::counters::Metric;
     use crate::shared::Shared;
     use crate::upkeep::persistence::Persistence;
-    use config::Plan;
+    use config::EdgePlan;
     use disk::TierSettings;
     use platform::{SimulatedDisk, SystemClock};
     use std::io::ErrorKind;
@@ -115,7 +115,7 @@ mod tests {
             state_directory: Some("/state".into()),
             ..TierSettings::default()
         };
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.limits.disk_timeout = testkit::PATIENCE;
         let persistence = Persistence::of_unopened(Arc::new(disk), settings);
         let shared = Shared::new(plan, None, Arc::new(SystemClock::new())).with_persistence(persistence);

@@ -47,7 +47,7 @@ const LOOKS_MAX: usize = 32;
 
 /// The outcome for one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refilled {
+enum RefillOutcome {
     /// The page is stored, is being fetched, or cannot be shared.
     Done,
     /// The origin failed.
@@ -58,7 +58,7 @@ enum Refilled {
 
 /// Runs the refill task until the drain begins.
 pub(crate) async fn run(shared: Arc<Shared>) {
-    let mut refill = Refill::new(shared);
+    let mut refill = RefillState::new(shared);
     while !refill.shared.is_draining() {
         refill.work().await;
         let refiller = &refill.shared.refiller;
@@ -82,7 +82,7 @@ pub(crate) async fn merge(shared: Arc<Shared>) {
 }
 
 /// The state of the refill task.
-struct Refill {
+struct RefillState {
     shared: Arc<Shared>,
     /// When the last fetch began.
     last: Option<Instant>,
@@ -94,7 +94,7 @@ struct Refill {
     is_postponed: bool,
 }
 
-impl Refill {
+impl RefillState {
     fn new(shared: Arc<Shared>) -> Self {
         let (ordered, purged) = (VecDeque::new(), VecDeque::new());
         Self { shared, last: None, ordered, purged, is_postponed: false }
@@ -169,9 +169,9 @@ impl Refill {
                 continue;
             }
             match self.refetch(&page, ordered).await {
-                Refilled::Done => *failed = 0,
-                Refilled::Failed => *failed += 1,
-                Refilled::Postponed => {
+                RefillOutcome::Done => *failed = 0,
+                RefillOutcome::Failed => *failed += 1,
+                RefillOutcome::Postponed => {
                     self.is_postponed = true;
                     left.push_back(page);
                 }
@@ -181,9 +181,9 @@ impl Refill {
     }
 
     /// Fetches a page if it is missing, or, if an order named it, even if it is stored.
-    async fn refetch(&mut self, page: &PageVariant, ordered: bool) -> Refilled {
+    async fn refetch(&mut self, page: &PageVariant, ordered: bool) -> RefillOutcome {
         let Some(site) = self.shared.sites.iter().find(|site| site.id == page.key.site()).cloned() else {
-            return Refilled::Done;
+            return RefillOutcome::Done;
         };
         for fetch in 0..FETCHES_MAX {
             let is_wanted = if ordered && fetch == 0 { !self.is_paused(page) } else { self.is_missing(page) };
@@ -191,14 +191,14 @@ impl Refill {
                 break;
             }
             if !self.turn(&site).await {
-                return Refilled::Postponed;
+                return RefillOutcome::Postponed;
             }
             if !self.fetch(&site, page, ordered && fetch == 0).await {
                 self.cells().count(Metric::RefillFailures);
-                return Refilled::Failed;
+                return RefillOutcome::Failed;
             }
         }
-        Refilled::Done
+        RefillOutcome::Done
     }
 
     /// Whether the origin has just failed on the page, or the page has a hit-for-miss entry.

@@ -15,7 +15,7 @@ pub(crate) enum Stops {
 }
 
 /// The signals that do not end the process.
-pub(crate) struct Requests {
+pub(crate) struct OperatorSignals {
     hang_up: Signal,
     user_1: Signal,
     user_2: Signal,
@@ -50,7 +50,7 @@ impl Stops {
     }
 }
 
-impl Requests {
+impl OperatorSignals {
     /// Installs the handlers. Must be called in the context of a runtime.
     ///
     /// # Errors

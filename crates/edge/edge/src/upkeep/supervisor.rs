@@ -27,14 +27,14 @@ static LOST: AtomicU64 = AtomicU64::new(0);
 
 /// How the work of a thread has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ThreadEnd {
     /// The thread has finished its work, or another thread has ended it.
     Due,
     /// The thread is still needed.
     Early,
 }
 
-impl End {
+impl ThreadEnd {
     /// The end of work that is needed until the edge quits.
     pub(crate) fn of(ending: &Ending) -> Self {
         if ending.is_quitting() { Self::Due } else { Self::Early }
@@ -52,7 +52,7 @@ pub(crate) fn lost() -> u64 {
 /// If the system cannot create a thread.
 pub(crate) fn start(
     name: &str,
-    work: impl FnMut() -> End + Send + 'static,
+    work: impl FnMut() -> ThreadEnd + Send + 'static,
 ) -> std::io::Result<JoinHandle<()>> {
     let thread = name.to_owned();
     Builder::new().name(name.to_owned()).spawn(move || keep(&thread, work))
@@ -91,12 +91,12 @@ pub(crate) fn survive(name: &str, job: impl FnOnce()) {
     }
 }
 
-fn keep(name: &str, mut work: impl FnMut() -> End) {
+fn keep(name: &str, mut work: impl FnMut() -> ThreadEnd) {
     let mut pause = PAUSE;
     loop {
         match catch_unwind(AssertUnwindSafe(&mut work)) {
-            Ok(End::Due) => return,
-            Ok(End::Early) => lose("thread", name, "it ended early"),
+            Ok(ThreadEnd::Due) => return,
+            Ok(ThreadEnd::Early) => lose("thread", name, "it ended early"),
             Err(_) => lose("thread", name, "it panicked"),
         }
         std::thread::sleep(pause);
@@ -116,9 +116,9 @@ fn lose(kind: &str, name: &str, why: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::{End, PAUSE, PAUSE_MAX, longer, lost, start, start_task, survive};
+    use super::{PAUSE, PAUSE_MAX, ThreadEnd, longer, lost, start, start_task, survive};
     use crate::shared::Shared;
-    use config::Plan;
+    use config::EdgePlan;
     use platform::SystemClock;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -134,8 +134,8 @@ mod tests {
             done.send((count, std::thread::current().id())).unwrap();
             match count {
                 1 => panic!("intended by the test"),
-                2 => End::Early,
-                _ => End::Due,
+                2 => ThreadEnd::Early,
+                _ => ThreadEnd::Due,
             }
         });
         thread.unwrap().join().unwrap();
@@ -147,7 +147,7 @@ mod tests {
 
     #[tokio::test]
     async fn panicking_task_is_counted_and_respawned_until_the_drain() {
-        let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
         let (before, runs) = (lost(), Arc::new(AtomicUsize::new(0)));
         let (ended, mut ends) = tokio::sync::mpsc::channel(1);

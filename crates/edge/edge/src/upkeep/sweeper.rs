@@ -5,7 +5,7 @@
 
 use crate::shared::Shared;
 use crate::upkeep::persisting::persist_aside;
-use crate::upkeep::supervisor::{self, End};
+use crate::upkeep::supervisor::{self, ThreadEnd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -94,7 +94,7 @@ pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
             shared.persistence.look_after(shared.store.is_written_down());
             next = sweep(&shared);
         }
-        End::of(&shared.ending)
+        ThreadEnd::of(&shared.ending)
     })
 }
 
@@ -103,7 +103,7 @@ mod tests {
     use super::{WALK_SLOTS, sweep};
     use crate::shared::Shared;
     use bytes::Bytes;
-    use config::Plan;
+    use config::EdgePlan;
     use invalidation::Mode;
     use message::{Fields, ResponseHead, Status};
     use platform::SystemClock;
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn sweep_stops_within_a_walk_when_the_edge_quits() {
-        let plan = Plan::for_origin("http://127.0.0.1:1".parse().unwrap());
+        let plan = EdgePlan::for_origin("http://127.0.0.1:1".parse().unwrap());
         let shared = Shared::new(plan, None, Arc::new(SystemClock::new()));
         for number in 0..8 * WALK_SLOTS {
             let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());

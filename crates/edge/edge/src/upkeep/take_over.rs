@@ -3,7 +3,7 @@
 //! Invariant: an object is taken over only if its page was not invalidated since it was stored.
 
 use crate::shared::Shared;
-use crate::upkeep::supervisor::{self, End};
+use crate::upkeep::supervisor::{self, ThreadEnd};
 use disk::Recovery;
 use std::io;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ pub(crate) fn take_over(shared: &Arc<Shared>, recovery: Recovery) -> io::Result<
         // pages that are missing are fetched.
         for recovered in recovery.take().into_iter().flatten() {
             if shared.is_quitting() {
-                return End::Due;
+                return ThreadEnd::Due;
             }
             shared.store.adopt(&recovered, |returning, adopt| {
                 shared.equivalents.learn_returning(returning, adopt);
             });
         }
         shared.store.end_adoption();
-        End::Due
+        ThreadEnd::Due
     };
     supervisor::start("petasos-recovery", work)?;
     match waits.recv_timeout(TAKE_OVER_MAX) {

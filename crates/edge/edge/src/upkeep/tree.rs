@@ -7,7 +7,7 @@
 
 use crate::sites::Site;
 use bytes::Bytes;
-use config::Plan;
+use config::EdgePlan;
 use static_tree::{Layout, Tree, TreeFigures, TreeLimits};
 use store::{Key, Selector, SiteId, Store};
 
@@ -21,7 +21,7 @@ pub(crate) struct StaticTree {
 
 impl StaticTree {
     /// Opens the tree in the plan's directory. Reports on standard error if that fails.
-    pub(crate) fn open(plan: &Plan) -> Self {
+    pub(crate) fn open(plan: &EdgePlan) -> Self {
         let Some(wanted) = &plan.static_tree else { return Self::default() };
         let limits = TreeLimits { pages_max: wanted.pages_max, bytes_max: wanted.bytes_max };
         let tree = Tree::open(&wanted.directory, limits)
@@ -96,6 +96,6 @@ mod tests {
     fn every_layout_of_the_setting_exists() {
         let row = SETTINGS.iter().find(|setting| setting.key == "static_tree.layout").unwrap();
         let names: Vec<_> = Layout::ALL.map(Layout::name).into_iter().chain(["none"]).collect();
-        assert_eq!(row.kind, config::Kind::Choice(names.leak()));
+        assert_eq!(row.kind, config::SettingKind::Choice(names.leak()));
     }
 }

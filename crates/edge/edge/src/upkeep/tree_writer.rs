@@ -4,7 +4,7 @@
 //! standard error.
 
 use crate::shared::Shared;
-use crate::upkeep::supervisor::{self, End};
+use crate::upkeep::supervisor::{self, ThreadEnd};
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -23,7 +23,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> 
         if let Some(tree) = shared.static_tree.tree() {
             tree.run(&shared.store, &*shared.clock, &report);
         }
-        End::of(&shared.ending)
+        ThreadEnd::of(&shared.ending)
     };
     supervisor::start("petasos-tree", work).map(Some)
 }

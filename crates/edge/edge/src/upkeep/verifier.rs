@@ -5,7 +5,7 @@
 //! lock while it reads, and no reference to the edge between two steps.
 
 use crate::shared::Shared;
-use crate::upkeep::supervisor::{self, End};
+use crate::upkeep::supervisor::{self, ThreadEnd};
 use std::io;
 use std::sync::Arc;
 use store::Examination;
@@ -36,12 +36,12 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
         while verifier.begin_step() {
             let rest = match shared.upgrade() {
                 Some(shared) => verifier.count(walk.step(&shared.store, STEP_BYTES), rate),
-                None => return End::Due,
+                None => return ThreadEnd::Due,
             };
             verifier.end_step(rest);
         }
         // `begin_step` refuses only after the order to end.
-        End::Due
+        ThreadEnd::Due
     })?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The circuit breaker: the responses and fetches while an origin refuses connections or is silent.
 
 use crate::support::{Stage, behind, reason};
-use config::Plan;
+use config::EdgePlan;
 use std::time::Duration;
 use testkit::{Action, Client, Gate, Seen, eventually, response};
 
@@ -19,12 +19,12 @@ fn page(seen: &Seen) -> Vec<Action> {
 }
 
 /// The test's clock decides when the origin is late; clients wait for a stale copy only briefly.
-fn impatient(plan: &mut Plan) {
+fn impatient(plan: &mut EdgePlan) {
     plan.limits.stale_wait = Duration::from_millis(20);
 }
 
 /// A stage with these pages stored and expired.
-fn expired(change: impl FnOnce(&mut Plan), targets: &[&str]) -> Stage {
+fn expired(change: impl FnOnce(&mut EdgePlan), targets: &[&str]) -> Stage {
     let stage = Stage::with(
         |plan| {
             impatient(plan);
@@ -46,7 +46,7 @@ fn hang(stage: &Stage) -> Gate {
 }
 
 /// A stage whose origin has not answered requests for these pages, so that the breaker is open.
-fn silent(change: impl FnOnce(&mut Plan), targets: &[&str]) -> (Stage, Gate) {
+fn silent(change: impl FnOnce(&mut EdgePlan), targets: &[&str]) -> (Stage, Gate) {
     let stage = expired(change, targets);
     let gate = hang(&stage);
     let before = stage.origin.seen().len();

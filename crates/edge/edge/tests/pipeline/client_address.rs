@@ -2,7 +2,7 @@
 //! client's own.
 
 use crate::support::{Stage, behind, reason};
-use config::Plan;
+use config::EdgePlan;
 use profiles::ClientAddress;
 use testkit::{Action, Client, Gate, Seen, eventually, response};
 
@@ -33,7 +33,7 @@ fn restricted_to(seen: &Seen, allowed: &[&str], refusal: &str) -> Vec<Action> {
     response("200 OK", &fields, b"secret")
 }
 
-fn behind_a_proxy(plan: &mut Plan) {
+fn behind_a_proxy(plan: &mut EdgePlan) {
     plan.trusted_proxies = ["127.0.0.1".parse::<address::Prefix>().unwrap()].into_iter().collect();
 }
 
@@ -219,7 +219,7 @@ fn origin_that_bans_the_placeholder_serves_every_client() {
 
 /// Like [`stage`], but a shared fetch carries the address of its leader.
 fn leading(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> Stage {
-    let change = |plan: &mut Plan| {
+    let change = |plan: &mut EdgePlan| {
         behind_a_proxy(plan);
         plan.sites[0].policy.client_address = ClientAddress::Leader;
     };
@@ -246,7 +246,7 @@ fn in_leader_mode_only_the_leader_receives_a_refusal() {
 
 #[test]
 fn refill_in_leader_mode_removes_nothing() {
-    let lead = |plan: &mut Plan| {
+    let lead = |plan: &mut EdgePlan| {
         plan.sites[0].policy.client_address = ClientAddress::Leader;
         plan.refill.rate = 1000;
     };

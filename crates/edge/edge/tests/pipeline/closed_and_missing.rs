@@ -2,14 +2,14 @@
 //! briefly, and when they precede stored pages.
 
 use crate::support::{Stage, behind, reason};
-use config::Plan;
+use config::EdgePlan;
 use profiles::Policy;
 use testkit::{Action, Gate, Seen, response};
 
 const NO_CACHE: &str = "Cache-Control: no-cache, must-revalidate, max-age=0, no-store, private";
 const EXPIRES: &str = "Expires: Wed, 11 Jan 1984 05:00:00 GMT";
 
-fn wordpress(plan: &mut Plan) {
+fn wordpress(plan: &mut EdgePlan) {
     plan.sites.iter_mut().for_each(|site| site.policy = Policy::wordpress());
 }
 

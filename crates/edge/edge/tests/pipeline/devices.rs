@@ -45,7 +45,7 @@ fn phones_and_desktops_receive_their_own_variant() {
 #[test]
 fn people_precede_robots_under_a_device_class() {
     let gate = Gate::default();
-    let classes = |plan: &mut config::Plan| {
+    let classes = |plan: &mut config::EdgePlan| {
         let policy = Policy { device_class: DeviceClass::Mobile, ..Policy::wordpress() };
         plan.sites.iter_mut().for_each(|site| site.policy = policy.clone());
         plan.limits.fetches_max = 1;

@@ -29,8 +29,8 @@ fn compressing(seen: &Seen, fields: &[&str], content: &[u8]) -> Vec<Action> {
     response("200 OK", fields, content)
 }
 
-fn disk(directory: &Path) -> config::Disk {
-    config::Disk {
+fn disk(directory: &Path) -> config::DiskPlan {
+    config::DiskPlan {
         directory: directory.to_owned(),
         bytes_max: 256 << 20,
         power_safe_purges: false,

@@ -103,7 +103,7 @@ fn page_below_a_prefix_of_a_trusted_proxy_is_not_shared() {
 /// WordPress uses a GET like this to find out whether browsers receive compressed scripts.
 #[test]
 fn only_a_request_that_may_write_loses_its_accept_encoding() {
-    let wordpress = |plan: &mut config::Plan| {
+    let wordpress = |plan: &mut config::EdgePlan| {
         plan.sites.iter_mut().for_each(|site| site.policy = profiles::Policy::wordpress());
     };
     let stage = Stage::with(wordpress, |seen| {

@@ -191,7 +191,7 @@ fn late_check_delivers_the_stored_page() {
             None => page("Hello", 7),
         }
     };
-    let change = |plan: &mut config::Plan| {
+    let change = |plan: &mut config::EdgePlan| {
         plan.limits.leak_guard_every = 1;
         plan.limits.flight_wait = Duration::from_millis(50);
     };
@@ -296,7 +296,7 @@ fn page_is_withheld_and_checked_again_if_the_refetch_fails() {
 
 #[test]
 fn leak_stays_withheld_until_another_check() {
-    let change = |plan: &mut config::Plan| plan.limits.leak_guard_every = 1_000_000;
+    let change = |plan: &mut config::EdgePlan| plan.limits.leak_guard_every = 1_000_000;
     let stage = Stage::with(change, |seen| page(of_cookies(seen), 7));
     renew(&stage);
     got(&stage, NOISE);
@@ -317,7 +317,7 @@ fn leak_stays_withheld_until_another_check() {
 
 #[test]
 fn cookies_outside_the_key_are_checked() {
-    let change = |plan: &mut config::Plan| {
+    let change = |plan: &mut config::EdgePlan| {
         plan.limits.leak_guard_every = 1;
         plan.sites.iter_mut().for_each(|site| site.policy.keyed_cookies = vec!["currency".to_owned()]);
     };
@@ -362,7 +362,7 @@ fn busy_origin_receives_no_further_checks() {
             None => page("Hello", 7),
         }
     };
-    let change = |plan: &mut config::Plan| {
+    let change = |plan: &mut config::EdgePlan| {
         plan.limits.leak_guard_every = 1;
         plan.limits.fetches_max = 4;
     };

@@ -21,8 +21,8 @@ impl Blog {
         self.stage_with(|_| {})
     }
 
-    fn stage_with(self, change: impl FnOnce(&mut config::Plan)) -> Stage {
-        let wordpress = |plan: &mut config::Plan| {
+    fn stage_with(self, change: impl FnOnce(&mut config::EdgePlan)) -> Stage {
+        let wordpress = |plan: &mut config::EdgePlan| {
             plan.sites.iter_mut().for_each(|site| site.policy = profiles::Policy::wordpress());
             change(plan);
         };
@@ -189,8 +189,8 @@ fn saves_every_second_do_not_postpone_the_refresh() {
 #[test]
 fn save_removes_all_files_of_the_static_tree() {
     let directory = tempfile::tempdir().unwrap();
-    let with_tree = |plan: &mut config::Plan| {
-        plan.static_tree = Some(config::StaticTree {
+    let with_tree = |plan: &mut config::EdgePlan| {
+        plan.static_tree = Some(config::StaticTreePlan {
             directory: directory.path().to_owned(),
             pages_max: 100,
             bytes_max: 1 << 20,

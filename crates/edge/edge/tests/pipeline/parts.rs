@@ -141,7 +141,7 @@ fn whole_page_is_fetched_if_the_origin_refuses_the_range() {
 fn part_of_a_body_too_large_to_store_is_not_completed() {
     let large = "0123456789".repeat(1000);
     let content = large.clone();
-    let change = |plan: &mut config::Plan| plan.limits.object_bytes_max = 5_000;
+    let change = |plan: &mut config::EdgePlan| plan.limits.object_bytes_max = 5_000;
     let stage = Stage::with(change, move |seen| file(seen, "\"1\"", &content));
     stage.get("/", &["Range: bytes=0-4"]);
     for _ in 0..2 {

@@ -3,8 +3,8 @@
 
 use crate::support::{START, admin, connect, metric, plan, reason, start_at, tagged};
 use clock::{ManualClock, Timestamp};
-use config::{Disk, Plan};
-use petasos_edge::Running;
+use config::{DiskPlan, EdgePlan};
+use petasos_edge::RunningEdge;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +26,10 @@ fn pages() -> Origin {
 
 /// Starts an edge in front of `origin` with its disk tier in `directory`. Its clock begins
 /// `seconds` after [`START`].
-fn life(origin: &Origin, directory: &Path, seconds: u64, change: impl FnOnce(&mut Plan)) -> Running {
+fn life(origin: &Origin, directory: &Path, seconds: u64, change: impl FnOnce(&mut EdgePlan)) -> RunningEdge {
     let mut plan = plan(&origin.url());
     let bytes_max = 256 << 20;
-    plan.disk = Some(Disk {
+    plan.disk = Some(DiskPlan {
         directory: directory.to_owned(),
         bytes_max,
         power_safe_purges: false,
@@ -40,18 +40,18 @@ fn life(origin: &Origin, directory: &Path, seconds: u64, change: impl FnOnce(&mu
     start_at(plan, Arc::new(ManualClock::at(START.plus(Duration::from_secs(seconds)))))
 }
 
-fn get(edge: &Running, target: &str) -> Response {
+fn get(edge: &RunningEdge, target: &str) -> Response {
     connect(edge).get(target, &[])
 }
 
-fn send(edge: &Running, method: &str, target: &str, fields: &str) -> Response {
+fn send(edge: &RunningEdge, method: &str, target: &str, fields: &str) -> Response {
     let mut client = connect(edge);
     client.send(format!("{method} {target} HTTP/1.1\r\nHost: example.test\r\n{fields}\r\n"));
     client.read()
 }
 
 /// Requests pages until each is stored and written to disk.
-fn fill(edge: &Running, targets: &[&str]) {
+fn fill(edge: &RunningEdge, targets: &[&str]) {
     let written = metric(edge, "petasos_disk_written_total", "");
     for target in targets {
         get(edge, target);
@@ -61,7 +61,7 @@ fn fill(edge: &Running, targets: &[&str]) {
     eventually("all pages are on the disk", || metric(edge, "petasos_disk_written_total", "") >= all);
 }
 
-fn reasons(edge: &Running, targets: &[&str]) -> Vec<String> {
+fn reasons(edge: &RunningEdge, targets: &[&str]) -> Vec<String> {
     targets.iter().map(|target| reason(&get(edge, target)).to_owned()).collect()
 }
 
@@ -117,7 +117,7 @@ fn changed_rules_start_with_an_empty_cache() {
     let edge = life(&origin, directory.path(), 0, |_| {});
     fill(&edge, &["/a"]);
     drop(edge);
-    let other = |plan: &mut Plan| {
+    let other = |plan: &mut EdgePlan| {
         for site in &mut plan.sites {
             site.policy.default_ttl = Some(Duration::from_secs(9));
         }
@@ -152,7 +152,7 @@ fn unusable_disk_directory_disables_only_the_disk_tier() {
     let file = directory.path().join("file");
     std::fs::write(&file, b"not a directory").unwrap();
     for (state, status) in [(None, 503), (Some(directory.path().join("state")), 200)] {
-        let with_state = |plan: &mut Plan| plan.disk.as_mut().unwrap().state_directory = state;
+        let with_state = |plan: &mut EdgePlan| plan.disk.as_mut().unwrap().state_directory = state;
         let edge = life(&origin, &file, 0, with_state);
         get(&edge, "/a");
         assert_eq!(reasons(&edge, &["/a"]), ["hit-fresh"]);
@@ -205,7 +205,7 @@ fn large(bytes: usize, chunked: bool) -> Origin {
 fn body_too_large_for_memory_is_stored_and_sent_from_disk() {
     for chunked in [false, true] {
         let (origin, directory) = (large(3_000_000, chunked), tempfile::tempdir().unwrap());
-        let small = |plan: &mut Plan| plan.limits.object_bytes_max = 100_000;
+        let small = |plan: &mut EdgePlan| plan.limits.object_bytes_max = 100_000;
         let edge = life(&origin, directory.path(), 0, small);
         let first = get(&edge, "/film");
         eventually("the film is on the disk", || metric(&edge, "petasos_store_shelved", "") == 1);
@@ -240,7 +240,7 @@ fn revalidated_body_on_disk_is_not_written_again() {
     let directory = tempfile::tempdir().unwrap();
     let origin =
         Origin::start(|seen| tagged(seen, "\"1\"", &["Cache-Control: max-age=10"], &"x".repeat(2_000_000)));
-    let small = |plan: &mut Plan| plan.limits.object_bytes_max = 100_000;
+    let small = |plan: &mut EdgePlan| plan.limits.object_bytes_max = 100_000;
     let edge = life(&origin, directory.path(), 0, small);
     get(&edge, "/film");
     eventually("the film is on the disk", || metric(&edge, "petasos_store_shelved", "") == 1);
@@ -264,7 +264,7 @@ fn body_on_disk_keeps_its_last_revalidation_after_a_restart() {
         let changed = "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT";
         tagged(seen, "\"1\"", &[&fresh, &tag, changed], &"x".repeat(2_000_000))
     });
-    let small = |plan: &mut Plan| plan.limits.object_bytes_max = 100_000;
+    let small = |plan: &mut EdgePlan| plan.limits.object_bytes_max = 100_000;
     let edge = life(&origin, directory.path(), 0, small);
     get(&edge, "/film");
     eventually("the film is on the disk", || metric(&edge, "petasos_store_shelved", "") == 1);
@@ -330,7 +330,7 @@ fn equivalent_targets_work_after_a_restart() {
 fn equivalent_targets_of_a_body_on_disk_hit_and_are_purged() {
     let directory = tempfile::tempdir().unwrap();
     let origin = Origin::start(|_| response("200 OK", &[FRESH, RULE], &[b'f'; 300_000]));
-    let small = |plan: &mut Plan| plan.limits.object_bytes_max = 100_000;
+    let small = |plan: &mut EdgePlan| plan.limits.object_bytes_max = 100_000;
     let edge = life(&origin, directory.path(), 0, small);
     get(&edge, "/film?utm=1");
     eventually("the film is on the disk", || metric(&edge, "petasos_store_shelved", "") == 1);

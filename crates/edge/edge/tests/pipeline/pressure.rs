@@ -195,7 +195,7 @@ fn access_log_has_a_line_for_each_request() {
     let path = directory.path().join("access.log");
     let origin = Origin::start(|_| response("200 OK", &[FRESH], b"page"));
     let mut plan = plan(&origin.url());
-    plan.access_log = Some(config::AccessLog::File(path.clone()));
+    plan.access_log = Some(config::AccessLogTarget::File(path.clone()));
     let edge = start(plan);
     let mut client = connect(&edge);
     client.get("/a?b", &["User-Agent: me"]);

@@ -10,7 +10,7 @@ const TARGETS: [&str; 2] = ["/wp-json/wp/v2/posts?per_page=5", "/?rest_route=/wp
 const VISITOR: &[&str] = &["User-Agent: a visitor's", "Accept-Language: fr"];
 
 fn stage(fields: &'static [&'static str]) -> Stage {
-    let wordpress = |plan: &mut config::Plan| {
+    let wordpress = |plan: &mut config::EdgePlan| {
         plan.sites.iter_mut().for_each(|site| site.policy = Policy::wordpress());
     };
     Stage::with(wordpress, move |seen| {

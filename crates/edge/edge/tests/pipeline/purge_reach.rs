@@ -15,14 +15,14 @@ fn named(names: &[&str]) -> Stage {
 }
 
 /// Like [`named`], with further changes to the plan.
-fn named_and(names: &[&str], change: impl FnOnce(&mut config::Plan)) -> Stage {
+fn named_and(names: &[&str], change: impl FnOnce(&mut config::EdgePlan)) -> Stage {
     Stage::with(
         |plan| {
             change(plan);
             let site = plan.sites.remove(0);
             let of = |id, names: &[&str]| {
                 let names = names.iter().map(|name| (*name).to_owned()).collect();
-                config::Site { id, names, ..site.clone() }
+                config::SitePlan { id, names, ..site.clone() }
             };
             plan.sites = vec![of(0, names), of(1, &["other.test"])];
         },
@@ -150,7 +150,7 @@ fn page_fetched_under_another_name_is_not_stored_after_purge() {
 #[test]
 fn large_body_under_another_name_is_not_stored_after_purge() {
     let directory = tempfile::tempdir().unwrap();
-    let disk = config::Disk {
+    let disk = config::DiskPlan {
         directory: directory.path().to_owned(),
         bytes_max: 256 << 20,
         power_safe_purges: false,

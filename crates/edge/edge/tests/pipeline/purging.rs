@@ -237,7 +237,7 @@ fn response_of_the_origin_can_purge() {
 
 #[test]
 fn admin_address_refuses_before_it_reads_content() {
-    let patient = |plan: &mut config::Plan| plan.limits.request_body_timeout = Duration::from_secs(3600);
+    let patient = |plan: &mut config::EdgePlan| plan.limits.request_body_timeout = Duration::from_secs(3600);
     let stage = Stage::with(patient, |_| response("200 OK", &[FRESH], b"page"));
     for path in ["/purge", "/service/any/purge_all", "/profile", "/why"] {
         for fields in ["Host: evil.test", "Host: localhost\r\nX-Forwarded-For: 203.0.113.9"] {
@@ -250,7 +250,7 @@ fn admin_address_refuses_before_it_reads_content() {
 #[test]
 fn connection_beyond_the_limit_of_the_admin_address_gets_503() {
     const REQUEST: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    let limit = |plan: &mut config::Plan| plan.limits.admin_connections_max = 2;
+    let limit = |plan: &mut config::EdgePlan| plan.limits.admin_connections_max = 2;
     let stage = Stage::with(limit, |_| response("200 OK", &[FRESH], b"page"));
     let address = stage.edge.bound().admin.to_string().parse().unwrap();
     let kept = [(); 2].map(|()| {

@@ -1,9 +1,9 @@
 //! Detection of a site's profile, and its effect on pages that were stored before.
 
 use crate::support::{Stage, bare, behind, reason};
-use api::profile::{Done, Refused};
-use api::status::Status;
-use config::{Disk, Plan};
+use api::profile::{ProfileRefusal, ProfileReply};
+use api::status::EdgeStatus;
+use config::{DiskPlan, EdgePlan};
 use testkit::{Action, Gate, Seen, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";
@@ -66,7 +66,7 @@ fn site_without_signs_keeps_the_default_rules() {
 #[test]
 fn configured_profile_is_not_replaced_by_detection() {
     for policy in [profiles::Policy::default_profile(), profiles::Policy::rfc()] {
-        let chosen = |plan: &mut Plan| {
+        let chosen = |plan: &mut EdgePlan| {
             plan.sites[0].policy = policy.clone();
             plan.sites[0].recognisable.clear();
         };
@@ -258,13 +258,13 @@ fn replies_about_profiles_and_the_status_parse_as_their_types() {
     let expected = "{\n  \"before\": \"wordpress\",\n  \"detect\": false,\n  \"rules\": \"default\",\n  \
                     \"site\": \"any\"\n}\n";
     assert_eq!(done.text(), expected);
-    let done: Done = serde_json::from_str(done.text()).unwrap();
+    let done: ProfileReply = serde_json::from_str(done.text()).unwrap();
     assert_eq!((&done.before[..], &done.rules[..]), ("wordpress", "default"));
     let refused = stage.call_admin("POST", "/profile", "{\"site\":\"b\",\"detect\":false}");
     assert_eq!(refused.text(), "{\n  \"error\": \"There is no site `b`.\"\n}\n");
-    let refused: Refused = serde_json::from_str(refused.text()).unwrap();
+    let refused: ProfileRefusal = serde_json::from_str(refused.text()).unwrap();
     assert_eq!((refused.in_force, refused.durable), (None, None));
-    let status: Status = serde_json::from_str(&told(&stage).1).unwrap();
+    let status: EdgeStatus = serde_json::from_str(&told(&stage).1).unwrap();
     assert!(status.sites[0].recognition_off);
     assert_eq!(status.disk.unwrap().directory, directory.path().display().to_string());
 }
@@ -332,7 +332,7 @@ fn fetch_begun_before_a_detection_is_not_stored() {
 fn detection_and_later_responses_survive_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let disk = disk(&directory);
-    let on_disk = |plan: &mut Plan| plan.disk = Some(disk.clone());
+    let on_disk = |plan: &mut EdgePlan| plan.disk = Some(disk.clone());
     let first = Stage::with(on_disk, |seen| response("200 OK", &[FRESH], seen.target().as_bytes()));
     first.get("/before", &[]);
     first.becomes(blog);
@@ -361,8 +361,8 @@ fn detected_on_disk() -> (tempfile::TempDir, Stage) {
     (directory, stage)
 }
 
-fn disk(directory: &tempfile::TempDir) -> Disk {
-    Disk {
+fn disk(directory: &tempfile::TempDir) -> DiskPlan {
+    DiskPlan {
         directory: directory.path().to_owned(),
         bytes_max: 16 << 20,
         power_safe_purges: false,

@@ -138,12 +138,12 @@ fn refill_waits_while_the_origin_is_busy() {
 
 #[test]
 fn busy_origin_does_not_delay_the_refill_of_other_sites() {
-    let plan = |plan: &mut config::Plan| {
+    let plan = |plan: &mut config::EdgePlan| {
         plan.refill.enabled = true;
         plan.refill.rate = 1000;
         plan.limits.fetches_max = 1;
         let site = plan.sites.remove(0);
-        let of = |id, name: &str| config::Site { id, names: vec![name.to_owned()], ..site.clone() };
+        let of = |id, name: &str| config::SitePlan { id, names: vec![name.to_owned()], ..site.clone() };
         plan.sites = vec![of(0, "a.test"), of(1, "b.test")];
     };
     let (stage, gate) = (Stage::with(plan, page), Gate::default());
@@ -323,7 +323,7 @@ fn token_of_a_refresh_is_not_forwarded_to_the_origin() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(file, "secret").unwrap();
     let token_file = file.path().to_owned();
-    let plan = |plan: &mut config::Plan| {
+    let plan = |plan: &mut config::EdgePlan| {
         plan.purge_peers = address::Prefixes::default();
         plan.token_file = Some(token_file);
     };

@@ -128,7 +128,7 @@ fn shared_fetch_forwards_only_fields_of_the_key() {
 /// Sends GET requests on `size` connections, waits until `waiting` holds, opens the gate and
 /// returns the responses.
 fn crowd(
-    edge: &petasos_edge::Running,
+    edge: &petasos_edge::RunningEdge,
     gate: &Gate,
     size: usize,
     waiting: impl Fn() -> bool,

@@ -2,7 +2,7 @@
 //! name of its site.
 
 use crate::support::{Stage, behind, connect, metric, plan, reason, start};
-use config::{Disk, Plan, StaticTree};
+use config::{DiskPlan, EdgePlan, StaticTreePlan};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::{Gate, Origin, Response, eventually, response};
@@ -165,7 +165,7 @@ fn fetch_of_an_equivalent_spelling_is_not_stored_after_purge() {
 fn write_rate_counts_equivalent_pages_of_other_spellings() {
     for [stored, equivalent, written] in EQUIVALENT {
         const RULE: &str = "No-Vary-Search: params=(\"utm\")";
-        let limits = |plan: &mut Plan| plan.limits.page_writes_per_minute = 0;
+        let limits = |plan: &mut EdgePlan| plan.limits.page_writes_per_minute = 0;
         let stage = Stage::with(limits, |_| response("200 OK", &[FRESH, RULE], b"page"));
         fill(&stage, &[stored]);
         stage.ask("POST", written, &["Content-Length: 0"]);
@@ -205,9 +205,9 @@ fn fetch_under_another_spelling_is_not_joined_after_a_purge() {
 fn purge_of_another_spelling_removes_the_static_file() {
     for (stored, purged) in [("/caf%c3%a9/a", "/caf%C3%A9/a"), ("/a~b", "/a%7Eb"), ("/abc", "/%61bc")] {
         let directory = tempfile::tempdir().unwrap();
-        let with_tree = |plan: &mut Plan| {
+        let with_tree = |plan: &mut EdgePlan| {
             let directory = directory.path().to_owned();
-            plan.static_tree = Some(StaticTree { directory, pages_max: 100, bytes_max: 1 << 20 });
+            plan.static_tree = Some(StaticTreePlan { directory, pages_max: 100, bytes_max: 1 << 20 });
             plan.sites.iter_mut().for_each(|site| {
                 site.names = vec!["example.test".to_owned()];
                 site.static_tree_layout = Some("typo3".to_owned());
@@ -221,9 +221,9 @@ fn purge_of_another_spelling_removes_the_static_file() {
     }
 }
 
-fn with_disk(origin: &Origin, directory: &Path) -> petasos_edge::Running {
+fn with_disk(origin: &Origin, directory: &Path) -> petasos_edge::RunningEdge {
     let mut plan = plan(&origin.url());
-    plan.disk = Some(Disk {
+    plan.disk = Some(DiskPlan {
         directory: directory.to_owned(),
         bytes_max: 256 << 20,
         power_safe_purges: false,
@@ -255,7 +255,7 @@ fn purge_of_another_spelling_holds_after_a_restart() {
 #[test]
 fn write_invalidates_a_page_under_every_name_of_the_site() {
     let writes = AtomicUsize::new(0);
-    let named = |plan: &mut Plan| {
+    let named = |plan: &mut EdgePlan| {
         plan.sites[0].names = vec!["example.test".to_owned(), "www.example.test".to_owned()];
     };
     let stage = Stage::with(named, move |seen| {
@@ -284,7 +284,7 @@ fn write_invalidates_a_page_under_every_name_of_the_site() {
 #[test]
 fn write_rate_counts_pages_under_other_names_and_spellings() {
     for (host, target) in [("www.example.test", "/caf%C3%A9"), ("example.test", "/caf%c3%a9")] {
-        let limits = |plan: &mut Plan| {
+        let limits = |plan: &mut EdgePlan| {
             plan.limits.page_writes_per_minute = 0;
             plan.sites[0].names = vec!["example.test".to_owned(), "www.example.test".to_owned()];
         };
@@ -304,7 +304,7 @@ fn write_rate_counts_pages_under_other_names_and_spellings() {
 #[test]
 fn equal_spellings_setting_shares_one_object() {
     let policy = || profiles::Policy { equal_spellings: true, ..profiles::Policy::default_profile() };
-    let alike = |plan: &mut Plan| plan.sites.iter_mut().for_each(|site| site.policy = policy());
+    let alike = |plan: &mut EdgePlan| plan.sites.iter_mut().for_each(|site| site.policy = policy());
     let stage = Stage::with(alike, |seen| response("200 OK", &[FRESH], seen.target().as_bytes()));
     for spellings in SPELLINGS {
         let [first, others @ ..] = spellings else { panic!("no spelling") };

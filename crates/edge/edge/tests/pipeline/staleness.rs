@@ -1,7 +1,7 @@
 //! Responses while the origin is being asked, is slow, fails or is unreachable.
 
 use crate::support::{Stage, behind, reason, tagged};
-use config::Plan;
+use config::EdgePlan;
 use profiles::StaleOnError;
 use std::time::Duration;
 use testkit::{Action, Gate, Response, Seen, eventually, response};
@@ -9,7 +9,7 @@ use testkit::{Action, Gate, Response, Seen, eventually, response};
 const DAY_SECS: u64 = 24 * 3600;
 
 /// A stage with a stored page that has been stale for this many seconds.
-fn seen(change: impl FnOnce(&mut Plan), fields: &'static [&'static str], stale_secs: u64) -> Stage {
+fn seen(change: impl FnOnce(&mut EdgePlan), fields: &'static [&'static str], stale_secs: u64) -> Stage {
     let stage = Stage::with(change, good(fields));
     assert_eq!(stage.get("/", &[]).text(), "page");
     stage.pass(60 + stale_secs);
@@ -133,7 +133,7 @@ fn response_can_forbid_staleness_and_the_policy_override_it() {
         &["Cache-Control: s-maxage=60"],
         &["Cache-Control: max-age=60, stale-if-error=50"],
     ];
-    let lifted = |plan: &mut Plan| plan.sites[0].policy.stale_on_error = StaleOnError::Override;
+    let lifted = |plan: &mut EdgePlan| plan.sites[0].policy.stale_on_error = StaleOnError::Override;
     for fields in forbidding {
         for dead in [true, false] {
             let fail = |stage: &Stage| {
@@ -195,7 +195,7 @@ fn timeouts_and_a_full_queue_count_as_failures() {
     is_stale_page(&stage.get("/", &[]), "stale-on-error");
     assert_eq!(stage.metric("petasos_origin_timeouts_total", ""), before + 1);
     for (queue_max, busy) in [(0, "queue-full"), (9, "queue-timeout")] {
-        let change = |plan: &mut Plan| {
+        let change = |plan: &mut EdgePlan| {
             (plan.limits.fetches_max, plan.limits.queue_max) = (1, queue_max);
             plan.limits.queue_timeout = Duration::from_millis(20);
         };

@@ -2,7 +2,7 @@
 //! and a purge removes files before it is answered.
 
 use crate::support::{Stage, behind, reason};
-use config::{Plan, StaticTree};
+use config::{EdgePlan, StaticTreePlan};
 use std::path::Path;
 use tempfile::TempDir;
 use testkit::{Action, Gate, Seen, eventually, response};
@@ -17,9 +17,9 @@ fn stage(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> (Stag
     (stage, directory)
 }
 
-fn with_tree(plan: &mut Plan, directory: &Path) {
+fn with_tree(plan: &mut EdgePlan, directory: &Path) {
     plan.static_tree =
-        Some(StaticTree { directory: directory.to_owned(), pages_max: 1_000, bytes_max: 1 << 30 });
+        Some(StaticTreePlan { directory: directory.to_owned(), pages_max: 1_000, bytes_max: 1 << 30 });
     plan.sites.iter_mut().for_each(|site| {
         site.names = vec!["example.test".to_owned()];
         site.static_tree_layout = Some("typo3".to_owned());
@@ -142,7 +142,7 @@ fn expired_and_withdrawn_pages_have_no_file() {
 #[test]
 fn purge_removes_the_file_of_an_evicted_page() {
     let directory = tempfile::tempdir().unwrap();
-    let change = |plan: &mut Plan| {
+    let change = |plan: &mut EdgePlan| {
         with_tree(plan, directory.path());
         plan.sites[0].names.push("www.example.test".to_owned());
         (plan.memory_bytes, plan.limits.object_bytes_max) = (2 << 20, 64 << 10);
@@ -182,7 +182,7 @@ fn unusable_tree_directory_disables_only_the_tree() {
 #[test]
 fn page_found_by_the_leak_guard_has_no_file() {
     let directory = tempfile::tempdir().unwrap();
-    let change = |plan: &mut Plan| {
+    let change = |plan: &mut EdgePlan| {
         with_tree(plan, directory.path());
         plan.limits.leak_guard_every = 1;
     };

@@ -1,10 +1,10 @@
 //! `why` predicts the outcome of the next request, and asking changes nothing.
 
 use crate::support::{connect, metric, plan, reason, start_at};
-use api::why::{Answer, Asks, Question};
+use api::why::{OriginDemand, Question, WhyReply};
 use clock::{ManualClock, Timestamp};
-use config::Plan;
-use petasos_edge::Running;
+use config::EdgePlan;
+use petasos_edge::RunningEdge;
 use profiles::{Policy, StaleOnError};
 use proptest::prelude::*;
 use semantics::{Reason, Verdict};
@@ -16,7 +16,7 @@ use testkit::{Action, Client, Origin, Response, Seen, eventually, response};
 /// An edge in front of an origin with pages of every kind, which can be made to fail.
 struct Site {
     origin: Origin,
-    edge: Running,
+    edge: RunningEdge,
     clock: Arc<ManualClock>,
     dead: Arc<AtomicBool>,
     sent: AtomicU64,
@@ -137,7 +137,7 @@ impl Site {
         Self::with(policy, |_| {})
     }
 
-    fn with(policy: Policy, change: impl FnOnce(&mut Plan)) -> Self {
+    fn with(policy: Policy, change: impl FnOnce(&mut EdgePlan)) -> Self {
         let dead = Arc::new(AtomicBool::new(false));
         let fails = dead.clone();
         let origin =
@@ -172,7 +172,7 @@ impl Site {
     }
 
     /// Asks `why` about the request.
-    fn why(&self, asking: &Asking) -> Answer {
+    fn why(&self, asking: &Asking) -> WhyReply {
         let split = |field: &&str| {
             let (name, value) = field.split_once(": ").unwrap();
             (name.to_owned(), value.to_owned())
@@ -218,25 +218,31 @@ impl Site {
         let exact = predicted.reason == met.name() && predicted.verdict == met.verdict().name();
         let dead = self.dead.load(Ordering::SeqCst);
         match predicted.asks {
-            Asks::Nothing | Asks::Renewal => assert!(exact, "{context}"),
-            Asks::Confirmation | Asks::Page | Asks::OwnAnswer if dead => match &predicted.if_origin_fails {
-                Some(substitute) => {
-                    assert_eq!(substitute.reason, met.name(), "{context}");
-                    assert_eq!(substitute.verdict, met.verdict().name(), "{context}");
+            OriginDemand::Nothing | OriginDemand::Renewal => assert!(exact, "{context}"),
+            OriginDemand::Confirmation | OriginDemand::Page | OriginDemand::OwnAnswer if dead => {
+                match &predicted.if_origin_fails {
+                    Some(substitute) => {
+                        assert_eq!(substitute.reason, met.name(), "{context}");
+                        assert_eq!(substitute.verdict, met.verdict().name(), "{context}");
+                    }
+                    None => assert_eq!(met.verdict(), Verdict::Failed, "{context}"),
                 }
-                None => assert_eq!(met.verdict(), Verdict::Failed, "{context}"),
-            },
-            Asks::OwnAnswer if predicted.verdict == Verdict::Pass.name() => assert!(exact, "{context}"),
+            }
+            OriginDemand::OwnAnswer if predicted.verdict == Verdict::Pass.name() => {
+                assert!(exact, "{context}")
+            }
             // A shared fetch leaves out the client's `Accept`, so its response may have a type that
             // the client does not accept.
-            Asks::Confirmation | Asks::Page if met == Reason::PassAccept => {
+            OriginDemand::Confirmation | OriginDemand::Page if met == Reason::PassAccept => {
                 assert!(asking.fields.iter().any(|field| field.starts_with("Accept: ")), "{context}");
             }
-            Asks::Confirmation => {
+            OriginDemand::Confirmation => {
                 let confirmed = met == Reason::HitRevalidated;
                 assert!(confirmed || met.verdict() == Verdict::Miss, "{context}");
             }
-            Asks::Page | Asks::OwnAnswer => assert_eq!(met.verdict(), Verdict::Miss, "{context}"),
+            OriginDemand::Page | OriginDemand::OwnAnswer => {
+                assert_eq!(met.verdict(), Verdict::Miss, "{context}")
+            }
         }
     }
 
@@ -322,7 +328,7 @@ fn stored_page_is_described() {
     site.send(&asking);
     site.clock.advance(Duration::from_secs(10));
     let answer = site.why(&asking);
-    assert_eq!((answer.reason.as_str(), answer.asks), ("hit-fresh", Asks::Nothing));
+    assert_eq!((answer.reason.as_str(), answer.asks), ("hit-fresh", OriginDemand::Nothing));
     let stored = answer.stored.unwrap();
     assert_eq!((stored.status, stored.content_bytes, stored.is_part), (200, 12, false));
     assert_eq!((stored.age_secs, stored.ttl_secs, stored.lifetime_secs), (10, 50, 60));
@@ -376,13 +382,15 @@ fn stale_response_for_a_failing_origin_is_predicted() {
 #[test]
 fn confirmation_renewal_and_fetch_are_distinguished() {
     let site = Site::new(Policy::default_profile());
-    for (target, age, expected) in
-        [("/short-tagged", 10, Asks::Confirmation), ("/swr", 10, Asks::Renewal), ("/fresh", 61, Asks::Page)]
-    {
+    for (target, age, expected) in [
+        ("/short-tagged", 10, OriginDemand::Confirmation),
+        ("/swr", 10, OriginDemand::Renewal),
+        ("/fresh", 61, OriginDemand::Page),
+    ] {
         let asking = get(target, &[]);
-        assert_eq!(site.why(&asking).asks, Asks::Page, "{target}");
+        assert_eq!(site.why(&asking).asks, OriginDemand::Page, "{target}");
         site.send(&asking);
-        assert_eq!(site.why(&asking).asks, Asks::Nothing, "{target}");
+        assert_eq!(site.why(&asking).asks, OriginDemand::Nothing, "{target}");
         site.clock.advance(Duration::from_secs(age));
         assert_eq!(site.why(&asking).asks, expected, "{target}");
     }

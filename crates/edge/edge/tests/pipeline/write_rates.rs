@@ -17,7 +17,7 @@ fn page(seen: &Seen, text: &str) -> Vec<Action> {
 
 /// A stage that removes no page because of a write, with the stored page `old`.
 fn unhurried() -> Stage {
-    let limits = |plan: &mut config::Plan| plan.limits.page_writes_per_minute = 0;
+    let limits = |plan: &mut config::EdgePlan| plan.limits.page_writes_per_minute = 0;
     let stage = Stage::with(limits, |seen| page(seen, "old"));
     assert_eq!(stage.get("/", &[]).text(), "old");
     stage
@@ -41,7 +41,7 @@ fn assert_replaced(stage: &Stage) {
 #[test]
 fn unsafe_methods_beyond_the_rate_keep_their_pages() {
     let writes = AtomicUsize::new(0);
-    let limit = |plan: &mut config::Plan| plan.limits.page_writes_per_minute = 2;
+    let limit = |plan: &mut config::EdgePlan| plan.limits.page_writes_per_minute = 2;
     let stage = Stage::with(limit, move |seen| {
         if seen.head.starts_with("GET") {
             return response("200 OK", &[FRESH], writes.load(Ordering::SeqCst).to_string().as_bytes());
@@ -111,7 +111,7 @@ fn refresh_of_a_postponed_write_is_repeated_if_it_fails() {
 
 #[test]
 fn postponed_write_refreshes_every_variant() {
-    let limits = |plan: &mut config::Plan| plan.limits.page_writes_per_minute = 0;
+    let limits = |plan: &mut config::EdgePlan| plan.limits.page_writes_per_minute = 0;
     let script = |text: &'static str| {
         move |_: &Seen| response("200 OK", &[FRESH, "Vary: Accept-Language"], text.as_bytes())
     };
@@ -132,7 +132,7 @@ fn postponed_write_refreshes_every_variant() {
 
 #[test]
 fn write_rate_counts_a_page_under_more_hosts_than_are_listed() {
-    let limits = |plan: &mut config::Plan| {
+    let limits = |plan: &mut config::EdgePlan| {
         plan.limits.page_writes_per_minute = 0;
         plan.limits.foreign_ports_max = 100;
     };
@@ -154,7 +154,7 @@ fn write_rate_counts_a_page_under_more_hosts_than_are_listed() {
 
 #[test]
 fn unsafe_method_beyond_the_rate_keeps_the_https_page() {
-    let limits = |plan: &mut config::Plan| {
+    let limits = |plan: &mut config::EdgePlan| {
         plan.limits.page_writes_per_minute = 0;
         plan.trusted_proxies = ["127.0.0.1".parse::<address::Prefix>().unwrap()].into_iter().collect();
     };

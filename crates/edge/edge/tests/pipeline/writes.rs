@@ -411,13 +411,13 @@ fn blog(status: &'static str, fields: &'static [&'static str]) -> Stage {
 
 /// Like [`blog`], with a plan modified by `change`, and this content in responses to writes.
 fn blog_with(
-    change: impl FnOnce(&mut config::Plan),
+    change: impl FnOnce(&mut config::EdgePlan),
     status: &'static str,
     fields: &'static [&'static str],
     content: &'static [u8],
 ) -> Stage {
     let writes = AtomicUsize::new(0);
-    let wordpress = |plan: &mut config::Plan| {
+    let wordpress = |plan: &mut config::EdgePlan| {
         plan.sites.iter_mut().for_each(|site| site.policy = profiles::Policy::wordpress());
         change(plan);
     };

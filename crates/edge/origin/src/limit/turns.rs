@@ -5,7 +5,7 @@
 //! client with none of these has no entry, so the table is never larger than fetches and queue
 //! together.
 
-use super::{Bounds, FetchPermit};
+use super::{FetchBounds, FetchPermit};
 use crate::urgency::Urgency;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 #[derive(Debug)]
 pub(super) struct Turns {
-    bounds: Bounds,
+    bounds: FetchBounds,
     active: usize,
     /// Largest number of active fetches for a fetch that is no probe: half of `fetches_max` while
     /// the breaker is open.
@@ -45,8 +45,8 @@ pub(super) struct Waiter {
 }
 
 impl Turns {
-    pub(super) fn new(bounds: Bounds) -> Self {
-        let bounds = Bounds {
+    pub(super) fn new(bounds: FetchBounds) -> Self {
+        let bounds = FetchBounds {
             fetches_max: bounds.fetches_max.max(1),
             client_fetches_max: bounds.client_fetches_max.max(1),
             ..bounds

@@ -5,7 +5,7 @@ use super::PIECES_BYTES;
 use super::reference::{self, Verdict};
 use bytes::BytesMut;
 use message::{Fields, Method, ResponseHead};
-use petasos_h1::client::{Event, Exchange, Terms};
+use petasos_h1::client::{Exchange, ResponseEvent, Terms};
 use petasos_h1::{
     BodyError, BodyFraming, ExchangeError, HeadError, Limits, Response, Strictness, parse_response,
 };
@@ -99,17 +99,18 @@ fn advance(exchange: &mut Exchange, input: &mut BytesMut, outcome: &mut Outcome,
     loop {
         let event = exchange.next(input);
         assert!(
-            outcome.head.is_none() || !matches!(event, Ok(Some(Event::Informational(_) | Event::Head(_))))
+            outcome.head.is_none()
+                || !matches!(event, Ok(Some(ResponseEvent::Informational(_) | ResponseEvent::Head(_))))
         );
         match event {
             Ok(None) => return,
-            Ok(Some(Event::Informational(head))) => outcome.informational.push(head),
-            Ok(Some(Event::Head(response))) => outcome.head = Some(response),
-            Ok(Some(Event::Data(data))) => {
+            Ok(Some(ResponseEvent::Informational(head))) => outcome.informational.push(head),
+            Ok(Some(ResponseEvent::Head(response))) => outcome.head = Some(response),
+            Ok(Some(ResponseEvent::Data(data))) => {
                 assert!(!data.is_empty(), "an empty piece of content");
                 outcome.content.extend_from_slice(&data);
             }
-            Ok(Some(Event::End(end))) => {
+            Ok(Some(ResponseEvent::End(end))) => {
                 assert!(!end.is_reusable || input.is_empty());
                 // With more input, the end is reported again.
                 outcome.trailer = outcome.trailer.take().or(end.trailer);

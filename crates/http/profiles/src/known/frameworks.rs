@@ -3,7 +3,7 @@
 //! Invariant: exact names come before families. The widest family, names that end in `_session`, is
 //! last.
 
-use super::Use::{FormToken, Session};
+use super::CookiePurpose::{FormToken, Session};
 use super::{KnownCookie, row};
 
 /// Frameworks and languages.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: exact names come before families. The remedies do not depend on the application.
 
-use super::Use::{Balancing, Protection};
+use super::CookiePurpose::{Balancing, Protection};
 use super::{KnownCookie, row};
 
 const BALANCER: &str =

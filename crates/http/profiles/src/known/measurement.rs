@@ -3,7 +3,7 @@
 //! Invariant: exact names come before families. None of these cookies requires a page for one
 //! visitor.
 
-use super::Use::{Analytics, Consent};
+use super::CookiePurpose::{Analytics, Consent};
 use super::{KnownCookie, row};
 
 const ANALYTICS: &str =

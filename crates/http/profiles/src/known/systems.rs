@@ -3,7 +3,7 @@
 //! Invariant: exact names come before families. WordPress has its own table, and so have the
 //! frameworks and languages that systems are written in.
 
-use super::Use::{FormToken, Preference, Protection, Session};
+use super::CookiePurpose::{FormToken, Preference, Protection, Session};
 use super::{KnownCookie, row};
 
 /// Systems by name.

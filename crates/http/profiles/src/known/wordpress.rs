@@ -2,7 +2,7 @@
 //!
 //! Invariant: exact names come before families. `known` searches this table first.
 
-use super::Use::{Analytics, Preference, Protection, Session};
+use super::CookiePurpose::{Analytics, Preference, Protection, Session};
 use super::{KnownCookie, row};
 
 /// WordPress and its plug-ins.

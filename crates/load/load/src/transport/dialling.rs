@@ -3,7 +3,7 @@
 //! Invariant: over TLS the server must have chosen `h2` (RFC 9113 section 3.2) if HTTP/2 is to be
 //! spoken; servers without TLS are assumed to speak it (section 3.3).
 
-use super::socket::{Counted, Socket, Wire};
+use super::socket::{CountedSocket, Socket, Wire};
 use crate::shared::connect_failure_kind;
 use net::{TlsError, agreed_terms};
 use record::FailureKind;
@@ -19,7 +19,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 pub(super) type Securing = (TlsConnector, ServerName<'static>);
 
 /// The result of a TLS handshake.
-pub(super) struct Secured {
+pub(super) struct HandshakeResult {
     /// Whether an earlier session was resumed.
     pub(super) is_resumed: bool,
     pub(super) agreement: Option<TlsAgreement>,
@@ -54,7 +54,7 @@ pub(super) async fn establish(
     socket: Socket,
     securing: Option<Securing>,
     is_http2: bool,
-) -> Result<(Counted, Option<Secured>), ConnectError> {
+) -> Result<(CountedSocket, Option<HandshakeResult>), ConnectError> {
     let octets = Arc::clone(&socket.octets);
     poll_fn(|_| socket.poll_established()).await.map_err(ConnectError::Tcp)?;
     octets.establish();
@@ -62,7 +62,7 @@ pub(super) async fn establish(
         None => (Wire::Plain(socket), None),
         Some((connector, name)) => secure(socket, connector, name, is_http2).await?,
     };
-    Ok((Counted { wire, octets }, secured))
+    Ok((CountedSocket { wire, octets }, secured))
 }
 
 async fn secure(
@@ -70,7 +70,7 @@ async fn secure(
     connector: TlsConnector,
     name: ServerName<'static>,
     is_http2: bool,
-) -> Result<(Wire, Option<Secured>), ConnectError> {
+) -> Result<(Wire, Option<HandshakeResult>), ConnectError> {
     let host = name.to_str().into_owned();
     let stream = connector.connect(name, socket).await;
     let stream = stream.map_err(|error| match TlsError::handshake(&error, &host) {
@@ -82,7 +82,7 @@ async fn secure(
         return Err(not_chosen());
     }
     let is_resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
-    let secured = Secured { is_resumed, agreement: agreed_terms(session) };
+    let secured = HandshakeResult { is_resumed, agreement: agreed_terms(session) };
     Ok((Wire::Secured(Box::new(stream)), Some(secured)))
 }
 

@@ -5,11 +5,14 @@
 //! when requests can be sent; with TLS, that is after the handshake. All byte counts are of HTTP
 //! bytes, also over TLS. In the steady state nothing is allocated.
 
-use super::{Asked, ConnectError, Event, Readiness, Standing, TURN_BYTES_MAX, Tools, Transport};
+use super::{
+    ConnectError, ConnectionState, PendingRequest, Readiness, TURN_BYTES_MAX, Tools, Transport,
+    TransportEvent,
+};
 use crate::content::Inspection;
 use crate::dial::redial;
-use crate::exchange::Exchange;
-use crate::reader::{Answer, AnswerReader, ReadError};
+use crate::exchange::ExchangeTimes;
+use crate::reader::{AnswerReader, ResponseReadError, ResponseSummary};
 use crate::tls::{RECORD_BYTES_MAX, TlsSession};
 use clock::Monotonic;
 use mio::net::TcpStream;
@@ -31,7 +34,7 @@ enum Turn {
     /// There may be more to read than the bytes of this turn. No event will tell.
     Unread,
     /// A response is complete; it was read at `end`.
-    Answered { answer: Answer, end: Monotonic },
+    Answered { answer: ResponseSummary, end: Monotonic },
     /// The server closed the reused connection before it read the request.
     Stale,
     /// The request failed. The reason is the system's or that of TLS, if there is one.
@@ -47,7 +50,7 @@ pub(crate) struct Http1 {
     tls: Option<Box<TlsSession>>,
     reader: AnswerReader,
     /// The current request, or the last one if none is in flight.
-    exchange: Exchange,
+    exchange: ExchangeTimes,
     inspection: Inspection,
     in_flight: bool,
     /// The result of the request that the worker has not taken yet.
@@ -68,11 +71,11 @@ pub(crate) struct Http1 {
     answers: u64,
     /// The server has closed its side.
     closed: bool,
-    standing: Standing,
+    state: ConnectionState,
 }
 
 impl Transport for Http1 {
-    fn open(stream: TcpStream, address: SocketAddr, first: &Exchange, tools: &Tools<'_>) -> Self {
+    fn open(stream: TcpStream, address: SocketAddr, first: &ExchangeTimes, tools: &Tools<'_>) -> Self {
         let connection = Self {
             stream,
             tls: tools.session(first),
@@ -89,13 +92,13 @@ impl Transport for Http1 {
             connected: false,
             answers: 0,
             closed: false,
-            standing: Standing::Open,
+            state: ConnectionState::Open,
         };
         connection.set_nodelay(first, tools);
         connection
     }
 
-    fn renew(&mut self, address: SocketAddr, first: &Exchange, tools: &Tools<'_>) -> io::Result<()> {
+    fn renew(&mut self, address: SocketAddr, first: &ExchangeTimes, tools: &Tools<'_>) -> io::Result<()> {
         redial(&self.stream, address)?;
         self.tls = tools.session(first);
         self.reader.reset();
@@ -103,14 +106,14 @@ impl Transport for Http1 {
         self.connected = false;
         self.answers = 0;
         self.closed = false;
-        self.standing = Standing::Open;
+        self.state = ConnectionState::Open;
         self.set_nodelay(first, tools);
         Ok(())
     }
 
     #[inline]
-    fn ask(&mut self, asked: Asked, tools: &mut Tools<'_>) {
-        Asked { exchange: self.exchange, inspection: self.inspection } = asked;
+    fn ask(&mut self, pending: PendingRequest, tools: &mut Tools<'_>) {
+        PendingRequest { exchange: self.exchange, inspection: self.inspection } = pending;
         self.in_flight = true;
         self.sent_bytes = 0;
         self.received_bytes = 0;
@@ -141,16 +144,16 @@ impl Transport for Http1 {
     }
 
     #[inline]
-    fn next_event(&mut self) -> Option<Event> {
+    fn next_event(&mut self) -> Option<TransportEvent> {
         Some(match self.result.take()? {
-            Turn::Answered { answer, end } => Event::Answered(self.take(), answer, end),
-            Turn::Stale => Event::Returned(self.lose()),
+            Turn::Answered { answer, end } => TransportEvent::Answered(self.take(), answer, end),
+            Turn::Stale => TransportEvent::Returned(self.lose()),
             Turn::Failed(kind, reason) => {
                 let is_broken = kind == FailureKind::Receive && reason.is_some();
-                Event::Failed(self.lose(), kind, is_broken)
+                TransportEvent::Failed(self.lose(), kind, is_broken)
             }
             // The request stays here until it is taken back.
-            Turn::Unconnected(error) => Event::Unconnected(error),
+            Turn::Unconnected(error) => TransportEvent::Unconnected(error),
             Turn::Waiting | Turn::Unread => return None,
         })
     }
@@ -164,9 +167,9 @@ impl Transport for Http1 {
     }
 
     #[inline]
-    fn standing(&self) -> Standing {
-        let is_closed = self.closed && self.standing != Standing::Broken;
-        if is_closed { Standing::Closed } else { self.standing }
+    fn state(&self) -> ConnectionState {
+        let is_closed = self.closed && self.state != ConnectionState::Broken;
+        if is_closed { ConnectionState::Closed } else { self.state }
     }
 
     #[inline]
@@ -174,7 +177,7 @@ impl Transport for Http1 {
         usize::from(self.in_flight)
     }
 
-    fn under_way(&self) -> impl Iterator<Item = &Exchange> {
+    fn under_way(&self) -> impl Iterator<Item = &ExchangeTimes> {
         self.in_flight.then_some(&self.exchange).into_iter()
     }
 
@@ -184,16 +187,16 @@ impl Transport for Http1 {
         }
     }
 
-    fn give_up(&mut self) -> VecDeque<Asked> {
-        let asked = self.in_flight.then(|| self.lose());
-        asked.into_iter().collect()
+    fn give_up(&mut self) -> VecDeque<PendingRequest> {
+        let pending = self.in_flight.then(|| self.lose());
+        pending.into_iter().collect()
     }
 
     fn last_look(
         &mut self,
         now: Monotonic,
         tools: &mut Tools<'_>,
-        mut tell: impl FnMut(&Exchange, Option<Monotonic>),
+        mut tell: impl FnMut(&ExchangeTimes, Option<Monotonic>),
     ) {
         if self.in_flight {
             let unread = match receive(&self.stream, &mut tools.buffer) {
@@ -229,20 +232,20 @@ impl Http1 {
 
     /// Ends the request in flight.
     #[inline]
-    fn take(&mut self) -> Asked {
+    fn take(&mut self) -> PendingRequest {
         self.in_flight = false;
-        Asked { exchange: self.exchange, inspection: std::mem::take(&mut self.inspection) }
+        PendingRequest { exchange: self.exchange, inspection: std::mem::take(&mut self.inspection) }
     }
 
     /// Ends the request in flight, and with it the use of the connection.
-    fn lose(&mut self) -> Asked {
-        self.standing = Standing::Broken;
+    fn lose(&mut self) -> PendingRequest {
+        self.state = ConnectionState::Broken;
         self.take()
     }
 
     /// Lets written bytes be sent at once. Nagle's algorithm only delays a request that does not
     /// fit one segment.
-    fn set_nodelay(&self, first: &Exchange, tools: &Tools<'_>) {
+    fn set_nodelay(&self, first: &ExchangeTimes, tools: &Tools<'_>) {
         if tools.image(first).len() > SEGMENT_BYTES_MIN {
             // The error is ignored: with Nagle's algorithm a run is slower, not wrong.
             let _ = self.stream.set_nodelay(true);
@@ -432,7 +435,7 @@ impl Http1 {
         filled_bytes: usize,
         now: Monotonic,
         tools: &mut Tools<'_>,
-    ) -> Result<(usize, Result<Option<Answer>, ReadError>), Turn> {
+    ) -> Result<(usize, Result<Option<ResponseSummary>, ResponseReadError>), Turn> {
         let Tools { buffer, memo, recorder, tls: shared_tls, .. } = tools;
         let octets = buffer.get_mut(..filled_bytes).unwrap_or_default();
         let (reader, inspection) = (&mut self.reader, &mut self.inspection);
@@ -444,7 +447,7 @@ impl Http1 {
             fed = match fed {
                 _ if plain.is_empty() => fed,
                 Ok(None) => read(plain),
-                _ => Err(ReadError::Malformed),
+                _ => Err(ResponseReadError::Malformed),
             };
         });
         let (is_secured, is_closed) = (tls.is_secured(), tls.is_closed());
@@ -469,11 +472,11 @@ impl Http1 {
         }
     }
 
-    fn answered(&mut self, answer: Answer, end: Monotonic, tools: &Tools<'_>) -> Turn {
+    fn answered(&mut self, answer: ResponseSummary, end: Monotonic, tools: &Tools<'_>) -> Turn {
         self.answers += 1;
         let persistent = answer.persistent && !self.wants_write(tools) && !self.closed;
-        self.standing = if persistent { Standing::Open } else { Standing::Ending };
-        Turn::Answered { answer: Answer { persistent, ..answer }, end }
+        self.state = if persistent { ConnectionState::Open } else { ConnectionState::Ending };
+        Turn::Answered { answer: ResponseSummary { persistent, ..answer }, end }
     }
 
     /// Handles the server's close.
@@ -491,7 +494,7 @@ impl Http1 {
                 self.exchange.end_with_close(end);
                 self.answered(answer, end, tools)
             }
-            Err(ReadError::Nothing) if self.answers > 0 && tools.resendable => Turn::Stale,
+            Err(ResponseReadError::Nothing) if self.answers > 0 && tools.resendable => Turn::Stale,
             Err(_) if tools.takes_ends => self.cut_short(tools.clock.monotonic(), tools),
             Err(_) => Turn::Failed(FailureKind::Receive, None),
         }
@@ -516,7 +519,7 @@ impl Http1 {
                 if self.established { ConnectError::Handshake(error) } else { ConnectError::Tcp(error) };
             return Turn::Unconnected(error);
         }
-        let unseen = matches!(self.reader.end(), Err(ReadError::Nothing));
+        let unseen = matches!(self.reader.end(), Err(ResponseReadError::Nothing));
         if unseen && self.answers > 0 && tools.resendable && error.kind() == ErrorKind::ConnectionReset {
             return Turn::Stale;
         }

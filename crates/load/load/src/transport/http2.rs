@@ -7,11 +7,11 @@
 
 mod stream;
 
-use super::multiplexed::{Layer, Multiplexed, Queue};
-use super::socket::{Counted, Greeting, Octets};
+use super::multiplexed::{ConnectionQueue, Layer, Multiplexed};
+use super::socket::{CountedSocket, Greeting, Octets};
 use super::wakes::{CONNECTION, Wakes};
-use super::{Asked, ConnectError, Event, Standing, Tools};
-use crate::exchange::Exchange;
+use super::{ConnectError, ConnectionState, PendingRequest, Tools, TransportEvent};
+use crate::exchange::ExchangeTimes;
 use crate::request::fields;
 use crate::routes::Routes;
 use bytes::Bytes;
@@ -23,7 +23,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use stream::{After, Stream};
+use stream::{RequestStream, StreamOutcome};
 
 /// A connection that speaks HTTP/2.
 pub(crate) type Http2 = Multiplexed<Streams>;
@@ -56,7 +56,7 @@ pub fn is_of_connections(name: &[u8]) -> bool {
 
 /// The requests of a plan in the form of HTTP/2, and what a thread keeps of their responses.
 #[derive(Debug, Default)]
-pub(crate) struct Requests {
+pub(crate) struct Http2Requests {
     keep_alive: bool,
     /// The requests, one for each URL.
     requests: Vec<Request<()>>,
@@ -69,15 +69,15 @@ pub(crate) struct Requests {
 /// The streams of a connection.
 pub(crate) struct Streams {
     sender: SendRequest<Bytes>,
-    connection: Box<Connection<Counted, Bytes>>,
+    connection: Box<Connection<CountedSocket, Bytes>>,
     is_over: bool,
-    streams: Vec<Option<Stream>>,
+    streams: Vec<Option<RequestStream>>,
     free: Vec<usize>,
     /// The waker of the stream at each index.
     wakers: Vec<Waker>,
 }
 
-impl Requests {
+impl Http2Requests {
     /// The requests of a plan; none if it does not use HTTP/2.
     ///
     /// # Errors
@@ -97,7 +97,7 @@ impl Requests {
 impl Layer for Streams {
     const IS_HTTP2: bool = true;
 
-    async fn begin(wire: Counted) -> Result<Self, ConnectError> {
+    async fn begin(wire: CountedSocket) -> Result<Self, ConnectError> {
         let made = http2_settings().handshake(wire).await;
         let (sender, connection) = made.map_err(|error| ConnectError::Protocol(error.to_string()))?;
         Ok(Self {
@@ -110,11 +110,11 @@ impl Layer for Streams {
         })
     }
 
-    fn turn(&mut self, queue: &mut Queue, tools: &mut Tools<'_>) -> Result<(), ConnectError> {
+    fn turn(&mut self, queue: &mut ConnectionQueue, tools: &mut Tools<'_>) -> Result<(), ConnectError> {
         loop {
             self.begin_streams(queue);
             if self.poll(&mut Context::from_waker(&queue.waker)) {
-                queue.standing = Standing::Broken;
+                queue.state = ConnectionState::Broken;
                 if let Some(reason) = not_spoken(queue.octets.greeting()) {
                     queue.waiting.extend(self.take_where(|_| true));
                     return Err(ConnectError::Protocol(reason.to_owned()));
@@ -142,24 +142,24 @@ impl Layer for Streams {
         self.streams.len() - self.free.len()
     }
 
-    fn under_way(&self) -> impl Iterator<Item = &Exchange> {
-        self.streams.iter().flatten().map(|stream| &stream.asked.exchange)
+    fn under_way(&self) -> impl Iterator<Item = &ExchangeTimes> {
+        self.streams.iter().flatten().map(|stream| &stream.pending.exchange)
     }
 
-    fn expire(&mut self, queue: &mut Queue, now: Monotonic, limit: Duration, _: &Tools<'_>) {
+    fn expire(&mut self, queue: &mut ConnectionQueue, now: Monotonic, limit: Duration, _: &Tools<'_>) {
         let late = self.take_where(|exchange| now.since(exchange.started) >= limit).into_iter();
-        queue.events.extend(late.map(|asked| Event::Failed(asked, FailureKind::Timeout, false)));
+        queue.events.extend(late.map(|pending| TransportEvent::Failed(pending, FailureKind::Timeout, false)));
     }
 }
 
 impl Streams {
     /// Drops the streams of the matching requests and returns the requests. Dropping a stream
     /// resets it at the server.
-    fn take_where(&mut self, is_taken: impl Fn(&Exchange) -> bool) -> Vec<Asked> {
+    fn take_where(&mut self, is_taken: impl Fn(&ExchangeTimes) -> bool) -> Vec<PendingRequest> {
         let mut taken = Vec::new();
         for (place, stream) in self.streams.iter_mut().enumerate() {
-            if let Some(stream) = stream.take_if(|stream| is_taken(&stream.asked.exchange)) {
-                taken.push(stream.asked);
+            if let Some(stream) = stream.take_if(|stream| is_taken(&stream.pending.exchange)) {
+                taken.push(stream.pending);
                 self.free.push(place);
             }
         }
@@ -177,12 +177,12 @@ impl Streams {
     }
 
     /// Opens a stream for each waiting request.
-    fn begin_streams(&mut self, queue: &mut Queue) {
-        let Queue { waiting, wakes, .. } = queue;
-        for asked in waiting.drain(..) {
+    fn begin_streams(&mut self, queue: &mut ConnectionQueue) {
+        let ConnectionQueue { waiting, wakes, .. } = queue;
+        for pending in waiting.drain(..) {
             let place = self.free.pop().unwrap_or(self.streams.len());
             let waker = self.waker(place, wakes);
-            let stream = Some(Stream::new(asked, waker));
+            let stream = Some(RequestStream::new(pending, waker));
             match self.streams.get_mut(place) {
                 Some(free) => *free = stream,
                 None => self.streams.push(stream),
@@ -198,43 +198,46 @@ impl Streams {
         self.wakers.get(place).cloned().unwrap_or_else(|| wakes.waker(place))
     }
 
-    fn turn_stream(&mut self, place: usize, queue: &mut Queue, tools: &mut Tools<'_>) {
+    fn turn_stream(&mut self, place: usize, queue: &mut ConnectionQueue, tools: &mut Tools<'_>) {
         let Some(stream) = self.streams.get_mut(place).and_then(Option::as_mut) else { return };
         let after = match stream.poll(&self.sender, &queue.octets, tools) {
             Poll::Ready(after) => after,
-            Poll::Pending if self.is_over => After::Broken(FailureKind::Receive),
+            Poll::Pending if self.is_over => StreamOutcome::Broken(FailureKind::Receive),
             Poll::Pending => return,
         };
-        if matches!(after, After::Refused) && stream.refusals < REFUSALS_MAX {
+        if matches!(after, StreamOutcome::Refused) && stream.refusals < REFUSALS_MAX {
             stream.begin_again();
-            tools.recorder.resent += u64::from(stream.asked.exchange.measured);
+            tools.recorder.resent += u64::from(stream.pending.exchange.measured);
             return queue.wakes.wake(place);
         }
-        let Some(Stream { mut asked, .. }) = self.streams.get_mut(place).and_then(Option::take) else {
+        let Some(RequestStream { mut pending, .. }) = self.streams.get_mut(place).and_then(Option::take)
+        else {
             return;
         };
         self.free.push(place);
         match after {
-            After::Broken(_) | After::Unseen => queue.standing = Standing::Broken,
+            StreamOutcome::Broken(_) | StreamOutcome::Unseen => queue.state = ConnectionState::Broken,
             // The server would keep the connection open.
-            After::Answered(_) if !tools.http2.keep_alive && queue.standing == Standing::Open => {
-                queue.standing = Standing::Done;
+            StreamOutcome::Answered(_) if !tools.http2.keep_alive && queue.state == ConnectionState::Open => {
+                queue.state = ConnectionState::Done;
             }
             _ => {}
         }
         match after {
-            After::Answered(answer) => {
+            StreamOutcome::Answered(answer) => {
                 let now = tools.clock.monotonic();
-                let came = tools.came(queue.octets.stamp(), &asked.exchange, now);
-                asked.exchange.receive(came, now);
-                queue.answered(asked, answer, now);
+                let came = tools.came(queue.octets.stamp(), &pending.exchange, now);
+                pending.exchange.receive(came, now);
+                queue.answered(pending, answer, now);
             }
-            After::Unseen if queue.answers > 0 => queue.events.push_back(Event::Returned(asked)),
-            After::Failed(kind) | After::Broken(kind) => {
-                queue.events.push_back(Event::Failed(asked, kind, false));
+            StreamOutcome::Unseen if queue.answers > 0 => {
+                queue.events.push_back(TransportEvent::Returned(pending))
             }
-            After::Unseen | After::Refused => {
-                queue.events.push_back(Event::Failed(asked, FailureKind::Receive, false));
+            StreamOutcome::Failed(kind) | StreamOutcome::Broken(kind) => {
+                queue.events.push_back(TransportEvent::Failed(pending, kind, false));
+            }
+            StreamOutcome::Unseen | StreamOutcome::Refused => {
+                queue.events.push_back(TransportEvent::Failed(pending, FailureKind::Receive, false));
             }
         }
     }

@@ -4,12 +4,12 @@
 //!
 //! Invariant: a request waits here, is in the layer, or is in a result, and in only one of them.
 
-use super::dialling::{Secured, establish};
-use super::socket::{Counted, Octets, Socket};
+use super::dialling::{HandshakeResult, establish};
+use super::socket::{CountedSocket, Octets, Socket};
 use super::wakes::{CONNECTION, Wakes};
-use super::{Asked, ConnectError, Event, Readiness, Standing, Tools, Transport};
-use crate::exchange::Exchange;
-use crate::reader::Answer;
+use super::{ConnectError, ConnectionState, PendingRequest, Readiness, Tools, Transport, TransportEvent};
+use crate::exchange::ExchangeTimes;
+use crate::reader::ResponseSummary;
 use clock::Monotonic;
 use mio::net::TcpStream;
 use std::collections::VecDeque;
@@ -26,14 +26,14 @@ pub(crate) trait Layer: Sized + 'static {
     const IS_HTTP2: bool;
 
     /// Begins the protocol.
-    fn begin(wire: Counted) -> impl Future<Output = Result<Self, ConnectError>> + Send;
+    fn begin(wire: CountedSocket) -> impl Future<Output = Result<Self, ConnectError>> + Send;
 
     /// Makes as much progress as the bytes of one turn allow.
     ///
     /// # Errors
     /// If the connection has ended and the server never began to speak the protocol. The
     /// connection then still holds its requests.
-    fn turn(&mut self, queue: &mut Queue, tools: &mut Tools<'_>) -> Result<(), ConnectError>;
+    fn turn(&mut self, queue: &mut ConnectionQueue, tools: &mut Tools<'_>) -> Result<(), ConnectError>;
 
     /// Whether the server has proven that it speaks the protocol.
     fn is_proven(&self, octets: &Octets) -> bool;
@@ -42,35 +42,35 @@ pub(crate) trait Layer: Sized + 'static {
     fn len(&self) -> usize;
 
     /// The requests sent and not ended.
-    fn under_way(&self) -> impl Iterator<Item = &Exchange>;
+    fn under_way(&self) -> impl Iterator<Item = &ExchangeTimes>;
 
     /// Fails requests that have taken at least `limit`.
-    fn expire(&mut self, queue: &mut Queue, now: Monotonic, limit: Duration, tools: &Tools<'_>);
+    fn expire(&mut self, queue: &mut ConnectionQueue, now: Monotonic, limit: Duration, tools: &Tools<'_>);
 }
 
 /// A connection and the requests on it.
 pub(crate) struct Multiplexed<L> {
-    stage: Stage<L>,
-    queue: Queue,
+    stage: ConnectionStage<L>,
+    queue: ConnectionQueue,
     /// Whether it belongs to the measured part.
     is_measured: bool,
 }
 
 /// The stage of a connection.
-enum Stage<L> {
+enum ConnectionStage<L> {
     Dialling(Dialling<L>),
     Established(L),
 }
 
 /// A connection that is being established.
-type Dialling<L> = Pin<Box<dyn Future<Output = Result<(L, Option<Secured>), ConnectError>> + Send>>;
+type Dialling<L> = Pin<Box<dyn Future<Output = Result<(L, Option<HandshakeResult>), ConnectError>> + Send>>;
 
 /// Requests before they are sent, results after they ended, and the state of the connection.
-pub(crate) struct Queue {
+pub(crate) struct ConnectionQueue {
     /// Requests that have not been sent.
-    pub(super) waiting: VecDeque<Asked>,
+    pub(super) waiting: VecDeque<PendingRequest>,
     /// Results that the worker has not taken yet.
-    pub(super) events: VecDeque<Event>,
+    pub(super) events: VecDeque<TransportEvent>,
     pub(super) octets: Arc<Octets>,
     pub(super) wakes: Arc<Wakes>,
     /// Waker of the connection itself.
@@ -79,22 +79,22 @@ pub(crate) struct Queue {
     pub(super) woken: Vec<usize>,
     /// Complete responses so far.
     pub(super) answers: u64,
-    pub(super) standing: Standing,
+    pub(super) state: ConnectionState,
 }
 
-impl Queue {
+impl ConnectionQueue {
     /// Keeps a complete response that was read at `end`.
-    pub(super) fn answered(&mut self, asked: Asked, answer: Answer, end: Monotonic) {
+    pub(super) fn answered(&mut self, pending: PendingRequest, answer: ResponseSummary, end: Monotonic) {
         self.answers += 1;
-        self.events.push_back(Event::Answered(asked, answer, end));
+        self.events.push_back(TransportEvent::Answered(pending, answer, end));
     }
 }
 
 impl<L: Layer> Multiplexed<L> {
     /// Continues to establish the connection.
     fn dial(&mut self, tools: &mut Tools<'_>) -> Result<(), ConnectError> {
-        let Stage::Dialling(dialling) = &mut self.stage else { return Ok(()) };
-        let Queue { waiting, octets, wakes, waker, woken, .. } = &mut self.queue;
+        let ConnectionStage::Dialling(dialling) = &mut self.stage else { return Ok(()) };
+        let ConnectionQueue { waiting, octets, wakes, waker, woken, .. } = &mut self.queue;
         let was_established = octets.is_established();
         let (stamp_before, read_at) = (octets.stamp(), tools.clock.monotonic());
         let made = loop {
@@ -109,12 +109,12 @@ impl<L: Layer> Multiplexed<L> {
         if stamp != stamp_before {
             // These are bytes of a handshake. The time that TLS takes to process them is not part
             // of their wait.
-            for Asked { exchange, .. } in waiting.iter_mut() {
+            for PendingRequest { exchange, .. } in waiting.iter_mut() {
                 exchange.receive(tools.came(stamp, exchange, read_at), read_at);
             }
         }
         if !was_established && octets.is_established() {
-            waiting.iter_mut().for_each(|asked| asked.exchange.established = now);
+            waiting.iter_mut().for_each(|pending| pending.exchange.established = now);
         }
         let Poll::Ready(made) = made else { return Ok(()) };
         let (layer, secured) = made?;
@@ -122,29 +122,29 @@ impl<L: Layer> Multiplexed<L> {
             tools.recorder.resumed += u64::from(self.is_measured && secured.is_resumed);
             tls.note_agreement(|| secured.agreement);
         }
-        waiting.iter_mut().for_each(|asked| asked.exchange.connected = now);
-        self.stage = Stage::Established(layer);
+        waiting.iter_mut().for_each(|pending| pending.exchange.connected = now);
+        self.stage = ConnectionStage::Established(layer);
         Ok(())
     }
 
     fn work(&mut self, tools: &mut Tools<'_>) -> Result<(), ConnectError> {
         self.dial(tools)?;
         match &mut self.stage {
-            Stage::Dialling(_) => Ok(()),
-            Stage::Established(layer) => layer.turn(&mut self.queue, tools),
+            ConnectionStage::Dialling(_) => Ok(()),
+            ConnectionStage::Established(layer) => layer.turn(&mut self.queue, tools),
         }
     }
 
     fn layer(&self) -> Option<&L> {
         match &self.stage {
-            Stage::Dialling(_) => None,
-            Stage::Established(layer) => Some(layer),
+            ConnectionStage::Dialling(_) => None,
+            ConnectionStage::Established(layer) => Some(layer),
         }
     }
 }
 
 impl<L: Layer> Transport for Multiplexed<L> {
-    fn open(stream: TcpStream, _: SocketAddr, first: &Exchange, tools: &Tools<'_>) -> Self {
+    fn open(stream: TcpStream, _: SocketAddr, first: &ExchangeTimes, tools: &Tools<'_>) -> Self {
         // The error is ignored: without the option a run is slower, not wrong.
         let _ = stream.set_nodelay(true);
         let octets = Arc::new(Octets::default());
@@ -156,8 +156,8 @@ impl<L: Layer> Transport for Multiplexed<L> {
             Ok::<_, ConnectError>((L::begin(wire).await?, secured))
         };
         Self {
-            stage: Stage::Dialling(Box::pin(dialling)),
-            queue: Queue {
+            stage: ConnectionStage::Dialling(Box::pin(dialling)),
+            queue: ConnectionQueue {
                 waiting: VecDeque::new(),
                 events: VecDeque::new(),
                 octets,
@@ -165,25 +165,25 @@ impl<L: Layer> Transport for Multiplexed<L> {
                 wakes,
                 woken: Vec::new(),
                 answers: 0,
-                standing: Standing::Open,
+                state: ConnectionState::Open,
             },
             is_measured: first.measured,
         }
     }
 
     /// A multiplexed connection is worth more than its socket, so its socket is never used again.
-    fn renew(&mut self, _: SocketAddr, _: &Exchange, _: &Tools<'_>) -> io::Result<()> {
+    fn renew(&mut self, _: SocketAddr, _: &ExchangeTimes, _: &Tools<'_>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn ask(&mut self, asked: Asked, _: &mut Tools<'_>) {
-        self.queue.waiting.push_back(asked);
+    fn ask(&mut self, pending: PendingRequest, _: &mut Tools<'_>) {
+        self.queue.waiting.push_back(pending);
     }
 
     fn turn(&mut self, _: Readiness, tools: &mut Tools<'_>) -> bool {
         self.queue.octets.begin_turn();
         if let Err(error) = self.work(tools) {
-            self.queue.events.push_back(Event::Unconnected(error));
+            self.queue.events.push_back(TransportEvent::Unconnected(error));
         }
         let (received, sent) = self.queue.octets.take();
         if tools.recorder.counters.started > 0 {
@@ -197,7 +197,7 @@ impl<L: Layer> Transport for Multiplexed<L> {
         !self.queue.waiting.is_empty() || !self.queue.events.is_empty()
     }
 
-    fn next_event(&mut self) -> Option<Event> {
+    fn next_event(&mut self) -> Option<TransportEvent> {
         self.queue.events.pop_front()
     }
 
@@ -209,8 +209,8 @@ impl<L: Layer> Transport for Multiplexed<L> {
         self.layer().is_some_and(|layer| layer.is_proven(&self.queue.octets))
     }
 
-    fn standing(&self) -> Standing {
-        self.queue.standing
+    fn state(&self) -> ConnectionState {
+        self.queue.state
     }
 
     fn load(&self) -> usize {
@@ -218,25 +218,25 @@ impl<L: Layer> Transport for Multiplexed<L> {
         sent + self.queue.waiting.len() + self.queue.events.len()
     }
 
-    fn under_way(&self) -> impl Iterator<Item = &Exchange> {
+    fn under_way(&self) -> impl Iterator<Item = &ExchangeTimes> {
         let ended = self.queue.events.iter().filter_map(|event| match event {
-            Event::Answered(asked, ..) | Event::Failed(asked, ..) | Event::Returned(asked) => {
-                Some(&asked.exchange)
-            }
-            Event::Unconnected(_) => None,
+            TransportEvent::Answered(pending, ..)
+            | TransportEvent::Failed(pending, ..)
+            | TransportEvent::Returned(pending) => Some(&pending.exchange),
+            TransportEvent::Unconnected(_) => None,
         });
-        let waiting = self.queue.waiting.iter().map(|asked| &asked.exchange);
+        let waiting = self.queue.waiting.iter().map(|pending| &pending.exchange);
         waiting.chain(ended).chain(self.layer().into_iter().flat_map(Layer::under_way))
     }
 
     fn expire(&mut self, now: Monotonic, limit: Duration, tools: &Tools<'_>) {
-        if let Stage::Established(layer) = &mut self.stage {
+        if let ConnectionStage::Established(layer) = &mut self.stage {
             layer.expire(&mut self.queue, now, limit, tools);
         }
     }
 
-    fn give_up(&mut self) -> VecDeque<Asked> {
-        self.queue.standing = Standing::Broken;
+    fn give_up(&mut self) -> VecDeque<PendingRequest> {
+        self.queue.state = ConnectionState::Broken;
         std::mem::take(&mut self.queue.waiting)
     }
 
@@ -244,18 +244,22 @@ impl<L: Layer> Transport for Multiplexed<L> {
         &mut self,
         _: Monotonic,
         tools: &mut Tools<'_>,
-        mut tell: impl FnMut(&Exchange, Option<Monotonic>),
+        mut tell: impl FnMut(&ExchangeTimes, Option<Monotonic>),
     ) {
         // Requests that cannot be read any more stay unfinished.
         self.turn(Readiness::default(), tools);
         for event in &self.queue.events {
             match event {
-                Event::Answered(asked, ..) => tell(&asked.exchange, Some(asked.exchange.last_octet)),
-                Event::Failed(asked, ..) | Event::Returned(asked) => tell(&asked.exchange, None),
-                Event::Unconnected(_) => {}
+                TransportEvent::Answered(pending, ..) => {
+                    tell(&pending.exchange, Some(pending.exchange.last_octet))
+                }
+                TransportEvent::Failed(pending, ..) | TransportEvent::Returned(pending) => {
+                    tell(&pending.exchange, None)
+                }
+                TransportEvent::Unconnected(_) => {}
             }
         }
-        let waiting = self.queue.waiting.iter().map(|asked| &asked.exchange);
+        let waiting = self.queue.waiting.iter().map(|pending| &pending.exchange);
         let sent = self.layer().into_iter().flat_map(Layer::under_way);
         waiting.chain(sent).for_each(|exchange| tell(exchange, None));
     }

@@ -6,11 +6,11 @@
 //! a response. Otherwise they have failed. Requests are sent together, after all available
 //! responses were read.
 
-use super::multiplexed::{Layer, Multiplexed, Queue};
-use super::socket::{Counted, Octets};
-use super::{Asked, ConnectError, Event, Standing, Tools};
-use crate::exchange::Exchange;
-use crate::reader::{Answer, AnswerReader, ReadError};
+use super::multiplexed::{ConnectionQueue, Layer, Multiplexed};
+use super::socket::{CountedSocket, Octets};
+use super::{ConnectError, ConnectionState, PendingRequest, Tools, TransportEvent};
+use crate::exchange::ExchangeTimes;
+use crate::reader::{AnswerReader, ResponseReadError, ResponseSummary};
 use clock::Monotonic;
 use record::FailureKind;
 use std::collections::VecDeque;
@@ -25,9 +25,9 @@ pub(crate) type Pipelined = Multiplexed<Line>;
 
 /// The requests whose responses come one after the other.
 pub(crate) struct Line {
-    wire: Counted,
+    wire: CountedSocket,
     /// Requests whose responses have not come, in order.
-    pending: VecDeque<Asked>,
+    pending: VecDeque<PendingRequest>,
     /// Bytes to send, and how many of them are sent.
     outgoing: Vec<u8>,
     sent_bytes: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Line {
 
 /// How a connection ended.
 #[derive(Clone, Copy)]
-enum End {
+enum ConnectionEnd {
     /// The server will send no further response.
     Over,
     /// A response was invalid or did not come.
@@ -48,7 +48,7 @@ enum End {
 impl Layer for Line {
     const IS_HTTP2: bool = false;
 
-    async fn begin(wire: Counted) -> Result<Self, ConnectError> {
+    async fn begin(wire: CountedSocket) -> Result<Self, ConnectError> {
         Ok(Self {
             wire,
             pending: VecDeque::new(),
@@ -59,7 +59,7 @@ impl Layer for Line {
         })
     }
 
-    fn turn(&mut self, queue: &mut Queue, tools: &mut Tools<'_>) -> Result<(), ConnectError> {
+    fn turn(&mut self, queue: &mut ConnectionQueue, tools: &mut Tools<'_>) -> Result<(), ConnectError> {
         let waker = queue.waker.clone();
         let mut context = Context::from_waker(&waker);
         self.take(&mut queue.waiting, tools);
@@ -82,25 +82,25 @@ impl Layer for Line {
         self.pending.len()
     }
 
-    fn under_way(&self) -> impl Iterator<Item = &Exchange> {
-        self.pending.iter().map(|asked| &asked.exchange)
+    fn under_way(&self) -> impl Iterator<Item = &ExchangeTimes> {
+        self.pending.iter().map(|pending| &pending.exchange)
     }
 
-    fn expire(&mut self, queue: &mut Queue, now: Monotonic, limit: Duration, tools: &Tools<'_>) {
+    fn expire(&mut self, queue: &mut ConnectionQueue, now: Monotonic, limit: Duration, tools: &Tools<'_>) {
         if self.pending.front().is_some_and(|first| now.since(first.exchange.started) >= limit) {
-            self.end(End::Broken(FailureKind::Timeout), queue, tools.resendable);
+            self.end(ConnectionEnd::Broken(FailureKind::Timeout), queue, tools.resendable);
         }
     }
 }
 
 impl Line {
     /// Appends requests to those in flight. They count as sent now.
-    fn take(&mut self, waiting: &mut VecDeque<Asked>, tools: &Tools<'_>) {
+    fn take(&mut self, waiting: &mut VecDeque<PendingRequest>, tools: &Tools<'_>) {
         let now = tools.clock.monotonic();
-        for mut asked in waiting.drain(..) {
-            asked.exchange.sent = now;
-            self.outgoing.extend_from_slice(tools.image(&asked.exchange));
-            self.pending.push_back(asked);
+        for mut pending in waiting.drain(..) {
+            pending.exchange.sent = now;
+            self.outgoing.extend_from_slice(tools.image(&pending.exchange));
+            self.pending.push_back(pending);
         }
     }
 
@@ -118,8 +118,12 @@ impl Line {
     }
 
     /// The result of a failed read.
-    fn broken(&self) -> End {
-        if self.reader.has_begun() { End::Broken(FailureKind::Receive) } else { End::Over }
+    fn broken(&self) -> ConnectionEnd {
+        if self.reader.has_begun() {
+            ConnectionEnd::Broken(FailureKind::Receive)
+        } else {
+            ConnectionEnd::Over
+        }
     }
 
     /// Reads the available bytes. Returns how the connection ended, if it did.
@@ -127,9 +131,9 @@ impl Line {
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut [u8],
-        queue: &mut Queue,
+        queue: &mut ConnectionQueue,
         tools: &mut Tools<'_>,
-    ) -> Option<End> {
+    ) -> Option<ConnectionEnd> {
         loop {
             let mut room = ReadBuf::new(buffer);
             match Pin::new(&mut self.wire).poll_read(context, &mut room) {
@@ -150,10 +154,15 @@ impl Line {
     }
 
     /// Processes received bytes. Returns how the connection ended, if it did.
-    fn feed(&mut self, mut octets: &[u8], queue: &mut Queue, tools: &mut Tools<'_>) -> Option<End> {
+    fn feed(
+        &mut self,
+        mut octets: &[u8],
+        queue: &mut ConnectionQueue,
+        tools: &mut Tools<'_>,
+    ) -> Option<ConnectionEnd> {
         while !octets.is_empty() {
-            let Some(Asked { exchange, inspection }) = self.pending.front_mut() else {
-                return Some(End::Broken(FailureKind::Malformed));
+            let Some(PendingRequest { exchange, inspection }) = self.pending.front_mut() else {
+                return Some(ConnectionEnd::Broken(FailureKind::Malformed));
             };
             let now = tools.clock.monotonic();
             let came = tools.came(queue.octets.stamp(), exchange, now);
@@ -175,52 +184,52 @@ impl Line {
                     octets = octets.get(consumed..).unwrap_or_default();
                     self.answered(answer, now, queue);
                     if !answer.persistent {
-                        return Some(End::Over);
+                        return Some(ConnectionEnd::Over);
                     }
                 }
-                Err(_) => return Some(End::Broken(FailureKind::Malformed)),
+                Err(_) => return Some(ConnectionEnd::Broken(FailureKind::Malformed)),
             }
         }
         None
     }
 
     /// Records a complete response.
-    fn answered(&mut self, answer: Answer, now: Monotonic, queue: &mut Queue) {
-        if let Some(asked) = self.pending.pop_front() {
-            queue.answered(asked, answer, now);
+    fn answered(&mut self, answer: ResponseSummary, now: Monotonic, queue: &mut ConnectionQueue) {
+        if let Some(pending) = self.pending.pop_front() {
+            queue.answered(pending, answer, now);
         }
     }
 
     /// Handles the server's close.
-    fn closed(&mut self, queue: &mut Queue, tools: &Tools<'_>) -> End {
+    fn closed(&mut self, queue: &mut ConnectionQueue, tools: &Tools<'_>) -> ConnectionEnd {
         match self.reader.end() {
             Ok(answer) => {
                 let now = tools.clock.monotonic();
-                if let Some(asked) = self.pending.front_mut() {
-                    asked.exchange.end_with_close(now);
+                if let Some(pending) = self.pending.front_mut() {
+                    pending.exchange.end_with_close(now);
                 }
-                self.answered(Answer { persistent: false, ..answer }, now, queue);
-                End::Over
+                self.answered(ResponseSummary { persistent: false, ..answer }, now, queue);
+                ConnectionEnd::Over
             }
-            Err(ReadError::Nothing) => End::Over,
-            Err(_) => End::Broken(FailureKind::Receive),
+            Err(ResponseReadError::Nothing) => ConnectionEnd::Over,
+            Err(_) => ConnectionEnd::Broken(FailureKind::Receive),
         }
     }
 
     /// Returns the requests without a response. Only the first of them can have broken the
     /// connection.
-    fn end(&mut self, end: End, queue: &mut Queue, resendable: bool) {
-        queue.standing = Standing::Broken;
+    fn end(&mut self, end: ConnectionEnd, queue: &mut ConnectionQueue, resendable: bool) {
+        queue.state = ConnectionState::Broken;
         let mut broken = match end {
-            End::Broken(kind) => Some(kind),
-            End::Over => None,
+            ConnectionEnd::Broken(kind) => Some(kind),
+            ConnectionEnd::Over => None,
         };
         let is_resent = queue.answers > 0 && resendable;
-        let Queue { waiting, events, .. } = queue;
-        for asked in self.pending.drain(..).chain(waiting.drain(..)) {
+        let ConnectionQueue { waiting, events, .. } = queue;
+        for pending in self.pending.drain(..).chain(waiting.drain(..)) {
             events.push_back(match broken.take() {
-                None if is_resent => Event::Returned(asked),
-                kind => Event::Failed(asked, kind.unwrap_or(FailureKind::Receive), false),
+                None if is_resent => TransportEvent::Returned(pending),
+                kind => TransportEvent::Failed(pending, kind.unwrap_or(FailureKind::Receive), false),
             });
         }
     }

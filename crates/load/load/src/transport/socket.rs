@@ -194,12 +194,12 @@ impl Octets {
 }
 
 /// Counts the bytes of a connection, below HTTP and above TLS.
-pub(crate) struct Counted {
+pub(crate) struct CountedSocket {
     pub(super) wire: Wire,
     pub(super) octets: Arc<Octets>,
 }
 
-impl AsyncRead for Counted {
+impl AsyncRead for CountedSocket {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -218,7 +218,7 @@ impl AsyncRead for Counted {
     }
 }
 
-impl AsyncWrite for Counted {
+impl AsyncWrite for CountedSocket {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let bytes = ready!(match &mut this.wire {

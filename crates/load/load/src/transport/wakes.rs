@@ -16,7 +16,7 @@ pub(super) struct Wakes {
 }
 
 /// Wakes one part.
-struct Part {
+struct PartWaker {
     place: usize,
     wakes: Arc<Wakes>,
 }
@@ -24,7 +24,7 @@ struct Part {
 impl Wakes {
     /// A waker for the part with this index.
     pub(super) fn waker(self: &Arc<Self>, place: usize) -> Waker {
-        Waker::from(Arc::new(Part { place, wakes: Arc::clone(self) }))
+        Waker::from(Arc::new(PartWaker { place, wakes: Arc::clone(self) }))
     }
 
     /// Records that the part with this index was woken.
@@ -40,7 +40,7 @@ impl Wakes {
     }
 }
 
-impl Wake for Part {
+impl Wake for PartWaker {
     fn wake(self: Arc<Self>) {
         self.wakes.wake(self.place);
     }

@@ -4,12 +4,12 @@
 //! Invariant: a user starts its next request only after its last one has ended. A request of an
 //! open loop starts when it is due, or is counted as not started.
 
-use super::{STARTS_MAX, Worker};
-use crate::account::State;
-use crate::arrival::{Demand, Part};
-use crate::exchange::Exchange;
+use super::{LoadWorker, STARTS_MAX};
+use crate::account::UserState;
+use crate::arrival::{LoadPart, PartLoad};
+use crate::exchange::ExchangeTimes;
 use crate::recorder::micros;
-use crate::schedule::{Due, Schedule};
+use crate::schedule::{DueRequest, Schedule};
 use crate::script::Script;
 use crate::transport::Transport;
 use clock::Monotonic;
@@ -18,13 +18,13 @@ use clock::Monotonic;
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
     /// The current part of the course.
-    pub(super) part: Option<Part>,
+    pub(super) part: Option<LoadPart>,
     pub(super) next_part: usize,
     /// No measured request is left to start.
     pub(super) is_exhausted: bool,
     schedule: Option<Schedule>,
     /// The next request of the schedule.
-    pub(super) due: Option<Due>,
+    pub(super) due: Option<DueRequest>,
     /// The most requests in flight in an open loop.
     pub(super) in_flight_max: usize,
 }
@@ -53,12 +53,12 @@ impl Agenda {
     }
 }
 
-impl<T: Transport, S: Script> Worker<'_, T, S> {
+impl<T: Transport, S: Script> LoadWorker<'_, T, S> {
     /// Moves on to the part of the course that contains `now`.
     pub(super) fn advance(&mut self, now: Monotonic) {
         self.begin_users(now);
         while !self.agenda.is_exhausted {
-            let is_over = |part: Part| part.end.is_some_and(|end| now >= end);
+            let is_over = |part: LoadPart| part.end.is_some_and(|end| now >= end);
             if self.agenda.part.is_some_and(|part| !is_over(part)) || self.agenda.due.is_some() {
                 return;
             }
@@ -71,11 +71,11 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         self.want_users(0, now);
     }
 
-    fn enter(&mut self, part: Part) {
+    fn enter(&mut self, part: LoadPart) {
         self.agenda.next_part += 1;
         self.agenda.part = Some(part);
-        match part.demand {
-            Demand::Users(users) => {
+        match part.load {
+            PartLoad::Users(users) => {
                 let (thread, threads) = self.place;
                 let begins_at_once =
                     |&index: &usize| self.shared.course.user_begin(part, index, users) == part.begin;
@@ -83,7 +83,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
                 self.users.next = thread + begun * threads;
                 self.want_users(begun * self.pool.capacity, part.begin);
             }
-            Demand::Open(open) => {
+            PartLoad::Open(open) => {
                 self.want_users(0, part.begin);
                 let seed = self.shared.plan.seed.wrapping_add(self.agenda.next_part as u64);
                 self.agenda.schedule = Some(Schedule::new(open, part.begin, part.length(), seed, self.place));
@@ -95,7 +95,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     /// When the next user begins in the current part.
     fn next_user(&self) -> Option<Monotonic> {
         let part = self.agenda.part.filter(|_| !self.agenda.is_exhausted)?;
-        let Demand::Users(users) = part.demand else { return None };
+        let PartLoad::Users(users) = part.load else { return None };
         let index = self.users.next;
         let begin = (index < users).then(|| self.shared.course.user_begin(part, index, users))?;
         part.end.is_none_or(|end| begin < end).then_some(begin)
@@ -112,7 +112,9 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     /// How many users had begun by `moment` and are still here.
     pub(super) fn users_at(&self, moment: Monotonic) -> usize {
         let present = self.users.present.div_ceil(self.pool.capacity);
-        let Some(part @ Part { demand: Demand::Users(users), .. }) = self.agenda.part else { return present };
+        let Some(part @ LoadPart { load: PartLoad::Users(users), .. }) = self.agenda.part else {
+            return present;
+        };
         let (thread, threads) = self.place;
         let begun = (thread..self.users.next.min(users)).step_by(threads).rev();
         let began_later = |&index: &usize| self.shared.course.user_begin(part, index, users) > moment;
@@ -125,7 +127,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         let users = &mut self.users;
         users.wanted = wanted;
         if wanted > users.present {
-            (users.present..wanted).for_each(|_| self.tools.recorder.ledger.enter(State::Late, at));
+            (users.present..wanted).for_each(|_| self.tools.recorder.ledger.enter(UserState::Late, at));
             users.ready += wanted - users.present;
             users.present = wanted;
         } else {
@@ -133,7 +135,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
             // Some users became ready after `at`, and a state must not be left before it was
             // entered.
             let now = self.tools.clock.monotonic();
-            (0..leaving).for_each(|_| self.tools.recorder.ledger.leave(State::Late, now));
+            (0..leaving).for_each(|_| self.tools.recorder.ledger.leave(UserState::Late, now));
             users.ready -= leaving;
             users.present -= leaving;
         }
@@ -142,7 +144,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     /// Starts the requests and users that are due, a limited number at once.
     pub(super) fn start(&mut self, now: Monotonic) {
         while let Some((moment, paused, kept)) = self.users.wake(now) {
-            self.tools.recorder.ledger.pass(paused, State::Late, moment);
+            self.tools.recorder.ledger.pass(paused, UserState::Late, moment);
             match kept {
                 None => self.users.ready += 1,
                 Some(id) => self.go_on(id),
@@ -154,7 +156,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
             let Some(ready) = self.users.ready.checked_sub(1) else { break };
             self.users.ready = ready;
             let now = self.tools.clock.monotonic();
-            if let Some(exchange) = self.next(State::Late, now) {
+            if let Some(exchange) = self.next(UserState::Late, now) {
                 self.send(exchange);
             }
         }
@@ -179,8 +181,8 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
                 self.tools.recorder.schedule_lag.record(micros(due.at, now));
             }
             if self.meter.in_flight + self.pool.waiting.len() < self.agenda.in_flight_max {
-                self.tools.recorder.ledger.enter(State::Late, due.at);
-                self.tools.recorder.ledger.pass(State::Late, State::Connecting, now);
+                self.tools.recorder.ledger.enter(UserState::Late, due.at);
+                self.tools.recorder.ledger.pass(UserState::Late, UserState::Connecting, now);
                 self.send(exchange);
             } else {
                 self.tools.recorder.not_started(&exchange);
@@ -189,19 +191,19 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         }
     }
 
-    fn due_exchange(&self, due: Due) -> Exchange {
+    fn due_exchange(&self, due: DueRequest) -> ExchangeTimes {
         let stage = self.agenda.stage();
-        Exchange {
+        ExchangeTimes {
             of_user: false,
             stage: stage.unwrap_or_default(),
             url: self.script.numbered(due.number),
-            ..Exchange::starting(due.at, stage.is_some())
+            ..ExchangeTimes::starting(due.at, stage.is_some())
         }
     }
 
     /// The next request of a user that was in state `from`. If there is none, the user leaves and
     /// the result is `None`.
-    pub(super) fn next(&mut self, from: State, now: Monotonic) -> Option<Exchange> {
+    pub(super) fn next(&mut self, from: UserState, now: Monotonic) -> Option<ExchangeTimes> {
         if self.agenda.is_between_parts(now) {
             self.advance(now);
         }
@@ -219,8 +221,12 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
             return None;
         }
         let url = self.script.next();
-        self.tools.recorder.ledger.pass(from, State::Connecting, now);
-        Some(Exchange { stage: stage.unwrap_or_default(), url, ..Exchange::starting(now, stage.is_some()) })
+        self.tools.recorder.ledger.pass(from, UserState::Connecting, now);
+        Some(ExchangeTimes {
+            stage: stage.unwrap_or_default(),
+            url,
+            ..ExchangeTimes::starting(now, stage.is_some())
+        })
     }
 
     /// When the next start is due: of a user, a part of the course, or a request of the schedule.

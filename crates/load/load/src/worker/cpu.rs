@@ -13,11 +13,11 @@ const SCHEDSTAT: &str = "/proc/thread-self/schedstat";
 /// Reads the CPU time of the calling thread.
 pub(crate) struct CpuMeter {
     since: Monotonic,
-    at_start: Option<Reading>,
+    at_start: Option<CpuReading>,
 }
 
 #[derive(Clone, Copy)]
-struct Reading {
+struct CpuReading {
     used: Duration,
     /// `None` if the system does not report it.
     waited: Option<Duration>,
@@ -32,7 +32,7 @@ impl CpuMeter {
     /// Takes the first reading once the measured part has begun. Has to be called regularly.
     pub(crate) fn observe(&mut self, now: Monotonic) {
         if self.at_start.is_none() && now >= self.since {
-            self.at_start = Some(Reading { used: thread_cpu(), waited: thread_wait() });
+            self.at_start = Some(CpuReading { used: thread_cpu(), waited: thread_wait() });
         }
     }
 

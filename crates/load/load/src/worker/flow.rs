@@ -9,18 +9,18 @@
 //! A result is handled when its connection has worked. If a request on another connection fails at
 //! once, that connection has its turn later, so results are never handled within each other.
 
-use super::Worker;
+use super::LoadWorker;
 use super::poller::TIMER;
 use crate::LoadError;
-use crate::account::State;
+use crate::account::UserState;
 use crate::content::Inspection;
 use crate::dial::{dial, is_redialled};
-use crate::exchange::Exchange;
-use crate::reader::Answer;
-use crate::recorder::Received;
+use crate::exchange::ExchangeTimes;
+use crate::reader::ResponseSummary;
+use crate::recorder::JudgedResponse;
 use crate::script::Script;
-use crate::slots::{Role, Route, SlotId};
-use crate::transport::{Asked, ConnectError, Event, Readiness, Standing, Transport};
+use crate::slots::{Route, SlotId, SlotRole};
+use crate::transport::{ConnectError, ConnectionState, PendingRequest, Readiness, Transport, TransportEvent};
 use clock::Monotonic;
 use mio::{Events, Interest, Token};
 use record::{AbEnd, Close, Ended, FailureKind};
@@ -39,9 +39,9 @@ pub(crate) const PARTING_MAX: usize = 1024;
 /// How long the first connection of a run may take before the target counts as unreachable.
 const FIRST_CONNECT_MAX: Duration = Duration::from_secs(4);
 
-impl<T: Transport, S: Script> Worker<'_, T, S> {
+impl<T: Transport, S: Script> LoadWorker<'_, T, S> {
     /// Sends a request on an available connection, or queues it.
-    pub(super) fn send(&mut self, exchange: Exchange) {
+    pub(super) fn send(&mut self, exchange: ExchangeTimes) {
         if self.pool.waiting.is_empty() && self.can_send(self.shared.routes.route(exchange.url)) {
             self.meter.start(&exchange, &mut self.tools.recorder);
             self.dispatch(exchange);
@@ -97,7 +97,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
 
     /// Sends a request, which already counts as in flight, on a connection with room or on a new
     /// one.
-    fn dispatch(&mut self, exchange: Exchange) {
+    fn dispatch(&mut self, exchange: ExchangeTimes) {
         let route = self.shared.routes.route(exchange.url);
         match self.pool.slots.take_idle(route.host) {
             Some(slot) => self.ask(slot, exchange),
@@ -106,7 +106,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     }
 
     /// Opens a connection for a request.
-    fn open(&mut self, route: Route, exchange: Exchange) {
+    fn open(&mut self, route: Route, exchange: ExchangeTimes) {
         match self.connect(route, &exchange) {
             Ok(slot) => {
                 self.tools.recorder.connections += u64::from(exchange.measured);
@@ -119,7 +119,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         }
     }
 
-    fn connect(&mut self, route: Route, exchange: &Exchange) -> io::Result<usize> {
+    fn connect(&mut self, route: Route, exchange: &ExchangeTimes) -> io::Result<usize> {
         let address = self.shared.routes.address(route.address);
         if let Some((slot, mut connection)) = self.pool.slots.revive(route.address) {
             let renewed = connection.renew(address, exchange, &self.tools);
@@ -139,16 +139,16 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
 
     /// Gives a request to a connection. If it fails at once, the connection has a turn later.
     #[inline]
-    fn ask(&mut self, slot: usize, exchange: Exchange) {
+    fn ask(&mut self, slot: usize, exchange: ExchangeTimes) {
         let inspection = self.script.inspect(exchange.url);
         let Some(place) = self.pool.slots.get_mut(slot) else { return };
         let was_proven = place.connection.is_proven();
-        place.connection.ask(Asked { exchange, inspection }, &mut self.tools);
+        place.connection.ask(PendingRequest { exchange, inspection }, &mut self.tools);
         if !was_proven && place.connection.is_proven() {
             self.shared.alive(exchange.started);
         }
         let has_work = place.connection.has_work();
-        let role = if place.load() < self.pool.capacity { Role::Idle } else { Role::Busy };
+        let role = if place.load() < self.pool.capacity { SlotRole::Idle } else { SlotRole::Busy };
         self.pool.slots.set_role(slot, role);
         if has_work {
             self.pool.mark(slot);
@@ -210,18 +210,20 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         while let Some(event) = self.pool.slots.get_mut(slot).and_then(|place| place.connection.next_event())
         {
             match event {
-                Event::Answered(asked, answer, end) => self.answered(slot, asked, answer, end),
-                Event::Failed(asked, kind, is_broken) => self.failed(slot, &asked, kind, is_broken),
-                Event::Returned(asked) => self.returned(slot, &asked),
-                Event::Unconnected(error) => self.unconnected(slot, &error),
+                TransportEvent::Answered(pending, answer, end) => self.answered(slot, pending, answer, end),
+                TransportEvent::Failed(pending, kind, is_broken) => {
+                    self.failed(slot, &pending, kind, is_broken)
+                }
+                TransportEvent::Returned(pending) => self.returned(slot, &pending),
+                TransportEvent::Unconnected(error) => self.unconnected(slot, &error),
             }
         }
         self.release(slot);
     }
 
     /// Records a complete response and lets its user continue.
-    fn answered(&mut self, slot: usize, asked: Asked, answer: Answer, end: Monotonic) {
-        let Asked { exchange, inspection } = asked;
+    fn answered(&mut self, slot: usize, pending: PendingRequest, answer: ResponseSummary, end: Monotonic) {
+        let PendingRequest { exchange, inspection } = pending;
         if self.shared.course.is_over(end) {
             // The response was read after the end of the run, so it stays unfinished.
             self.meter.too_late.push(exchange);
@@ -242,7 +244,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         }
         // Judging took time that belongs to the generator and not to the next request.
         let now = self.tools.clock.monotonic();
-        match self.next(State::Processing, now) {
+        match self.next(UserState::Processing, now) {
             Some(next) => self.go_on_with(slot, next),
             None => self.user_left(slot),
         }
@@ -250,7 +252,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
 
     /// Sends a user's next request on the connection it had, or on another.
     #[inline]
-    fn go_on_with(&mut self, slot: usize, next: Exchange) {
+    fn go_on_with(&mut self, slot: usize, next: ExchangeTimes) {
         if self.pool.waiting.is_empty() && self.pool.has_room(slot, self.shared.routes.route(next.url).host) {
             self.meter.start(&next, &mut self.tools.recorder);
             self.ask(slot, next);
@@ -263,15 +265,15 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     /// Lets a user think. If its connection stays open, the user keeps its place on it.
     fn thinks(&mut self, slot: usize, now: Monotonic, time: Duration) {
         let kept = self.pool.hold(slot);
-        self.tools.recorder.ledger.pass(State::Processing, State::Thinking, now);
-        self.users.pause(now.plus(time), State::Thinking, kept);
+        self.tools.recorder.ledger.pass(UserState::Processing, UserState::Thinking, now);
+        self.users.pause(now.plus(time), UserState::Thinking, kept);
     }
 
     /// Lets a user with a place on a connection continue after thinking.
     pub(super) fn go_on(&mut self, id: SlotId) {
         let now = self.tools.clock.monotonic();
         let is_there = self.pool.unhold(id);
-        match self.next(State::Late, now) {
+        match self.next(UserState::Late, now) {
             Some(next) if is_there => self.go_on_with(id.slot, next),
             Some(next) => self.send(next),
             None if is_there => self.user_left(id.slot),
@@ -283,7 +285,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     /// request waits and it is unused, it is dropped.
     fn user_left(&mut self, slot: usize) {
         let Some(place) = self.pool.slots.get_mut(slot) else { return };
-        let is_unused = place.load() == 0 && place.connection.standing() == Standing::Open;
+        let is_unused = place.load() == 0 && place.connection.state() == ConnectionState::Open;
         if is_unused && self.pool.waiting.is_empty() {
             self.remove(slot);
         } else {
@@ -295,36 +297,36 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     /// is retired when its last one has ended.
     fn release(&mut self, slot: usize) {
         let Some(place) = self.pool.slots.get_mut(slot) else { return };
-        let standing = place.connection.standing();
-        let is_retired = matches!(place.role, Role::Lingering | Role::Parting);
-        match standing {
-            Standing::Open if is_retired => {}
-            Standing::Open if place.load() < self.pool.capacity => {
+        let state = place.connection.state();
+        let is_retired = matches!(place.role, SlotRole::Lingering | SlotRole::Parting);
+        match state {
+            ConnectionState::Open if is_retired => {}
+            ConnectionState::Open if place.load() < self.pool.capacity => {
                 self.pool.is_freed |= !self.pool.waiting.is_empty();
-                self.pool.slots.set_role(slot, Role::Idle);
+                self.pool.slots.set_role(slot, SlotRole::Idle);
             }
-            _ if place.connection.load() > 0 || standing == Standing::Open => {
-                self.pool.slots.set_role(slot, Role::Busy);
+            _ if place.connection.load() > 0 || state == ConnectionState::Open => {
+                self.pool.slots.set_role(slot, SlotRole::Busy);
             }
-            Standing::Broken => drop(self.remove(slot)),
-            Standing::Closed => self.leave(slot),
+            ConnectionState::Broken => drop(self.remove(slot)),
+            ConnectionState::Closed => self.leave(slot),
             _ if is_retired => {}
-            _ => self.part(slot, standing),
+            _ => self.part(slot, state),
         }
     }
 
     /// Retires a connection after its last response. A server that closes is given time to do so
     /// first, because the side that closes first has to keep the port in TIME_WAIT.
-    fn part(&mut self, slot: usize, standing: Standing) {
+    fn part(&mut self, slot: usize, state: ConnectionState) {
         let now = self.tools.clock.monotonic();
         let linger = self.shared.plan.linger;
         if !linger.is_zero() {
-            self.pool.retire_until(slot, Role::Lingering, now.plus(linger));
-        } else if standing == Standing::Done {
+            self.pool.retire_until(slot, SlotRole::Lingering, now.plus(linger));
+        } else if state == ConnectionState::Done {
             self.remove(slot);
         } else if self.pool.parting < PARTING_MAX {
             self.pool.parting += 1;
-            self.pool.retire_until(slot, Role::Parting, now.plus(PART_MAX));
+            self.pool.retire_until(slot, SlotRole::Parting, now.plus(PART_MAX));
         } else {
             self.close(slot);
         }
@@ -361,16 +363,16 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         Some(removed.served > 0)
     }
 
-    fn note_removed(&mut self, served: u64, role: Role) {
-        self.pool.parting -= usize::from(role == Role::Parting);
+    fn note_removed(&mut self, served: u64, role: SlotRole) {
+        self.pool.parting -= usize::from(role == SlotRole::Parting);
         self.pool.is_freed |= !self.pool.waiting.is_empty();
         self.tools.recorder.connection_over(served);
     }
 
     /// Records a request that failed without a complete response; its user continues with a new
     /// one.
-    fn failed(&mut self, slot: usize, asked: &Asked, kind: FailureKind, is_broken: bool) {
-        let Asked { exchange, inspection } = asked;
+    fn failed(&mut self, slot: usize, pending: &PendingRequest, kind: FailureKind, is_broken: bool) {
+        let PendingRequest { exchange, inspection } = pending;
         self.script.give_up(exchange.url, inspection);
         self.note_end(exchange);
         if exchange.measured {
@@ -392,9 +394,9 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     }
 
     /// Sends a request that its connection did not process on another connection.
-    fn returned(&mut self, slot: usize, asked: &Asked) {
-        let exchange = asked.exchange;
-        self.script.give_up(exchange.url, &asked.inspection);
+    fn returned(&mut self, slot: usize, pending: &PendingRequest) {
+        let exchange = pending.exchange;
+        self.script.give_up(exchange.url, &pending.inspection);
         if exchange.measured {
             self.tools.recorder.resent += 1;
             self.shared.ab_end(|| Some(AbEnd::default()));
@@ -404,7 +406,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
             return self.dispatch(exchange);
         }
         self.note_end(&exchange);
-        self.pool.waiting.push_front(Exchange { is_returned: true, ..exchange });
+        self.pool.waiting.push_front(ExchangeTimes { is_returned: true, ..exchange });
         self.pool.is_freed = true;
     }
 
@@ -414,15 +416,15 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
         let requests = place.connection.give_up();
         self.remove(slot);
         let now = self.tools.clock.monotonic();
-        for Asked { exchange, inspection } in &requests {
+        for PendingRequest { exchange, inspection } in &requests {
             self.script.give_up(exchange.url, inspection);
             self.meter.end(exchange, now, &mut self.tools.recorder);
         }
-        self.connect_failed(requests.into_iter().map(|asked| asked.exchange), error);
+        self.connect_failed(requests.into_iter().map(|pending| pending.exchange), error);
     }
 
     /// Handles a failed connection; the users of its requests try again after [`RETRY_AFTER`].
-    fn connect_failed(&mut self, requests: impl IntoIterator<Item = Exchange>, error: &ConnectError) {
+    fn connect_failed(&mut self, requests: impl IntoIterator<Item = ExchangeTimes>, error: &ConnectError) {
         let Some(kind) = error.kind() else {
             return self.shared.fail(LoadError::limit("socket", &io::Error::other(error.to_string())));
         };
@@ -436,7 +438,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     }
 
     /// Records a request whose connection could not be made.
-    fn not_connected(&mut self, exchange: &Exchange, now: Monotonic, kind: FailureKind) {
+    fn not_connected(&mut self, exchange: &ExchangeTimes, now: Monotonic, kind: FailureKind) {
         self.tools.recorder.failure(exchange, now, kind);
         if exchange.measured {
             self.shared.with_ab(|account| account.refused += 1);
@@ -446,7 +448,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
             if exchange.measured {
                 self.tools.recorder.pauses.add(now, until);
             }
-            self.users.pause(until, State::Connecting, None);
+            self.users.pause(until, UserState::Connecting, None);
         }
     }
 
@@ -456,10 +458,10 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
             let Some(place) = self.pool.slots.get_mut(slot) else { continue };
             let is_due = place.until <= now;
             match place.role {
-                Role::Parting if is_due => self.close(slot),
-                Role::Lingering if is_due => drop(self.remove(slot)),
-                Role::Busy | Role::Idle => self.expire(slot, now),
-                Role::Parting | Role::Lingering => {}
+                SlotRole::Parting if is_due => self.close(slot),
+                SlotRole::Lingering if is_due => drop(self.remove(slot)),
+                SlotRole::Busy | SlotRole::Idle => self.expire(slot, now),
+                SlotRole::Parting | SlotRole::Lingering => {}
             }
         }
         let timeout = self.shared.plan.timeout;
@@ -491,12 +493,18 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     }
 
     /// Judges and records a complete response.
-    fn note_answer(&mut self, exchange: &Exchange, answer: Answer, end: Monotonic, inspection: Inspection) {
+    fn note_answer(
+        &mut self,
+        exchange: &ExchangeTimes,
+        answer: ResponseSummary,
+        end: Monotonic,
+        inspection: Inspection,
+    ) {
         let judgement = self.script.judge(exchange.url, &answer, inspection);
         if self.tools.recorder.second_is_over(end) {
             self.end_seconds(end);
         }
-        let received = Received {
+        let received = JudgedResponse {
             status: answer.status,
             verdict: answer.verdict,
             kept: answer.persistent,
@@ -510,7 +518,7 @@ impl<T: Transport, S: Script> Worker<'_, T, S> {
     }
 
     /// Records that a request is no longer in flight.
-    fn note_end(&mut self, exchange: &Exchange) {
+    fn note_end(&mut self, exchange: &ExchangeTimes) {
         self.meter.end(exchange, self.tools.clock.monotonic(), &mut self.tools.recorder);
     }
 }

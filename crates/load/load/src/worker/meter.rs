@@ -3,13 +3,13 @@
 //! Invariant: a request is in flight from its start to its end, once. Counts of the measured part
 //! and of all requests are kept apart, because a warm-up ends without a gap.
 
-use crate::exchange::Exchange;
+use crate::exchange::ExchangeTimes;
 use crate::recorder::Recorder;
-use crate::shared::Shared;
+use crate::shared::LoadContext;
 use clock::Monotonic;
 
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(super) struct InFlightMeter {
     /// Requests in flight, including those of the warm-up; then only measured ones.
     pub(super) in_flight: usize,
     in_flight_measured: usize,
@@ -19,20 +19,20 @@ pub(super) struct Meter {
     /// The moment up to which requests in flight are part of the recorder's sum over time.
     counted_until: Monotonic,
     /// Requests whose response came or was read after the end of the run.
-    pub(super) too_late: Vec<Exchange>,
+    pub(super) too_late: Vec<ExchangeTimes>,
     /// Requests ended and failed when progress was last published: measured requests, then all
     /// requests.
     published: [(u64, u64); 2],
 }
 
-impl Meter {
+impl InFlightMeter {
     pub(super) fn new(counts_in_flight: bool) -> Self {
         Self { counts_in_flight, ..Self::default() }
     }
 
     /// Records that a request is in flight.
     #[inline]
-    pub(super) fn start(&mut self, exchange: &Exchange, recorder: &mut Recorder) {
+    pub(super) fn start(&mut self, exchange: &ExchangeTimes, recorder: &mut Recorder) {
         self.count_in_flight(exchange.started, recorder);
         self.in_flight += 1;
         if exchange.measured {
@@ -43,7 +43,7 @@ impl Meter {
 
     /// Records that a request is no longer in flight from `now` on.
     #[inline]
-    pub(super) fn end(&mut self, exchange: &Exchange, now: Monotonic, recorder: &mut Recorder) {
+    pub(super) fn end(&mut self, exchange: &ExchangeTimes, now: Monotonic, recorder: &mut Recorder) {
         self.count_in_flight(now, recorder);
         self.in_flight -= 1;
         self.in_flight_measured -= usize::from(exchange.measured);
@@ -62,13 +62,13 @@ impl Meter {
     }
 
     /// Publishes how many requests this thread has finished.
-    pub(super) fn publish(&mut self, now: Monotonic, recorder: &Recorder, shared: &Shared<'_>) {
+    pub(super) fn publish(&mut self, now: Monotonic, recorder: &Recorder, shared: &LoadContext<'_>) {
         let measured = (recorder.requests(), recorder.counters.failures.total());
         let all = (measured.0 + recorder.warmup.0, measured.1 + recorder.warmup.1);
         let [measured_before, all_before] = std::mem::replace(&mut self.published, [measured, all]);
         if all.0 > all_before.0 {
             shared.control.add(measured.0 - measured_before.0, measured.1 - measured_before.1);
-            shared.failing.count(all.0 - all_before.0, all.1 - all_before.1);
+            shared.failure_tally.count(all.0 - all_before.0, all.1 - all_before.1);
             if all.0 - all_before.0 > all.1 - all_before.1 {
                 shared.alive(now);
             }

@@ -1,10 +1,10 @@
 //! Waits for events, and for moments at which something starts.
 //!
 //! Invariant: a timer alone is late by the wake-up latency. The thread is therefore awake before
-//! such a moment, for as long as [`Waking`] says.
+//! such a moment, for as long as [`WakeLatency`] says.
 
 use super::busy_wait::BusyWait;
-use super::waking::Waking;
+use super::wake_latency::WakeLatency;
 use crate::LoadError;
 use crate::timer::Timer;
 use clock::{Clock, Monotonic};
@@ -21,7 +21,7 @@ pub(super) struct Poller {
     timer: Timer,
     /// The moment the timer was set to, if it was set for the current poll.
     timer_at: Option<Monotonic>,
-    waking: Waking,
+    wake_latency: WakeLatency,
     busy_wait: BusyWait,
     /// When the last poll returned.
     pub(super) woke: Monotonic,
@@ -45,7 +45,7 @@ impl Poller {
             timer: Timer::new(poll.registry(), TIMER)?,
             poll,
             timer_at: None,
-            waking: Waking::default(),
+            wake_latency: WakeLatency::default(),
             busy_wait: BusyWait::new(busy_waits),
             woke: Monotonic::default(),
         })
@@ -71,7 +71,7 @@ impl Poller {
         let mut time = wait.time;
         if let Some(moment) = wait.next_start {
             // After this the loop polls without waiting until `moment`.
-            let early = moment.since(now).saturating_sub(self.waking.before(moment));
+            let early = moment.since(now).saturating_sub(self.wake_latency.before(moment));
             if early.is_zero() {
                 time = Duration::ZERO;
             } else if early < time {
@@ -103,7 +103,7 @@ impl Poller {
     fn learn_waking(&mut self, events: &Events) {
         let Some(at) = self.timer_at.take() else { return };
         if events.iter().next().is_some_and(|event| event.token() == TIMER) {
-            self.waking.woken(self.woke.since(at));
+            self.wake_latency.woken(self.woke.since(at));
         }
     }
 

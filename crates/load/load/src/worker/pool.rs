@@ -2,9 +2,9 @@
 //!
 //! Invariant: a connection is listed at most once as marked, and at most once as unread.
 
-use crate::exchange::Exchange;
-use crate::slots::{Bounds, Role, SlotId, Slots};
-use crate::transport::{Standing, Transport};
+use crate::exchange::ExchangeTimes;
+use crate::slots::{ConnectionBounds, SlotId, SlotRole, Slots};
+use crate::transport::{ConnectionState, Transport};
 use clock::Monotonic;
 use record::SourceNet;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ pub(super) struct Pool<T> {
     /// The most requests on a connection at a time.
     pub(super) capacity: usize,
     /// Requests that wait for a connection, in order.
-    pub(super) waiting: VecDeque<Exchange>,
+    pub(super) waiting: VecDeque<ExchangeTimes>,
     /// Whether a waiting request may get a connection that it could not get before.
     pub(super) is_freed: bool,
     /// Connections whose last turn did not read all bytes.
@@ -56,8 +56,8 @@ impl<T: Transport> Pool<T> {
         self.slots.get_mut(slot).is_some_and(|place| {
             place.route.host == host
                 && place.load() < self.capacity
-                && place.connection.standing() == Standing::Open
-                && matches!(place.role, Role::Busy | Role::Idle)
+                && place.connection.state() == ConnectionState::Open
+                && matches!(place.role, SlotRole::Busy | SlotRole::Idle)
         })
     }
 
@@ -65,7 +65,7 @@ impl<T: Transport> Pool<T> {
     pub(super) fn hold(&mut self, slot: usize) -> Option<SlotId> {
         let id = self.slots.id(slot)?;
         let place = self.slots.get_mut(slot)?;
-        if place.connection.standing() != Standing::Open {
+        if place.connection.state() != ConnectionState::Open {
             return None;
         }
         place.held += 1;
@@ -106,7 +106,7 @@ impl<T: Transport> Pool<T> {
     }
 
     /// Keeps a connection open until a moment, without using it.
-    pub(super) fn retire_until(&mut self, slot: usize, role: Role, until: Monotonic) {
+    pub(super) fn retire_until(&mut self, slot: usize, role: SlotRole, until: Monotonic) {
         if let Some(place) = self.slots.get_mut(slot) {
             place.until = until;
         }
@@ -125,7 +125,7 @@ impl<T: Transport> Pool<T> {
 }
 
 /// The bounds for the thread at `place`.
-pub(super) fn bounds(host: Option<usize>, address: Option<usize>, place: (usize, usize)) -> Bounds {
+pub(super) fn bounds(host: Option<usize>, address: Option<usize>, place: (usize, usize)) -> ConnectionBounds {
     let bound = |whole: Option<usize>| whole.map_or(usize::MAX, |whole| super::share(whole, place).max(1));
-    Bounds { host: bound(host), address: bound(address) }
+    ConnectionBounds { host: bound(host), address: bound(address) }
 }

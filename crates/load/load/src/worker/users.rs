@@ -1,6 +1,6 @@
 //! The users of a closed loop, and those of them that pause.
 
-use crate::account::State;
+use crate::account::UserState;
 use crate::slots::SlotId;
 use clock::Monotonic;
 use std::cmp::Reverse;
@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 
 /// When a pausing user continues, the state it paused in, and the connection on which it has a
 /// place.
-pub(super) type Wake = (Monotonic, State, Option<SlotId>);
+pub(super) type Wake = (Monotonic, UserState, Option<SlotId>);
 
 /// The users of this thread. A user with several requests in flight is counted once for each of
 /// them.
@@ -28,7 +28,7 @@ pub(super) struct Users {
 
 impl Users {
     /// Lets a user pause.
-    pub(super) fn pause(&mut self, until: Monotonic, state: State, kept: Option<SlotId>) {
+    pub(super) fn pause(&mut self, until: Monotonic, state: UserState, kept: Option<SlotId>) {
         self.wakes.push(Reverse((until, state, kept)));
     }
 

@@ -7,7 +7,7 @@
 //! The rows are those of `ab`, in its order, with two differences. The bracket of failures has all
 //! four numbers. The row *Processing* shows measured times; `ab` subtracts one row from another.
 
-use super::{Histogram, Length, Outcome, UpperCounts, rounded_ms, write_beyond};
+use super::{Histogram, Length, RunOutcome, UpperCounts, rounded_ms, write_beyond};
 use std::fmt::Write as _;
 
 /// Attributes of the table's elements: the options `-x`, `-y` and `-z` of `ab`.
@@ -45,7 +45,7 @@ pub fn block(text: &str) -> String {
 }
 
 /// Returns the table and the figures that its layout lacks.
-pub fn report(outcome: &Outcome, attributes: &Attributes) -> String {
+pub fn report(outcome: &RunOutcome, attributes: &Attributes) -> String {
     let mut beyond = String::new();
     // Writing to a string cannot fail.
     let _ = write_beyond(&mut beyond, outcome);
@@ -54,11 +54,11 @@ pub fn report(outcome: &Outcome, attributes: &Attributes) -> String {
 
 /// Returns the table with the account of failures that `ab` would have made, and without further
 /// figures.
-pub fn plain_report(outcome: &Outcome, attributes: &Attributes) -> String {
+pub fn plain_report(outcome: &RunOutcome, attributes: &Attributes) -> String {
     table(outcome, attributes, &UpperCounts::of_ab(outcome))
 }
 
-fn table(outcome: &Outcome, attributes: &Attributes, counts: &UpperCounts) -> String {
+fn table(outcome: &RunOutcome, attributes: &Attributes, counts: &UpperCounts) -> String {
     let within = |text: &str| text.replace('<', "&lt;").replace('>', "&gt;");
     let table = TableAttributes { row: within(&attributes.row), cell: within(&attributes.cell) };
     let mut text = format!("\n\n<table {}>\n", within(&attributes.table));
@@ -78,7 +78,7 @@ struct TableAttributes {
 }
 
 impl TableAttributes {
-    fn summary(&self, text: &mut String, outcome: &Outcome, counts: &UpperCounts) {
+    fn summary(&self, text: &mut String, outcome: &RunOutcome, counts: &UpperCounts) {
         let plan = &outcome.plan;
         let target = &plan.target;
         self.pair(text, "Server Software", &outcome.server_software());
@@ -112,7 +112,7 @@ impl TableAttributes {
         self.pair(text, "HTML transferred", &format!("{} bytes", counts.content_bytes));
     }
 
-    fn rates(&self, text: &mut String, outcome: &Outcome) {
+    fn rates(&self, text: &mut String, outcome: &RunOutcome) {
         let seconds = outcome.elapsed.as_secs_f64();
         if seconds <= 0.0 {
             return;
@@ -132,7 +132,7 @@ impl TableAttributes {
         }
     }
 
-    fn times(&self, text: &mut String, outcome: &Outcome) {
+    fn times(&self, text: &mut String, outcome: &RunOutcome) {
         let Self { row, cell } = self;
         let times = outcome.complete_times();
         let _ = writeln!(text, "<tr {row}><th {cell} colspan=4>Connection Times (ms)</th></tr>");

@@ -2,8 +2,8 @@
 //! sentences are last because a terminal shows the end of its output.
 
 use super::{
-    Against, ComparedFigure, ComparedMetric, Comparison, ComparisonVerdict, RUNS_FOR_INTERVAL, SideSummary,
-    Unit,
+    ComparedFigure, ComparedMetric, Comparison, ComparisonVerdict, RUNS_FOR_INTERVAL, SideComparison,
+    SideSummary, Unit,
 };
 use crate::grid::{Align, Grid, GridColumn};
 use crate::number;
@@ -41,7 +41,7 @@ pub(super) fn text(comparison: &Comparison, width: usize, shows_best: bool) -> S
 fn table(
     unit: Unit,
     (first, side): (&SideSummary, &SideSummary),
-    against: &Against,
+    against: &SideComparison,
     shows_best: bool,
 ) -> Grid {
     let letter = side.letter;
@@ -81,7 +81,7 @@ fn table(
 }
 
 /// Confidence level of the intervals.
-const fn confidence(against: &Against) -> &'static str {
+const fn confidence(against: &SideComparison) -> &'static str {
     if against.is_paired { "97.5%" } else { "95%" }
 }
 
@@ -117,7 +117,7 @@ const fn word(verdict: ComparisonVerdict) -> &'static str {
 
 /// The verdict in words. If no difference is shown, the number of rounds needed to find one
 /// follows.
-pub(super) fn sentence(against: &Against, unit: Unit, runs: (usize, usize)) -> String {
+pub(super) fn sentence(against: &SideComparison, unit: Unit, runs: (usize, usize)) -> String {
     let verdict = verdict_in_words(against, unit, runs);
     let needed = against.rounds_for_5_percent.zip(against.noise);
     match needed {
@@ -130,7 +130,11 @@ pub(super) fn sentence(against: &Against, unit: Unit, runs: (usize, usize)) -> S
     }
 }
 
-fn verdict_in_words(against: &Against, unit: Unit, (runs_first, runs_other): (usize, usize)) -> String {
+fn verdict_in_words(
+    against: &SideComparison,
+    unit: Unit,
+    (runs_first, runs_other): (usize, usize),
+) -> String {
     let letter = against.letter;
     let what = unit.words(against.on);
     let row = against.rows.iter().find(|row| row.metric == against.on);
@@ -169,7 +173,7 @@ fn verdict_in_words(against: &Against, unit: Unit, (runs_first, runs_other): (us
     }
 }
 
-fn differs(against: &Against, row: &ComparedFigure, what: &str, runs: &str) -> String {
+fn differs(against: &SideComparison, row: &ComparedFigure, what: &str, runs: &str) -> String {
     let is_faster = against.verdict == ComparisonVerdict::Faster;
     let word = if is_faster { "faster" } else { "slower" };
     let (Some(ratio), Some(interval), Some(p)) = (row.ratio, row.interval, row.p) else {

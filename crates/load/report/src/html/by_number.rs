@@ -8,7 +8,7 @@ use super::svg::{
 use super::{ChartSize, colour};
 use crate::number;
 use crate::results::{ResponseTimes, Results};
-use crate::summary::{CellSummary, ClassicRow, standing};
+use crate::summary::{CellSummary, ClassicRow, cell_result};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ fn by_concurrency(
             |id: &str| rows.iter().any(|other| other.step.id == id && other.step.title == row.step.title);
         let mut points = BTreeMap::new();
         for cell in results.cells.iter().filter(|cell| !cell.keepalive && same(&cell.step)) {
-            if let Some(summary) = standing(cell).summary() {
+            if let Some(summary) = cell_result(cell).summary() {
                 points.entry(cell.concurrency).or_insert_with(|| value(summary));
             }
         }
@@ -109,7 +109,7 @@ fn against_concurrency(id: &str, series: &[ChartLine], size: ChartSize, title: &
 pub(super) fn percentiles(id: &str, rows: &[ClassicRow<'_>], size: ChartSize) -> Markup {
     let area = LineArea::new(size);
     let line = |(position, row): (usize, &ClassicRow<'_>)| {
-        let summary = row.standing.summary()?;
+        let summary = row.result.summary()?;
         // A percentile beyond the last response of a run would only repeat its longest time, so it
         // is left out.
         let answers = summary.answers as f64 / summary.rounds.max(1) as f64;

@@ -51,7 +51,7 @@ impl<'a> RowArea<'a> {
         let below = if size.narrow { 14.0 } else { 0.0 };
         let line = |(position, line): (usize, &'a ClassicRow<'a>)| ChartRow {
             row: line,
-            summary: line.standing.summary(),
+            summary: line.result.summary(),
             colour: colour(rows, position),
             y: (position as f64 + 0.5) * row + below,
         };
@@ -97,8 +97,8 @@ impl<'a> RowArea<'a> {
 
     /// Text of a row without figures.
     fn absent(&self, line: &ChartRow<'_>) -> Markup {
-        let text = match line.row.standing {
-            crate::summary::Standing::Void(_) => "void",
+        let text = match line.row.result {
+            crate::summary::CellResult::Void(_) => "void",
             _ => "not measured",
         };
         label(self.left + 4.0, line.y + 4.5, "start", "absent", text)
@@ -233,8 +233,7 @@ pub(super) fn load_and_throughput(id: &str, rows: &[ClassicRow<'_>], size: Chart
     let (left, right, top, bottom) =
         (if size.narrow { 48.0 } else { 64.0 }, size.width - 30.0, 24.0, height - 52.0);
     let figures = |field: fn(&CellSummary) -> Option<f64>| -> Vec<(usize, f64)> {
-        let found =
-            rows.iter().enumerate().filter_map(|(at, row)| Some((at, field(row.standing.summary()?)?)));
+        let found = rows.iter().enumerate().filter_map(|(at, row)| Some((at, field(row.result.summary()?)?)));
         found.collect()
     };
     let throughput = figures(|summary| Some(summary.throughput.median));
@@ -289,7 +288,7 @@ pub(super) fn load_and_throughput(id: &str, rows: &[ClassicRow<'_>], size: Chart
 /// Describes a chart in words, step by step.
 pub(super) fn described(rows: &[ClassicRow<'_>], words: impl Fn(&CellSummary) -> String) -> String {
     let step = |row: &ClassicRow<'_>| {
-        let figures = row.standing.summary().map_or_else(|| "no figures".to_owned(), &words);
+        let figures = row.result.summary().map_or_else(|| "no figures".to_owned(), &words);
         format!("Step {}, {}: {figures}.", row.step.number, row.step.title)
     };
     rows.iter().map(step).collect::<Vec<_>>().join(" ")

@@ -5,7 +5,7 @@ use super::tables::{few, first_figures, or_dash, scrolling};
 use crate::loads::{has_twin, has_verdicts, sentences};
 use crate::number;
 use crate::results::{LoadRecord, ResponseTimes, Results};
-use crate::summary::{BystanderFigures, CellSummary, ClassicRow, Standing, load_rows};
+use crate::summary::{BystanderFigures, CellResult, CellSummary, ClassicRow, load_rows};
 use crate::table::bystander;
 use maud::{Markup, html};
 
@@ -31,7 +31,7 @@ fn section(results: &Results, load: &LoadRecord) -> Markup {
     let rows = load_rows(results, load);
     let units: Vec<String> = rows
         .iter()
-        .find_map(|row| row.standing.summary())
+        .find_map(|row| row.result.summary())
         .map(|summary| summary.meters.iter().map(|meter| meter.name.clone()).collect())
         .unwrap_or_default();
     let columns = 8 + 2 * units.len();
@@ -48,10 +48,10 @@ fn section(results: &Results, load: &LoadRecord) -> Markup {
                         th scope="row" { (row.step.number) }
                         td.n { (number::grouped(row.cell.concurrency)) }
                         td.title { (row.step.title) }
-                        @match &row.standing {
-                            Standing::Measured(summary) => { (first_figures(summary)) (costs(summary)) }
-                            Standing::Void(reason) => { td.void colspan=(columns) { strong { "VOID" } " " (reason) } }
-                            Standing::Missing => { td.void colspan=(columns) { "not measured yet" } }
+                        @match &row.result {
+                            CellResult::Measured(summary) => { (first_figures(summary)) (costs(summary)) }
+                            CellResult::Void(reason) => { td.void colspan=(columns) { strong { "VOID" } " " (reason) } }
+                            CellResult::Missing => { td.void colspan=(columns) { "not measured yet" } }
                         }
                     }
                 }
@@ -63,7 +63,7 @@ fn section(results: &Results, load: &LoadRecord) -> Markup {
             h2 { "Load: " (load.title) }
             @if let Some(about) = &load.about { p.note { (about) } }
             (scrolling(&load.title, &table))
-            (few(rows.iter().map(|row| &row.standing)))
+            (few(rows.iter().map(|row| &row.result)))
             (by_verdict(&rows))
             (bystanders(&rows))
             @for sentence in sentences(&rows) { p.note { (sentence) } }
@@ -92,7 +92,7 @@ fn by_verdict(rows: &[ClassicRow<'_>]) -> Markup {
                 th { "step" } th { "verdict" } th.n { "req/s" } th.n { "share" } th.n { "mean" } th.n { "50%" } th.n { "95%" } th.n { "99%" }
             } }
             @for row in rows {
-                @if let Some(summary) = row.standing.summary() {
+                @if let Some(summary) = row.result.summary() {
                     tbody {
                         @for verdict in &summary.verdicts {
                             @let times = verdict.response.as_ref();
@@ -128,7 +128,7 @@ fn bystanders(rows: &[ClassicRow<'_>]) -> Markup {
                 th { "step" } th.n { "anonymous, idle site" } th.n { "under load" } th.n { "logged in, idle site" } th.n { "under load" }
             } }
             @for row in rows {
-                @if let Some(summary) = row.standing.summary() {
+                @if let Some(summary) = row.result.summary() {
                     tbody { tr {
                         th scope="row" { (row.step.number) }
                         td.n { (time(summary.idle)) }

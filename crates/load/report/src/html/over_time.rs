@@ -28,7 +28,7 @@ pub(super) struct SecondsLine {
 }
 
 /// Identity, title and unit of a drawing.
-pub(super) struct Words<'a> {
+pub(super) struct DrawingTexts<'a> {
     pub(super) id: &'a str,
     pub(super) title: &'a str,
     pub(super) unit: &'a str,
@@ -90,7 +90,7 @@ pub(super) fn whole<T>(seconds: &[T], elapsed_s: Option<f64>) -> &[T] {
 }
 
 /// Draws lines over time.
-pub(super) fn lines(words: &Words<'_>, size: ChartSize, lines: &[SecondsLine]) -> Markup {
+pub(super) fn lines(words: &DrawingTexts<'_>, size: ChartSize, lines: &[SecondsLine]) -> Markup {
     let seconds = lines.iter().map(|line| line.values.len()).max().unwrap_or(0);
     let most = lines.iter().flat_map(|line| line.values.iter().flatten()).copied().fold(0.0, f64::max);
     let area = TimeArea::new(size, seconds, most);
@@ -115,7 +115,7 @@ pub(super) fn lines(words: &Words<'_>, size: ChartSize, lines: &[SecondsLine]) -
 }
 
 /// Draws stacked areas over time.
-pub(super) fn stacked(words: &Words<'_>, size: ChartSize, layers: &[SecondsLine]) -> Markup {
+pub(super) fn stacked(words: &DrawingTexts<'_>, size: ChartSize, layers: &[SecondsLine]) -> Markup {
     let seconds = layers.iter().map(|layer| layer.values.len()).max().unwrap_or(0);
     let bands = bands(layers, seconds);
     let tops = bands.last().into_iter().flatten().map(|(_, _, top)| *top);
@@ -162,7 +162,7 @@ fn bands(layers: &[SecondsLine], seconds: usize) -> Vec<Vec<(f64, f64, f64)>> {
 }
 
 /// Draws horizontal bars, one per row, with their values.
-pub(super) fn bars(words: &Words<'_>, size: ChartSize, rows: &[(String, f64, String)]) -> Markup {
+pub(super) fn bars(words: &DrawingTexts<'_>, size: ChartSize, rows: &[(String, f64, String)]) -> Markup {
     const ROW: f64 = 26.0;
     let (left, right) = if size.narrow { (96.0, size.width - 90.0) } else { (150.0, size.width - 220.0) };
     let most = rows.iter().map(|(_, value, _)| *value).fold(0.0, f64::max).max(f64::MIN_POSITIVE);

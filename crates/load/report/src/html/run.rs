@@ -3,7 +3,7 @@
 //! Invariant: everything comes from the run's record. The page loads nothing and has no scripts.
 //! Unknown values are left out.
 
-use super::over_time::{SecondsLine, Words, bars, lines, stacked, whole};
+use super::over_time::{DrawingTexts, SecondsLine, bars, lines, stacked, whole};
 use super::tables::scrolling;
 use super::{HALF, WIDE, document, figure};
 use crate::number;
@@ -155,25 +155,25 @@ fn over_time(seconds: &[RunSecond]) -> Markup {
     let errors = layers(seconds, |second| &second.failed_by_kind);
     html! {
         (figure("rate", "Responses a second", "One value for each second of the run; a response belongs to the second in which it ended.", WIDE,
-            |id, size| lines(&Words { id, title: "Responses a second over time", unit: "per second" }, size, &rates)))
+            |id, size| lines(&DrawingTexts { id, title: "Responses a second over time", unit: "per second" }, size, &rates)))
         (figure("times", "Response time", "Of the responses that ended in each second, from the time at which their requests were due.", WIDE,
-            |id, size| lines(&Words { id, title: "Response time over time", unit: "ms" }, size, &times)))
+            |id, size| lines(&DrawingTexts { id, title: "Response time over time", unit: "ms" }, size, &times)))
         @if seconds.iter().any(|second| second.host_busy.is_some()) {
             (figure("host", "Load of this host", "Share of all processor cores that was busy; the generator's part is dashed.", WIDE,
-                |id, size| lines(&Words { id, title: "Load of the host over time", unit: "% of all cores" }, size, &host)))
+                |id, size| lines(&DrawingTexts { id, title: "Load of the host over time", unit: "% of all cores" }, size, &host)))
         }
         @if !errors.is_empty() {
             (figure("errors", "Failed requests", "Failed requests a second by kind.", WIDE,
-                |id, size| stacked(&Words { id, title: "Failed requests over time", unit: "per second" }, size, &errors)))
+                |id, size| stacked(&DrawingTexts { id, title: "Failed requests over time", unit: "per second" }, size, &errors)))
         }
         (figure("crowd", "Requests in flight", "At the end of each second.", WIDE,
-            |id, size| lines(&Words { id, title: "Requests in flight over time", unit: "requests" }, size, &crowd)))
+            |id, size| lines(&DrawingTexts { id, title: "Requests in flight over time", unit: "requests" }, size, &crowd)))
         div.pair {
             (figure("statuses", "Status codes", "Complete responses a second by class of their status.", HALF,
-                |id, size| stacked(&Words { id, title: "Status codes over time", unit: "per second" }, size, &statuses)))
+                |id, size| stacked(&DrawingTexts { id, title: "Status codes over time", unit: "per second" }, size, &statuses)))
             @if !verdicts.is_empty() {
                 (figure("verdicts-time", "Cache verdicts", "Good responses a second by verdict of the nearest cache.", HALF,
-                    |id, size| stacked(&Words { id, title: "Cache verdicts over time", unit: "per second" }, size, &verdicts)))
+                    |id, size| stacked(&DrawingTexts { id, title: "Cache verdicts over time", unit: "per second" }, size, &verdicts)))
             }
         }
     }
@@ -217,11 +217,11 @@ fn distribution(run: &Run) -> Markup {
     html! {
         @if !spectrum.is_empty() {
             (figure("spectrum", "Percentiles", "This share of the good responses arrived within this time.", WIDE,
-                |id, size| bars(&Words { id, title: "Percentiles of the response time", unit: "ms" }, size, &spectrum)))
+                |id, size| bars(&DrawingTexts { id, title: "Percentiles of the response time", unit: "ms" }, size, &spectrum)))
         }
         @if split.len() > 1 {
             (figure("by-verdict", "Response time by cache verdict", "The bar is the median.", WIDE,
-                |id, size| bars(&Words { id, title: "Response time by cache verdict", unit: "ms" }, size, &split)))
+                |id, size| bars(&DrawingTexts { id, title: "Response time by cache verdict", unit: "ms" }, size, &split)))
         }
         @if !split.is_empty() { (by_verdict(&run.verdicts)) }
     }

@@ -7,7 +7,7 @@ use crate::number;
 use crate::results::Results;
 use crate::staircase::{FAILED_SHARE, P99_FACTOR, Staircase, THROUGHPUT_SHARE, share_text, staircases};
 use crate::star::mark;
-use crate::summary::{CellSummary, Standing};
+use crate::summary::{CellResult, CellSummary};
 use maud::{Markup, html};
 
 /// Sections without and with keep-alive; empty for a ladder without staircases.
@@ -40,7 +40,7 @@ fn section(staircases: &[Staircase<'_>], keepalive: bool) -> Markup {
                  response is more than " (P99_FACTOR) " times what it was before in proportion to the users, or more than " (share_text(FAILED_SHARE)) " of the requests fail, or no user gets a good response."
             }
             (scrolling(heading, &table(staircases)))
-            (marks(staircases.iter().flat_map(|of| &of.stairs).map(|(_, standing)| standing)))
+            (marks(staircases.iter().flat_map(|of| &of.stairs).map(|(_, result)| result)))
             ul.tips {
                 @for staircase in staircases {
                     li {
@@ -54,8 +54,7 @@ fn section(staircases: &[Staircase<'_>], keepalive: bool) -> Markup {
 }
 
 fn table(staircases: &[Staircase<'_>]) -> Markup {
-    let summaries =
-        || staircases.iter().flat_map(|of| &of.stairs).filter_map(|(_, standing)| standing.summary());
+    let summaries = || staircases.iter().flat_map(|of| &of.stairs).filter_map(|(_, result)| result.summary());
     let units: Vec<&str> = summaries()
         .next()
         .map(|summary| summary.meters_per_page.iter().map(|meter| meter.name.as_str()).collect())
@@ -70,7 +69,7 @@ fn table(staircases: &[Staircase<'_>]) -> Markup {
             } }
             @for staircase in staircases {
                 tbody {
-                    @for (place, (users, standing)) in staircase.stairs.iter().enumerate() {
+                    @for (place, (users, result)) in staircase.stairs.iter().enumerate() {
                         @let tips = staircase.tip.as_ref().is_some_and(|tip| tip.users == *users);
                         tr.tips[tips] {
                             @if place == 0 {
@@ -80,10 +79,10 @@ fn table(staircases: &[Staircase<'_>]) -> Markup {
                                 td.title rowspan=(rows) { (staircase.version.unwrap_or("–")) }
                             }
                             td.n { (number::grouped(*users)) }
-                            @match standing {
-                                Standing::Measured(summary) => { (figures(summary)) }
-                                Standing::Void(reason) => { td.void colspan=(columns) { strong { "VOID" } " " (reason) } }
-                                Standing::Missing => { td.void colspan=(columns) { "not measured yet" } }
+                            @match result {
+                                CellResult::Measured(summary) => { (figures(summary)) }
+                                CellResult::Void(reason) => { td.void colspan=(columns) { strong { "VOID" } " " (reason) } }
+                                CellResult::Missing => { td.void colspan=(columns) { "not measured yet" } }
                             }
                         }
                     }

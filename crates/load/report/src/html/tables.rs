@@ -9,8 +9,8 @@ use crate::sentence::{noise, sentence};
 use crate::staircase::staircases;
 use crate::star::{MEANING, mark, note};
 use crate::summary::{
-    ANSWERS_FEW, CellSummary, ClassicRow, Standing, first_number, row_before, shared_concurrencies, standing,
-    step_of,
+    ANSWERS_FEW, CellResult, CellSummary, ClassicRow, cell_result, first_number, row_before,
+    shared_concurrencies, step_of,
 };
 use crate::table::bystander;
 use maud::{Markup, html};
@@ -34,14 +34,14 @@ pub(super) fn classic(rows: &[ClassicRow<'_>]) -> Markup {
                         th scope="row" { (row.step.number) }
                         td.n { (number::grouped(row.cell.concurrency)) }
                         td.title { (row.step.title) }
-                        @match &row.standing {
-                            Standing::Measured(summary) => {
+                        @match &row.result {
+                            CellResult::Measured(summary) => {
                                 (first_figures(summary))
                                 td.n { (times(row.factor_before)) }
                                 td.n { (times(row.factor_first)) }
                             }
-                            Standing::Void(reason) => { td.void colspan="8" { strong { "VOID" } " " (reason) } }
-                            Standing::Missing => { td.void colspan="8" { "not measured yet" } }
+                            CellResult::Void(reason) => { td.void colspan="8" { strong { "VOID" } " " (reason) } }
+                            CellResult::Missing => { td.void colspan="8" { "not measured yet" } }
                         }
                     }
                 }
@@ -52,8 +52,8 @@ pub(super) fn classic(rows: &[ClassicRow<'_>]) -> Markup {
     html! {
         section id="table" {
             (scrolling("The ladder", &table))
-            (few(rows.iter().map(|row| &row.standing)))
-            @for note in rows.iter().filter_map(|row| note(row, row.standing.summary()?)) {
+            (few(rows.iter().map(|row| &row.result)))
+            @for note in rows.iter().filter_map(|row| note(row, row.result.summary()?)) {
                 p.note { (note) }
             }
             @if gains().any(|gain| gain.interval.is_some()) {
@@ -91,10 +91,10 @@ pub(super) fn further_figures(rows: &[ClassicRow<'_>]) -> Markup {
                     tr {
                         th scope="row" { (row.step.number) }
                         td.title { (row.step.title) }
-                        @match &row.standing {
-                            Standing::Measured(summary) => (costs(summary)),
-                            Standing::Void(_) => { td.void colspan="6" { strong { "VOID" } } }
-                            Standing::Missing => { td.void colspan="6" { "not measured yet" } }
+                        @match &row.result {
+                            CellResult::Measured(summary) => (costs(summary)),
+                            CellResult::Void(_) => { td.void colspan="6" { strong { "VOID" } } }
+                            CellResult::Missing => { td.void colspan="6" { "not measured yet" } }
                         }
                     }
                 }
@@ -159,15 +159,15 @@ pub(super) fn first_figures(summary: &CellSummary) -> Markup {
 }
 
 /// Explains the mark of few responses, if a row has it.
-pub(super) fn few<'a>(mut standings: impl Iterator<Item = &'a Standing>) -> Markup {
-    let few = standings.any(|standing| standing.summary().is_some_and(|summary| summary.few));
+pub(super) fn few<'a>(mut cell_results: impl Iterator<Item = &'a CellResult>) -> Markup {
+    let few = cell_results.any(|result| result.summary().is_some_and(|summary| summary.few));
     html! { @if few { p.note { "* fewer than " (ANSWERS_FEW) " responses in a round: percentiles are coarse." } } }
 }
 
 /// Explains the marks of cells that have no notes.
-pub(super) fn marks<'a>(standings: impl Iterator<Item = &'a Standing> + Clone) -> Markup {
-    let starred = standings.clone().any(|of| of.summary().is_some_and(|summary| summary.star.is_some()));
-    html! { (few(standings)) @if starred { p.note { (MEANING) } } }
+pub(super) fn marks<'a>(cell_results: impl Iterator<Item = &'a CellResult> + Clone) -> Markup {
+    let starred = cell_results.clone().any(|of| of.summary().is_some_and(|summary| summary.star.is_some()));
+    html! { (few(cell_results)) @if starred { p.note { (MEANING) } } }
 }
 
 /// A text, or a dash if there is none.
@@ -202,31 +202,31 @@ pub(super) fn further(results: &Results) -> Markup {
 
 /// A table of further cells, with the meaning of its marks.
 fn cells(results: &Results, label: &str, cells: &[&CellRecord]) -> Markup {
-    let standings: Vec<Standing> = cells.iter().map(|cell| standing(cell)).collect();
+    let cell_results: Vec<CellResult> = cells.iter().map(|cell| cell_result(cell)).collect();
     let table = html! {
         table {
             thead { tr {
                 th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "mean" } th.n { "95% response" }
                 th.n { "bytes a page" } th.n { "observed load" } th.n { "system load" }
             } }
-            @for (cell, standing) in cells.iter().zip(&standings) {
+            @for (cell, result) in cells.iter().zip(&cell_results) {
                 @let step = step_of(results, cell);
                 tbody {
                     tr {
                         th scope="row" { (step.map_or("", |step| &step.number)) }
                         td.n { (number::grouped(cell.concurrency)) }
                         td.title { (step.map_or("", |step| &step.title)) }
-                        @match standing {
-                            Standing::Measured(summary) => { (first_figures(summary)) }
-                            Standing::Void(reason) => { td.void colspan="6" { strong { "VOID" } " " (reason) } }
-                            Standing::Missing => { td.void colspan="6" { "not measured yet" } }
+                        @match result {
+                            CellResult::Measured(summary) => { (first_figures(summary)) }
+                            CellResult::Void(reason) => { td.void colspan="6" { strong { "VOID" } " " (reason) } }
+                            CellResult::Missing => { td.void colspan="6" { "not measured yet" } }
                         }
                     }
                 }
             }
         }
     };
-    html! { (scrolling(label, &table)) (marks(standings.iter())) }
+    html! { (scrolling(label, &table)) (marks(cell_results.iter())) }
 }
 
 /// A sentence for each step, its proofs, and its use of resources.

@@ -3,12 +3,12 @@
 //!
 //! Invariant: everything comes from the run's record. The page loads nothing and has no scripts.
 
-use super::over_time::{SecondsLine, Words, bars, lines, whole};
+use super::over_time::{DrawingTexts, SecondsLine, bars, lines, whole};
 use super::run::{failures, milliseconds, percentiles};
 use super::tables::scrolling;
 use super::{WIDE, document, figure};
 use crate::number;
-use crate::page::{PageRun, PageSecond};
+use crate::page::{PageRun, PageRunSecond};
 use crate::run::Distribution;
 use maud::{Markup, html};
 
@@ -97,8 +97,8 @@ fn verdict(run: &PageRun) -> Markup {
     }
 }
 
-fn over_time(seconds: &[PageSecond]) -> Markup {
-    let of = |read: &dyn Fn(&PageSecond) -> Option<f64>| seconds.iter().map(read).collect::<Vec<_>>();
+fn over_time(seconds: &[PageRunSecond]) -> Markup {
+    let of = |read: &dyn Fn(&PageRunSecond) -> Option<f64>| seconds.iter().map(read).collect::<Vec<_>>();
     let ms = |value: Option<u64>| value.map(|us| us as f64 / 1e3);
     let line = |name: &str, colour, is_dashed, values| SecondsLine {
         name: name.to_owned(),
@@ -125,11 +125,11 @@ fn over_time(seconds: &[PageSecond]) -> Markup {
     ];
     html! {
         (figure("pages", "Pages a second", "One value for each second of the run; a page belongs to the second in which it ended.", WIDE,
-            |id, size| lines(&Words { id, title: "Pages a second over time", unit: "per second" }, size, &rates)))
+            |id, size| lines(&DrawingTexts { id, title: "Pages a second over time", unit: "per second" }, size, &rates)))
         (figure("times", "Page time and request time", "Pages and, dashed, single requests that ended in each second.", WIDE,
-            |id, size| lines(&Words { id, title: "Page time and request time over time", unit: "ms" }, size, &times)))
+            |id, size| lines(&DrawingTexts { id, title: "Page time and request time over time", unit: "ms" }, size, &times)))
         (figure("requests", "Requests a second", "All requests of the pages: documents, stylesheets, scripts, pictures, fonts.", WIDE,
-            |id, size| lines(&Words { id, title: "Requests a second over time", unit: "per second" }, size, &requests)))
+            |id, size| lines(&DrawingTexts { id, title: "Requests a second over time", unit: "per second" }, size, &requests)))
     }
 }
 
@@ -150,7 +150,7 @@ fn beside(run: &PageRun) -> Markup {
     html! {
         @if !all.is_empty() {
             (figure("beside", "Page time beside request times", "The bar is the median. A page takes longer than its requests, because requests wait for each other and for connections.", WIDE,
-                |id, size| bars(&Words { id, title: "Median of page time and of request times by class", unit: "ms" }, size, &all)))
+                |id, size| bars(&DrawingTexts { id, title: "Median of page time and of request times by class", unit: "ms" }, size, &all)))
         }
     }
 }

@@ -5,7 +5,7 @@
 //! other rows and are left out.
 
 use super::quoted::QuotedRows;
-use super::{ImportError, Imported};
+use super::{ImportError, ImportedRun};
 use crate::run::{Distribution, Phases, Run};
 use stats::Histogram;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ fn contains(line: &[u8], name: &[u8]) -> bool {
 }
 
 /// Reads a JTL in CSV.
-pub(super) fn import(file: impl BufRead) -> Result<Imported, ImportError> {
+pub(super) fn import(file: impl BufRead) -> Result<ImportedRun, ImportError> {
     let mut rows = QuotedRows::new(file, b',');
     let mut header = rows.next()?.unwrap_or_default();
     if let [only] = header.as_slice() {
@@ -170,7 +170,7 @@ impl Sum {
         Ok(())
     }
 
-    pub(super) fn imported(self) -> Result<Imported, ImportError> {
+    pub(super) fn imported(self) -> Result<ImportedRun, ImportError> {
         let Some(first_ms) = self.first_ms else {
             return Err(ImportError::Missing("the file has a header but no samples".to_owned()));
         };
@@ -204,7 +204,7 @@ impl Sum {
                 self.transactions
             )
         });
-        Ok(Imported { runs: vec![run], notes: notes.into_iter().collect() })
+        Ok(ImportedRun { runs: vec![run], notes: notes.into_iter().collect() })
     }
 }
 

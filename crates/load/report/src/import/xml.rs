@@ -6,7 +6,7 @@
 //! includes theirs. Only the outer samples are counted, as in the CSV.
 
 use super::jtl::{JtlSample, Sum};
-use super::{ImportError, Imported};
+use super::{ImportError, ImportedRun};
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 use std::io::BufRead;
@@ -15,7 +15,7 @@ use std::io::BufRead;
 const DEPTH_MAX: usize = 64;
 
 /// Reads samples until the document ends.
-pub(super) fn import(file: impl BufRead) -> Result<Imported, ImportError> {
+pub(super) fn import(file: impl BufRead) -> Result<ImportedRun, ImportError> {
     let mut reader = Reader::from_reader(file);
     let mut buffer = Vec::new();
     let mut depth = 0_usize;

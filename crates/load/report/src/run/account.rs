@@ -1,6 +1,6 @@
 //! JSON form of the account of the users' time, for runs and for the cells of a ladder.
 
-use record::Outcome;
+use record::RunOutcome;
 use serde::{Deserialize, Serialize};
 
 /// The users' time by state, in seconds. In an open loop it is the time of the requests since they
@@ -52,8 +52,8 @@ pub struct UserTime {
     pub mean_until_processed_us: Option<f64>,
 }
 
-impl From<&Outcome> for UserTime {
-    fn from(outcome: &Outcome) -> Self {
+impl From<&RunOutcome> for UserTime {
+    fn from(outcome: &RunOutcome) -> Self {
         let check = &outcome.check;
         let account = &outcome.check.account;
         let elapsed_s = outcome.elapsed.as_secs_f64();
@@ -88,7 +88,7 @@ impl From<&Outcome> for UserTime {
 mod tests {
     use super::UserTime;
     use address::HttpUrl;
-    use record::{Outcome, Plan, SelfCheck};
+    use record::{Plan, RunOutcome, SelfCheck};
     use std::time::Duration;
 
     #[test]
@@ -97,8 +97,8 @@ mod tests {
         let account = record::Account { server, failed, unfinished, unread, ..record::Account::default() };
         let check = SelfCheck { account, ..SelfCheck::default() };
         let plan = Plan::new(HttpUrl::parse("http://127.0.0.1:1/").unwrap());
-        let outcome = Outcome::of(plan, "127.0.0.1:1".parse().unwrap());
-        let outcome = Outcome { check, elapsed: Duration::from_secs(10), ..outcome };
+        let outcome = RunOutcome::of(plan, "127.0.0.1:1".parse().unwrap());
+        let outcome = RunOutcome { check, elapsed: Duration::from_secs(10), ..outcome };
         assert_eq!(UserTime::from(&outcome).effective_users, Some(1.5));
     }
 }

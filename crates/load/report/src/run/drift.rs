@@ -6,7 +6,7 @@
 
 use super::white_space::{is_white_space_alone, visible_space};
 use difference::{Difference, Nature, Snippet, Spot, compare, snippet};
-use record::Outcome;
+use record::RunOutcome;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -58,7 +58,7 @@ pub struct DriftSpot {
 
 impl ContentDrift {
     /// Returns the differences between the responses of a run; `None` if they were equal.
-    pub fn of(outcome: &Outcome) -> Option<Self> {
+    pub fn of(outcome: &RunOutcome) -> Option<Self> {
         let drift = outcome.drift.as_ref()?;
         let url = outcome.urls.get(drift.url).map(|url| url.target.target.to_string());
         let first = &drift.first[..];

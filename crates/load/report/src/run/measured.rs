@@ -4,12 +4,12 @@ use super::{
     ConnectionCounts, ContentDrift, Distribution, GeneratorCheck, Phases, RequestedLoad, Run, RunSecond,
     SCHEMA, SOURCE_PETASOS, StageFigures, Url, UserTime,
 };
-use record::{Arrival, CacheVerdict, FailureKind, Failures, Length, Outcome, Rate, StageLoad, Times};
+use record::{Arrival, CacheVerdict, FailureKind, Failures, Length, Rate, RunOutcome, StageLoad, Times};
 use stats::Histogram;
 use std::collections::BTreeMap;
 
-impl From<&Outcome> for Run {
-    fn from(outcome: &Outcome) -> Self {
+impl From<&RunOutcome> for Run {
+    fn from(outcome: &RunOutcome) -> Self {
         let plan = &outcome.plan;
         Self {
             schema: SCHEMA.to_owned(),
@@ -104,8 +104,8 @@ impl From<&record::Plan> for RequestedLoad {
     }
 }
 
-impl From<&Outcome> for ConnectionCounts {
-    fn from(outcome: &Outcome) -> Self {
+impl From<&RunOutcome> for ConnectionCounts {
+    fn from(outcome: &RunOutcome) -> Self {
         let each = outcome.requests_per_connection;
         Self {
             opened: Some(outcome.connections),
@@ -225,8 +225,8 @@ impl From<&record::UrlOutcome> for Url {
     }
 }
 
-impl From<&Outcome> for GeneratorCheck {
-    fn from(outcome: &Outcome) -> Self {
+impl From<&RunOutcome> for GeneratorCheck {
+    fn from(outcome: &RunOutcome) -> Self {
         Self {
             trust: Some(outcome.check.trust.to_string()),
             reasons: outcome.check.reasons.clone(),

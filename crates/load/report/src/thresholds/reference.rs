@@ -1,6 +1,6 @@
 //! Renders docs/thresholds.md from the tables of names.
 
-use super::{FIGURES, METRICS, MetricKind, PHASES};
+use super::{FIGURES, METRICS, PHASES, QuantityKind};
 use std::fmt::Write as _;
 
 /// Text before the tables.
@@ -46,9 +46,9 @@ pub fn thresholds_reference() -> String {
     let _ = writeln!(page, "\n## Everything else\n\n| metric | value | meaning |\n|---|---|---|");
     for metric in METRICS {
         let value = match metric.kind {
-            MetricKind::Time => "time",
-            MetricKind::Amount => "amount",
-            MetricKind::Rate => "rate",
+            QuantityKind::Time => "time",
+            QuantityKind::Amount => "amount",
+            QuantityKind::Rate => "rate",
         };
         let family = if metric.name.ends_with('.') { "NAME" } else { "" };
         let _ = writeln!(page, "| `{}{family}` | {value} | {} |", metric.name, metric.about);

@@ -8,10 +8,10 @@ use petasos_report::results::{
 
 /// Properties of a step: id, number, title, about, concurrency, throughput, p95 in ms, observed
 /// load, processor time per page in ms, and limit.
-type Like =
+type StepProperties =
     (&'static str, &'static str, &'static str, &'static str, u64, f64, f64, f64, f64, LimitingResource);
 
-const STEPS: [Like; 7] = [
+const STEPS: [StepProperties; 7] = [
     (
         "none",
         "1",
@@ -168,7 +168,7 @@ fn page() -> PageRecord {
     }
 }
 
-fn step_record(step: &Like) -> StepRecord {
+fn step_record(step: &StepProperties) -> StepRecord {
     StepRecord {
         id: step.0.to_owned(),
         number: step.1.to_owned(),
@@ -181,7 +181,14 @@ fn step_record(step: &Like) -> StepRecord {
     }
 }
 
-fn cell(step: &Like, id: String, concurrency: u64, keepalive: bool, rounds: u64, gain: f64) -> CellRecord {
+fn cell(
+    step: &StepProperties,
+    id: String,
+    concurrency: u64,
+    keepalive: bool,
+    rounds: u64,
+    gain: f64,
+) -> CellRecord {
     let port = if step.0.starts_with("petasos") { 18_081 } else { 18_080 };
     let k = if keepalive { "-k " } else { "" };
     let run = |round: u64| CellRun {
@@ -206,7 +213,7 @@ fn cell(step: &Like, id: String, concurrency: u64, keepalive: bool, rounds: u64,
     }
 }
 
-fn measured(step: &Like, concurrency: u64, gain: f64) -> Measured {
+fn measured(step: &StepProperties, concurrency: u64, gain: f64) -> Measured {
     let throughput = step.5 * gain;
     let p95 = step.6 * concurrency as f64 / step.4 as f64 / gain;
     let seconds = 2.0;

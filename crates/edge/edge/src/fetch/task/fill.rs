@@ -3,8 +3,8 @@
 //! Invariants: the store has the body before any reader has all of it, and receives no body that
 //! did not end as its framing declared. A part never replaces the whole.
 
-use super::spilling::Spilling;
-use super::{FetchTask, OriginResponse, Source, count_failure};
+use super::spilling::BodySpill;
+use super::{FetchTask, OriginResponse, ResponseSource, count_failure};
 use crate::control::counters::Metric;
 use crate::fetch::body_reservation::BodyReservation;
 use crate::fetch::coalesced_fetch::{FetchState, SharedResponse};
@@ -15,7 +15,7 @@ use crate::upkeep::detection;
 use bytes::Bytes;
 use h1::BodyFraming;
 use message::{Fields, ResponseHead, names};
-use origin::{Event, FetchError};
+use origin::{FetchError, OriginEvent};
 use page::HEAD_BYTES_MAX;
 use semantics::{ContentRange, Reason, Storable, VariantKey, VaryRule, trailer_fields};
 use std::future::poll_fn;
@@ -25,7 +25,7 @@ use store::{Abandoned, Body, ContentPart, Filling, FillingWriter, Object, Public
 impl FetchTask {
     /// *store and stream*: the waiting requests read the body while it fills; the store receives it
     /// when it is complete.
-    pub(super) async fn store_and_stream<S: Source>(
+    pub(super) async fn store_and_stream<S: ResponseSource>(
         &self,
         answer: OriginResponse<S>,
         storable: Storable,
@@ -36,7 +36,7 @@ impl FetchTask {
             matches!(framing, BodyFraming::Length(bytes) if bytes > self.shared.limits.object_bytes_max);
         let keep_bytes_max = if too_large { 0 } else { self.shared.limits.object_bytes_max };
         let (writer, filling) = Filling::start(keep_bytes_max);
-        let mut spilling = Spilling::new(&self.shared, !head.fields.has(names::CONTENT_RANGE));
+        let mut spilling = BodySpill::new(&self.shared, !head.fields.has(names::CONTENT_RANGE));
         if let (true, BodyFraming::Length(bytes)) = (too_large, framing) {
             spilling.begin(Some(bytes), &[]).await;
         }
@@ -70,10 +70,10 @@ impl FetchTask {
     /// Moves the body from the origin to its readers and, when it is complete, into the store.
     async fn fill(
         &self,
-        mut exchange: impl Source,
+        mut exchange: impl ResponseSource,
         mut writer: FillingWriter,
         answer: &SharedResponse,
-        mut spilling: Spilling<'_>,
+        mut spilling: BodySpill<'_>,
     ) -> Result<(), FetchError> {
         // The last piece is held back until the next event, because the store must have the body
         // before a reader has all of it.
@@ -95,7 +95,7 @@ impl FetchTask {
                 }
             };
             match event {
-                Ok(Event::Data(octets)) => {
+                Ok(OriginEvent::Data(octets)) => {
                     self.watch(&mut watched, &answer.head, Some(&octets));
                     if !writer.is_kept() {
                         // A slow reader may still hold the bytes that were kept.
@@ -115,7 +115,7 @@ impl FetchTask {
                         return Ok(());
                     }
                 }
-                Ok(Event::End(trailer)) => {
+                Ok(OriginEvent::End(trailer)) => {
                     self.watch(&mut watched, &answer.head, None);
                     let trailer = trailer.as_ref().map(trailer_fields);
                     if writer.passes_limit(held.len()) {
@@ -128,7 +128,7 @@ impl FetchTask {
                     writer.finish_with(held, trailer, |body| self.publish(answer, body));
                     return Ok(());
                 }
-                Ok(Event::Informational(_) | Event::Head { .. }) => {}
+                Ok(OriginEvent::Informational(_) | OriginEvent::Head { .. }) => {}
                 Err(error) => {
                     // Later requests must not receive the incomplete body, so they fetch again.
                     self.leave_table();
@@ -160,7 +160,7 @@ impl FetchTask {
     async fn make_room(
         &self,
         writer: &mut FillingWriter,
-        source: &mut impl Source,
+        source: &mut impl ResponseSource,
         window_bytes: u64,
     ) -> Result<(), Abandoned> {
         let ready = poll_fn(|context| {

@@ -21,7 +21,7 @@ mod world;
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use std::sync::Arc;
-use world::World;
+use world::ModelWorld;
 
 /// Number of schedules per scenario for each of the two schedulers.
 const ORDERS: usize = 2_000;
@@ -35,7 +35,7 @@ const STACK_BYTES: usize = 1 << 20;
 
 /// Runs a scenario under all schedules, and waits for the end of everything that it started.
 #[allow(clippy::print_stdout, reason = "the number of schedules is the figure of the model")]
-fn explore(name: &str, scenario: impl Fn() -> Arc<World> + Send + Sync + 'static) {
+fn explore(name: &str, scenario: impl Fn() -> Arc<ModelWorld> + Send + Sync + 'static) {
     let scenario = Arc::new(scenario);
     let play = |scheduler: Box<dyn Scheduler + Send>| {
         let mut config = shuttle::Config::new();

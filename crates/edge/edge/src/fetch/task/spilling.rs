@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use store::Spill;
 
 /// The writing of one body to disk.
-pub(super) struct Spilling<'a> {
+pub(super) struct BodySpill<'a> {
     shared: &'a Shared,
     /// Whether the body may go to disk. Parts may not, because they are joined in memory.
     is_allowed: bool,
@@ -18,7 +18,7 @@ pub(super) struct Spilling<'a> {
     bytes: u64,
 }
 
-impl<'a> Spilling<'a> {
+impl<'a> BodySpill<'a> {
     /// Prepares for a body that may go to disk if `is_allowed`.
     pub(super) const fn new(shared: &'a Shared, is_allowed: bool) -> Self {
         Self { shared, is_allowed, spill: None, bytes: 0 }

@@ -4,8 +4,8 @@ pub(crate) mod files;
 
 use address::Address;
 use clock::{Clock, ManualClock, Timestamp};
-use config::Plan;
-use petasos_edge::{Edge, Running};
+use config::EdgePlan;
+use petasos_edge::{BoundEdge, RunningEdge};
 use platform::SystemClock;
 use profiles::Policy;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ pub(crate) const START: Timestamp = Timestamp::from_secs(1_700_000_000);
 pub(crate) struct Stage {
     pub(crate) origin: Origin,
     pub(crate) clock: Arc<ManualClock>,
-    pub(crate) edge: Running,
+    pub(crate) edge: RunningEdge,
     script: Arc<Mutex<Arc<Script>>>,
 }
 
@@ -40,7 +40,7 @@ impl Stage {
 
     /// With the usual plan, modified by `change`.
     pub(crate) fn with(
-        change: impl FnOnce(&mut Plan),
+        change: impl FnOnce(&mut EdgePlan),
         script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static,
     ) -> Self {
         let script: Arc<Mutex<Arc<Script>>> = Arc::new(Mutex::new(Arc::new(script)));
@@ -152,8 +152,8 @@ pub(crate) fn tagged(seen: &Seen, tag: &str, fields: &[&str], body: &str) -> Vec
 }
 
 /// A plan for `origin` with free loopback ports and two workers.
-pub(crate) fn plan(origin: &str) -> Plan {
-    let mut plan = Plan::for_origin(origin.parse().unwrap());
+pub(crate) fn plan(origin: &str) -> EdgePlan {
+    let mut plan = EdgePlan::for_origin(origin.parse().unwrap());
     plan.listen = "127.0.0.1:0".parse().unwrap();
     plan.admin = "127.0.0.1:0".parse().unwrap();
     plan.workers = 2;
@@ -167,39 +167,39 @@ pub(crate) fn plan(origin: &str) -> Plan {
 }
 
 /// Starts an edge.
-pub(crate) fn start(plan: Plan) -> Running {
+pub(crate) fn start(plan: EdgePlan) -> RunningEdge {
     start_at(plan, Arc::new(SystemClock::new()))
 }
 
 /// Starts an edge with this clock.
-pub(crate) fn start_at(plan: Plan, clock: Arc<dyn Clock>) -> Running {
-    Edge::bind(plan, clock).unwrap().start().unwrap()
+pub(crate) fn start_at(plan: EdgePlan, clock: Arc<dyn Clock>) -> RunningEdge {
+    BoundEdge::bind(plan, clock).unwrap().start().unwrap()
 }
 
 /// Starts an edge with the usual plan.
-pub(crate) fn before(origin: &Origin) -> Running {
+pub(crate) fn before(origin: &Origin) -> RunningEdge {
     start(plan(&origin.url()))
 }
 
 /// The address for visitors.
-pub(crate) fn address(edge: &Running) -> SocketAddr {
+pub(crate) fn address(edge: &RunningEdge) -> SocketAddr {
     socket(&edge.bound().listen)
 }
 
 /// A connection to the edge.
-pub(crate) fn connect(edge: &Running) -> Client {
+pub(crate) fn connect(edge: &RunningEdge) -> Client {
     Client::connect(address(edge))
 }
 
 /// The response of the admin address to these bytes.
-pub(crate) fn admin(edge: &Running, request: &str) -> Response {
+pub(crate) fn admin(edge: &RunningEdge, request: &str) -> Response {
     let mut client = Client::connect(socket(&edge.bound().admin));
     client.send(request);
     client.read()
 }
 
 /// The value of a metric, summed over all labels that contain `label`.
-pub(crate) fn metric(edge: &Running, name: &str, label: &str) -> u64 {
+pub(crate) fn metric(edge: &RunningEdge, name: &str, label: &str) -> u64 {
     let admin = socket(&edge.bound().admin);
     let mut client = Client::connect(admin);
     client.send(format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\n\r\n"));

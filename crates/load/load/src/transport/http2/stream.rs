@@ -4,8 +4,8 @@
 //! flow-control window at once.
 
 use super::super::socket::Octets;
-use super::super::{Asked, Tools};
-use crate::reader::Answer;
+use super::super::{PendingRequest, Tools};
+use crate::reader::ResponseSummary;
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream, SendStream};
@@ -17,9 +17,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 /// The result of a request.
-pub(super) enum After {
+pub(super) enum StreamOutcome {
     /// A complete response.
-    Answered(Answer),
+    Answered(ResponseSummary),
     /// The request failed, but the connection can carry others.
     Failed(FailureKind),
     /// The request and its connection failed.
@@ -31,16 +31,16 @@ pub(super) enum After {
 }
 
 /// A request in progress, and what has arrived of its response.
-pub(super) struct Stream {
-    pub(super) asked: Asked,
+pub(super) struct RequestStream {
+    pub(super) pending: PendingRequest,
     /// How often the server has refused the stream.
     pub(super) refusals: u32,
     pub(super) waker: Waker,
-    step: Step,
+    step: StreamStep,
 }
 
 /// The progress of a request.
-enum Step {
+enum StreamStep {
     /// Not sent.
     Begin,
     /// Content is being sent.
@@ -48,18 +48,18 @@ enum Step {
     /// The request is sent.
     Sent(ResponseFuture),
     /// Content of the response is arriving; trailers may follow.
-    Content(Answer, RecvStream),
-    Trailers(Answer, RecvStream),
+    Content(ResponseSummary, RecvStream),
+    Trailers(ResponseSummary, RecvStream),
 }
 
-impl Stream {
-    pub(super) fn new(asked: Asked, waker: Waker) -> Self {
-        Self { asked, refusals: 0, waker, step: Step::Begin }
+impl RequestStream {
+    pub(super) fn new(pending: PendingRequest, waker: Waker) -> Self {
+        Self { pending, refusals: 0, waker, step: StreamStep::Begin }
     }
 
     /// Starts again on the same connection.
     pub(super) fn begin_again(&mut self) {
-        self.step = Step::Begin;
+        self.step = StreamStep::Begin;
         self.refusals += 1;
     }
 
@@ -69,25 +69,25 @@ impl Stream {
         sender: &SendRequest<Bytes>,
         octets: &Octets,
         tools: &mut Tools<'_>,
-    ) -> Poll<After> {
+    ) -> Poll<StreamOutcome> {
         let waker = self.waker.clone();
         let context = &mut Context::from_waker(&waker);
         loop {
             let turn = match &mut self.step {
-                Step::Begin => self.begin(sender, context, tools),
-                Step::Sending(_, stream, rest) => match ready!(send(stream, rest, context)) {
+                StreamStep::Begin => self.begin(sender, context, tools),
+                StreamStep::Sending(_, stream, rest) => match ready!(send(stream, rest, context)) {
                     Ok(()) => self.is_sent(tools),
                     Err(error) => Err(after(&error, FailureKind::Send)),
                 },
-                Step::Sent(response) => match ready!(Pin::new(response).poll(context)) {
+                StreamStep::Sent(response) => match ready!(Pin::new(response).poll(context)) {
                     Ok(response) => Ok(self.head(response, octets, tools)),
                     Err(error) => Err(after(&error, FailureKind::Receive)),
                 },
-                Step::Content(..) => {
+                StreamStep::Content(..) => {
                     ready!(self.content(context, octets, tools)).map_err(|error| seen(&error))
                 }
-                Step::Trailers(answer, body) => match ready!(body.poll_trailers(context)) {
-                    Ok(_) => return Poll::Ready(After::Answered(*answer)),
+                StreamStep::Trailers(answer, body) => match ready!(body.poll_trailers(context)) {
+                    Ok(_) => return Poll::Ready(StreamOutcome::Answered(*answer)),
                     Err(error) => Err(seen(&error)),
                 },
             };
@@ -103,41 +103,41 @@ impl Stream {
         sender: &SendRequest<Bytes>,
         context: &mut Context<'_>,
         tools: &Tools<'_>,
-    ) -> Result<Step, After> {
+    ) -> Result<StreamStep, StreamOutcome> {
         let mut sender = sender.clone();
         // A new sender is ready at once: requests beyond the server's stream limit wait inside the
         // library.
-        let Poll::Ready(Ok(())) = sender.poll_ready(context) else { return Err(After::Unseen) };
-        let request = tools.http2.requests.get(self.asked.exchange.url as usize);
-        let request = request.ok_or(After::Failed(FailureKind::Send))?;
+        let Poll::Ready(Ok(())) = sender.poll_ready(context) else { return Err(StreamOutcome::Unseen) };
+        let request = tools.http2.requests.get(self.pending.exchange.url as usize);
+        let request = request.ok_or(StreamOutcome::Failed(FailureKind::Send))?;
         let content = tools.http2.content.clone();
         let sent = sender.send_request(request.clone(), content.is_empty());
-        let (response, stream) = sent.map_err(|_| After::Unseen)?;
-        Ok(Step::Sending(response, stream, content))
+        let (response, stream) = sent.map_err(|_| StreamOutcome::Unseen)?;
+        Ok(StreamStep::Sending(response, stream, content))
     }
 
-    fn is_sent(&mut self, tools: &Tools<'_>) -> Result<Step, After> {
-        self.asked.exchange.sent = tools.clock.monotonic();
-        match std::mem::replace(&mut self.step, Step::Begin) {
-            Step::Sending(response, ..) => Ok(Step::Sent(response)),
-            _ => Err(After::Failed(FailureKind::Send)),
+    fn is_sent(&mut self, tools: &Tools<'_>) -> Result<StreamStep, StreamOutcome> {
+        self.pending.exchange.sent = tools.clock.monotonic();
+        match std::mem::replace(&mut self.step, StreamStep::Begin) {
+            StreamStep::Sending(response, ..) => Ok(StreamStep::Sent(response)),
+            _ => Err(StreamOutcome::Failed(FailureKind::Send)),
         }
     }
 
-    fn head(&mut self, response: Response<RecvStream>, octets: &Octets, tools: &mut Tools<'_>) -> Step {
-        let (exchange, now) = (&mut self.asked.exchange, tools.clock.monotonic());
+    fn head(&mut self, response: Response<RecvStream>, octets: &Octets, tools: &mut Tools<'_>) -> StreamStep {
+        let (exchange, now) = (&mut self.pending.exchange, tools.clock.monotonic());
         exchange.first_octet = tools.came(octets.stamp(), exchange, now);
         exchange.receive(exchange.first_octet, now);
         take_head(&mut tools.http2.first_head, &response);
         let (parts, body) = response.into_parts();
-        let answer = Answer {
+        let answer = ResponseSummary {
             status: parts.status.as_u16(),
             content_bytes: 0,
             persistent: tools.http2.keep_alive,
             verdict: verdict(&parts.headers),
             length_known: parts.headers.contains_key(CONTENT_LENGTH),
         };
-        Step::Content(answer, body)
+        StreamStep::Content(answer, body)
     }
 
     /// Reads the content that has arrived.
@@ -146,23 +146,23 @@ impl Stream {
         context: &mut Context<'_>,
         octets: &Octets,
         tools: &mut Tools<'_>,
-    ) -> Poll<Result<Step, h2::Error>> {
-        let Step::Content(answer, body) = &mut self.step else { return Poll::Pending };
+    ) -> Poll<Result<StreamStep, h2::Error>> {
+        let StreamStep::Content(answer, body) = &mut self.step else { return Poll::Pending };
         while let Some(piece) = ready!(body.poll_data(context)) {
             let piece = piece?;
             let bytes = piece.len();
             let now = tools.clock.monotonic();
-            let came = tools.came(octets.stamp(), &self.asked.exchange, now);
-            self.asked.exchange.receive(came, now);
-            self.asked.inspection.take(&piece);
+            let came = tools.came(octets.stamp(), &self.pending.exchange, now);
+            self.pending.exchange.receive(came, now);
+            self.pending.inspection.take(&piece);
             body.flow_control().release_capacity(bytes)?;
             answer.content_bytes += bytes as u64;
-            if self.asked.exchange.measured {
+            if self.pending.exchange.measured {
                 tools.recorder.content_bytes += bytes as u64;
             }
         }
-        match std::mem::replace(&mut self.step, Step::Begin) {
-            Step::Content(answer, body) => Poll::Ready(Ok(Step::Trailers(answer, body))),
+        match std::mem::replace(&mut self.step, StreamStep::Begin) {
+            StreamStep::Content(answer, body) => Poll::Ready(Ok(StreamStep::Trailers(answer, body))),
             other => Poll::Ready(Ok(other)),
         }
     }
@@ -187,24 +187,24 @@ fn send(
 }
 
 /// The result for a request that was sent and whose stream or connection failed.
-fn after(error: &h2::Error, kind: FailureKind) -> After {
+fn after(error: &h2::Error, kind: FailureKind) -> StreamOutcome {
     let says = |reason| error.reason() == Some(reason);
     if error.is_remote() && error.is_go_away() && says(Reason::NO_ERROR) {
-        After::Unseen
+        StreamOutcome::Unseen
     } else if error.is_remote() && says(Reason::REFUSED_STREAM) {
-        After::Refused
+        StreamOutcome::Refused
     } else if error.is_reset() {
-        After::Failed(kind)
+        StreamOutcome::Failed(kind)
     } else {
-        After::Broken(kind)
+        StreamOutcome::Broken(kind)
     }
 }
 
 /// The result after a response head has arrived: the server has processed the request, so it is not
 /// sent again.
-fn seen(error: &h2::Error) -> After {
+fn seen(error: &h2::Error) -> StreamOutcome {
     match after(error, FailureKind::Receive) {
-        After::Unseen | After::Refused => After::Broken(FailureKind::Receive),
+        StreamOutcome::Unseen | StreamOutcome::Refused => StreamOutcome::Broken(FailureKind::Receive),
         other => other,
     }
 }

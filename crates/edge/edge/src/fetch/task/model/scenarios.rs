@@ -5,10 +5,10 @@
 //! check the rules that all scenarios share.
 
 use super::explore;
-use super::visitor::{GET, Got, crowd, join, whole};
-use super::world::{Act, PADDING_BYTES, World};
+use super::visitor::{GET, VisitResult, crowd, join, whole};
+use super::world::{Act, ModelWorld, PADDING_BYTES};
 use bytes::Bytes;
-use config::Plan;
+use config::EdgePlan;
 use invalidation::Mode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const CROWDS: [usize; 2] = [2, 4];
 fn simultaneous_misses_share_one_fetch() {
     for visitors in CROWDS {
         explore(&format!("one fetch, {visitors} visitors"), move || {
-            let world = World::new(MINUTE, &[]);
+            let world = ModelWorld::new(MINUTE, &[]);
             for got in join(crowd(&world, visitors)) {
                 assert_eq!(got, whole(1));
             }
@@ -40,16 +40,20 @@ fn each_variant_is_fetched_once() {
     for padding in [Bytes::new(), Bytes::from(vec![b'x'; PADDING_BYTES])] {
         let large = !padding.is_empty();
         explore(if large { "variants, too large to be kept" } else { "variants" }, move || {
-            let small = |plan: &mut Plan| plan.limits.object_bytes_max = 100_000;
-            let world =
-                World::with(small, "Cache-Control: max-age=60\nVary: Accept-Language", &[], padding.clone());
+            let small = |plan: &mut EdgePlan| plan.limits.object_bytes_max = 100_000;
+            let world = ModelWorld::with(
+                small,
+                "Cache-Control: max-age=60\nVary: Accept-Language",
+                &[],
+                padding.clone(),
+            );
             let visitors = [GERMAN, ENGLISH, GERMAN, ENGLISH];
             let threads = visitors.map(|request| world.visitor(request)).into();
             for (got, asked) in join(threads).into_iter().zip(visitors) {
                 let language = asked.rsplit(' ').next().unwrap();
                 match got {
-                    Got::Whole(text) => assert!(text.starts_with(&format!("1 {language}")), "{text}"),
-                    other => assert!(large && other == Got::Alone, "{other:?}"),
+                    VisitResult::Whole(text) => assert!(text.starts_with(&format!("1 {language}")), "{text}"),
+                    other => assert!(large && other == VisitResult::Alone, "{other:?}"),
                 }
             }
             // The first variant was fetched before it was known that there are variants.
@@ -62,9 +66,9 @@ fn each_variant_is_fetched_once() {
 #[test]
 fn truncated_body_is_never_complete_and_is_fetched_again() {
     explore("cut off", || {
-        let world = World::new(MINUTE, &[Act::Half]);
+        let world = ModelWorld::new(MINUTE, &[Act::Half]);
         for got in join(crowd(&world, 3)) {
-            assert!(got == Got::Part("1 ".to_owned()) || got == whole(1), "{got:?}");
+            assert!(got == VisitResult::Part("1 ".to_owned()) || got == whole(1), "{got:?}");
         }
         assert_eq!((world.visit(GET), world.fetches()), (whole(1), 2));
         world
@@ -74,9 +78,9 @@ fn truncated_body_is_never_complete_and_is_fetched_again() {
 #[test]
 fn fetch_that_ends_before_it_began_releases_its_waiters() {
     explore("never sent", || {
-        let world = World::new(MINUTE, &[Act::Never, Act::Never]);
+        let world = ModelWorld::new(MINUTE, &[Act::Never, Act::Never]);
         for got in join(crowd(&world, 3)) {
-            assert!(got == Got::Failed || got == whole(1), "{got:?}");
+            assert!(got == VisitResult::Failed || got == whole(1), "{got:?}");
         }
         world
     });
@@ -85,12 +89,12 @@ fn fetch_that_ends_before_it_began_releases_its_waiters() {
 #[test]
 fn requests_wait_only_once_for_a_private_page() {
     explore("private", || {
-        let world = World::new(MINUTE, &[Act::Private; 4]);
+        let world = ModelWorld::new(MINUTE, &[Act::Private; 4]);
         for got in join(crowd(&world, 4)) {
-            assert_eq!(got, Got::Alone);
+            assert_eq!(got, VisitResult::Alone);
         }
         let fetches = world.started.load(Ordering::SeqCst);
-        assert_eq!(world.visit(GET), Got::Alone);
+        assert_eq!(world.visit(GET), VisitResult::Alone);
         assert_eq!(
             world.started.load(Ordering::SeqCst),
             fetches,
@@ -104,7 +108,7 @@ fn requests_wait_only_once_for_a_private_page() {
 fn no_older_page_is_delivered_after_an_invalidation() {
     for visitors in CROWDS {
         explore(&format!("invalidation, {visitors} visitors"), move || {
-            let world = World::new(MINUTE, &[]);
+            let world = ModelWorld::new(MINUTE, &[]);
             let key = world.key_of(GET);
             let early = crowd(&world, visitors - 1);
             world.write(|world| {
@@ -121,7 +125,7 @@ fn no_older_page_is_delivered_after_an_invalidation() {
 fn explore_invalidation_by(name: &str, selector: fn() -> Selector) {
     for visitors in CROWDS {
         explore(&format!("invalidation by {name}, {visitors} visitors"), move || {
-            let world = World::new("Cache-Control: max-age=60\nSurrogate-Key: news", &[]);
+            let world = ModelWorld::new("Cache-Control: max-age=60\nSurrogate-Key: news", &[]);
             let early = crowd(&world, visitors - 1);
             world.write(|world| {
                 world.shared.store.invalidate(&Invalidation { selector: selector(), mode: Mode::Hard });
@@ -155,7 +159,7 @@ fn invalidation_of_a_prefix_covers_fetches_under_way() {
 #[test]
 fn confirmation_does_not_revive_an_invalidated_page() {
     explore("confirmation", || {
-        let world = World::new(MINUTE, &[]);
+        let world = ModelWorld::new(MINUTE, &[]);
         let key = world.key_of(GET);
         assert_eq!(world.visit(GET), whole(1));
         world.settle();
@@ -174,7 +178,7 @@ fn confirmation_does_not_revive_an_invalidated_page() {
 #[test]
 fn stale_page_is_refreshed_by_one_fetch() {
     explore("refresh", || {
-        let world = World::new("Cache-Control: max-age=60, stale-while-revalidate=600", &[]);
+        let world = ModelWorld::new("Cache-Control: max-age=60, stale-while-revalidate=600", &[]);
         assert_eq!(world.visit(GET), whole(1));
         world.settle();
         world.clock.advance(Duration::from_secs(61));

@@ -4,11 +4,11 @@
 //! Invariants: a visitor who asks after an invalidation never receives an older page. A visitor who
 //! has seen the end of a body finds it stored.
 
-use super::world::{Act, World, parsed, peer, text};
+use super::world::{Act, ModelWorld, parsed, peer, text};
 use crate::fetch::base::Base;
 use crate::fetch::coalesced_fetch::{FetchState, SharedResponse};
-use crate::fetch::fetch_table::Joined;
-use crate::request::delivery::Content;
+use crate::fetch::fetch_table::JoinResult;
+use crate::request::delivery::ContentSource;
 use crate::request::guard::guard;
 use crate::request::lookup::{Decision, LookupResult, PageRequest, Touch};
 use crate::request::wait::FETCHES_MAX;
@@ -26,7 +26,7 @@ pub(super) const GET: &str = "GET /a HTTP/1.1\r\nHost: a.test";
 
 /// The result of a visitor's request.
 #[derive(Debug, PartialEq)]
-pub(super) enum Got {
+pub(super) enum VisitResult {
     Whole(String),
     Part(String),
     /// An error: there is no response.
@@ -35,19 +35,22 @@ pub(super) enum Got {
     Alone,
 }
 
-impl World {
+impl ModelWorld {
     /// Runs a visitor in a thread.
-    pub(super) fn visitor(self: &Arc<Self>, request: &'static str) -> shuttle::thread::JoinHandle<Got> {
+    pub(super) fn visitor(
+        self: &Arc<Self>,
+        request: &'static str,
+    ) -> shuttle::thread::JoinHandle<VisitResult> {
         let world = Arc::clone(self);
         shuttle::thread::spawn(move || world.visit(request))
     }
 
     /// Runs a visitor that asks, waits and reads to the end. Checks that the received version is
     /// not below the floor at the time of asking.
-    pub(super) fn visit(self: &Arc<Self>, request: &str) -> Got {
+    pub(super) fn visit(self: &Arc<Self>, request: &str) -> VisitResult {
         let floor = self.floor.load(Ordering::SeqCst);
         let got = shuttle::future::block_on(self.ask(&parsed(request)));
-        if let Got::Whole(text) | Got::Part(text) = &got {
+        if let VisitResult::Whole(text) | VisitResult::Part(text) = &got {
             let version = text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(usize::MAX);
             assert!(version >= floor, "asked after the invalidation for {floor}, got {text:?}");
         }
@@ -55,7 +58,7 @@ impl World {
     }
 
     /// The result of the first look-up; `None` if the request must join a fetch.
-    fn found_at_once(self: &Arc<Self>, wanted: &PageRequest<'_>, request: &Request) -> Option<Got> {
+    fn found_at_once(self: &Arc<Self>, wanted: &PageRequest<'_>, request: &Request) -> Option<VisitResult> {
         match wanted.decide(&self.shared, &request.head, Touch::Yes, self.now()) {
             Decision::Deliver(delivery) | Decision::StaleInstead(delivery, _) => {
                 Some(stored(&delivery.content))
@@ -64,13 +67,13 @@ impl World {
                 self.refresh(wanted, request, base);
                 Some(stored(&delivery.content))
             }
-            Decision::Pass(_) | Decision::Fetch { exclusive: true, .. } => Some(Got::Alone),
+            Decision::Pass(_) | Decision::Fetch { exclusive: true, .. } => Some(VisitResult::Alone),
             Decision::Fetch { .. } | Decision::OnlyIfCached => None,
             Decision::Read(_) => panic!("there is no disk here"),
         }
     }
 
-    async fn ask(self: &Arc<Self>, request: &Request) -> Got {
+    async fn ask(self: &Arc<Self>, request: &Request) -> VisitResult {
         let (shared, head) = (&*self.shared, &request.head);
         let subject = guard(shared, peer(), request).ok().unwrap();
         let wanted = PageRequest::new(shared, subject, head, Directives::default());
@@ -92,12 +95,12 @@ impl World {
             };
             let (mut receiver, leads) = match wanted.join_fetch(shared, head, &head.fields, self.now(), found)
             {
-                Joined::Found(delivery) => return stored(&delivery.content),
-                Joined::Filling(answer, reader) => {
+                JoinResult::Found(delivery) => return stored(&delivery.content),
+                JoinResult::Filling(answer, reader) => {
                     return self.read(&wanted, request, &answer, reader).await;
                 }
-                Joined::Waiter(receiver) => (receiver, false),
-                Joined::Leader(fetch) => {
+                JoinResult::Waiter(receiver) => (receiver, false),
+                JoinResult::Leader(fetch) => {
                     let receiver = fetch.subscribe();
                     self.start(&wanted, request, fetch, base);
                     (receiver, true)
@@ -114,7 +117,7 @@ impl World {
                         if answer.rule.matches(&head.fields, &answer.variant)
                             && current(answer.begun, &answer.tags, &answer.head) =>
                     {
-                        let Some(reader) = answer.filling.reader() else { return Got::Alone };
+                        let Some(reader) = answer.filling.reader() else { return VisitResult::Alone };
                         return self.read(&wanted, request, &answer, reader).await;
                     }
                     FetchState::Confirmed(confirmed) => {
@@ -123,21 +126,21 @@ impl World {
                         if !current || !confirmed.rule.matches(&head.fields, &confirmed.variant) {
                             break;
                         }
-                        return Got::Whole(text(object.body().chunks()));
+                        return VisitResult::Whole(text(object.body().chunks()));
                     }
                     // Used for a private response, which cannot exist here without a connection.
-                    FetchState::Void if self.script.contains(&Act::Private) => return Got::Alone,
+                    FetchState::Void if self.script.contains(&Act::Private) => return VisitResult::Alone,
                     // Look up again, with the rule known now.
                     FetchState::Shared(_) | FetchState::Void => break,
-                    FetchState::Private(_) | FetchState::Denied => return Got::Alone,
-                    FetchState::Failed(_) => return Got::Failed,
+                    FetchState::Private(_) | FetchState::Denied => return VisitResult::Alone,
+                    FetchState::Failed(_) => return VisitResult::Failed,
                 }
                 if receiver.changed().await.is_err() {
-                    return Got::Alone;
+                    return VisitResult::Alone;
                 }
             }
         }
-        Got::Alone
+        VisitResult::Alone
     }
 
     /// Reads a filling body to its end. Checks that the body is stored by then, unless it was too
@@ -148,12 +151,12 @@ impl World {
         request: &Request,
         answer: &SharedResponse,
         mut reader: FillingReader,
-    ) -> Got {
+    ) -> VisitResult {
         let mut pieces = Vec::new();
         loop {
             match poll_fn(|context| reader.poll_next(context)).await {
                 Some(Ok(octets)) => pieces.push(octets),
-                Some(Err(_)) => return Got::Part(text(&pieces)),
+                Some(Err(_)) => return VisitResult::Part(text(&pieces)),
                 None => break,
             }
         }
@@ -163,7 +166,7 @@ impl World {
             let large = matches!(answer.framing, BodyFraming::Length(bytes) if bytes > self.shared.limits.object_bytes_max);
             assert!(changed || large, "the end of a body was seen before the body was stored");
         }
-        Got::Whole(text(&pieces))
+        VisitResult::Whole(text(&pieces))
     }
 
     fn refresh(self: &Arc<Self>, wanted: &PageRequest<'_>, request: &Request, stale: Base) {
@@ -174,20 +177,23 @@ impl World {
 }
 
 /// The result for a stored response.
-fn stored(content: &Content) -> Got {
+fn stored(content: &ContentSource) -> VisitResult {
     match content {
-        Content::Stored(object) => Got::Whole(text(object.body().chunks())),
+        ContentSource::Stored(object) => VisitResult::Whole(text(object.body().chunks())),
         _ => panic!("nothing but stored answers is found"),
     }
 }
 
 /// The whole page without a language.
-pub(super) fn whole(version: usize) -> Got {
-    Got::Whole(format!("{version}  end"))
+pub(super) fn whole(version: usize) -> VisitResult {
+    VisitResult::Whole(format!("{version}  end"))
 }
 
 /// Starts this many visitors in threads.
-pub(super) fn crowd(world: &Arc<World>, visitors: usize) -> Vec<shuttle::thread::JoinHandle<Got>> {
+pub(super) fn crowd(
+    world: &Arc<ModelWorld>,
+    visitors: usize,
+) -> Vec<shuttle::thread::JoinHandle<VisitResult>> {
     (0..visitors).map(|_| world.visitor(GET)).collect()
 }
 

@@ -7,18 +7,18 @@
 use crate::fetch::base::Base;
 use crate::fetch::coalesced_fetch::{CoalescedFetch, FetchState};
 use crate::fetch::table_entry::TableEntry;
-use crate::fetch::task::{FetchTask, OriginResponse, Source};
+use crate::fetch::task::{FetchTask, OriginResponse, ResponseSource};
 use crate::request::forward;
 use crate::request::guard::guard;
 use crate::request::lookup::PageRequest;
 use crate::shared::Shared;
 use bytes::{Bytes, BytesMut};
 use clock::{ManualClock, Timestamp};
-use config::Plan;
+use config::EdgePlan;
 use h1::{BodyFraming, Request, Strictness, parse_request};
 use message::{Method, ResponseHead, Status};
 use net::Peer;
-use origin::{Event, FetchError};
+use origin::{FetchError, OriginEvent};
 use semantics::{Moment, Reason};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -44,7 +44,7 @@ pub(super) enum Act {
 }
 
 /// The edge, its origin and the expected results.
-pub(super) struct World {
+pub(super) struct ModelWorld {
     pub(super) shared: Arc<Shared>,
     pub(super) clock: Arc<ManualClock>,
     /// Header lines of the page.
@@ -65,19 +65,19 @@ pub(super) struct World {
     tasks: Mutex<Vec<shuttle::future::JoinHandle<()>>>,
 }
 
-impl World {
+impl ModelWorld {
     pub(super) fn new(page: &'static str, script: &'static [Act]) -> Arc<Self> {
         Self::with(|_| {}, page, script, Bytes::new())
     }
 
     pub(super) fn with(
-        change: impl FnOnce(&mut Plan),
+        change: impl FnOnce(&mut EdgePlan),
         page: &'static str,
         script: &'static [Act],
         padding: Bytes,
     ) -> Arc<Self> {
         let clock = Arc::new(ManualClock::at(Timestamp::from_secs(1_000_000)));
-        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         change(&mut plan);
         Arc::new(Self {
             shared: Arc::new(Shared::new(plan, None, clock.clone())),
@@ -158,7 +158,7 @@ impl World {
             pieces.pop();
         }
         let pieces = if confirms { VecDeque::new() } else { pieces.into() };
-        let exchange = Box::new(Script { pieces, dies: act == Act::Half, waited: false });
+        let exchange = Box::new(ScriptedSource { pieces, dies: act == Act::Half, waited: false });
         let (head, framing) = (self.head(version, confirms), BodyFraming::Length(bytes));
         let answer = OriginResponse { head, framing, exchange, sent_at, received_at: self.now() };
         match &task.base {
@@ -236,20 +236,20 @@ impl World {
 }
 
 /// A source that yields its pieces one by one, and lets other tasks run before each.
-struct Script {
+struct ScriptedSource {
     pieces: VecDeque<Bytes>,
     dies: bool,
     waited: bool,
 }
 
-impl Source for Script {
-    async fn next_event(&mut self) -> Result<Event, FetchError> {
+impl ResponseSource for ScriptedSource {
+    async fn next_event(&mut self) -> Result<OriginEvent, FetchError> {
         let_others(&mut self.waited).await;
         self.waited = false;
         match self.pieces.pop_front() {
-            Some(piece) => Ok(Event::Data(piece)),
+            Some(piece) => Ok(OriginEvent::Data(piece)),
             None if self.dies => Err(FetchError::Closed),
-            None => Ok(Event::End(None)),
+            None => Ok(OriginEvent::End(None)),
         }
     }
 }

@@ -10,13 +10,13 @@ use std::hash::BuildHasher;
 
 /// The places of one shard's objects.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct SlotLocations {
     of_slot: Vec<Option<Location>>,
     slots: HashTable<u32>,
     hasher: foldhash::fast::RandomState,
 }
 
-impl Places {
+impl SlotLocations {
     /// The place of a slot's object, if it is on the disk.
     pub(crate) fn get(&self, slot: u32) -> Option<Location> {
         self.of_slot.get(slot as usize).copied().flatten()

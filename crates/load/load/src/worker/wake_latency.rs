@@ -28,17 +28,17 @@ const FORGETTING: u32 = 512;
 
 /// The wake-up latency that one thread has learnt.
 #[derive(Debug, Default)]
-pub(super) struct Waking {
+pub(super) struct WakeLatency {
     /// The expected latency: close to the largest of the recent ones.
     late: Duration,
     /// Budget for busy-waiting.
     saved: Duration,
-    /// The last moment passed to [`Waking::before`], and the result for it.
+    /// The last moment passed to [`WakeLatency::before`], and the result for it.
     next: Monotonic,
     before_next: Duration,
 }
 
-impl Waking {
+impl WakeLatency {
     /// How long before `moment`, when something starts, the thread should be woken.
     pub(super) fn before(&mut self, moment: Monotonic) -> Duration {
         if moment != self.next {
@@ -59,7 +59,7 @@ impl Waking {
 
 #[cfg(test)]
 mod tests {
-    use super::{AWAKE_MAX, AWAKE_MIN, AWAKE_SHARE_MAX, SAVED_MAX, Waking};
+    use super::{AWAKE_MAX, AWAKE_MIN, AWAKE_SHARE_MAX, SAVED_MAX, WakeLatency};
     use clock::Monotonic;
     use std::time::Duration;
 
@@ -69,29 +69,29 @@ mod tests {
 
     #[test]
     fn late_wake_ups_raise_the_latency_and_early_ones_lower_it() {
-        let mut waking = Waking::default();
-        assert_eq!(waking.before(at(100)), AWAKE_MIN);
-        waking.woken(Duration::from_micros(400));
-        assert_eq!(waking.before(at(200)), Duration::from_micros(400));
-        waking.woken(Duration::from_micros(144));
-        assert_eq!(waking.before(at(300)), Duration::from_nanos(399_500));
-        (0..5_000).for_each(|_| waking.woken(Duration::ZERO));
-        assert_eq!(waking.before(at(400)), AWAKE_MIN);
-        waking.woken(Duration::from_millis(50));
-        assert_eq!(waking.before(at(500)), AWAKE_MAX);
+        let mut wake_latency = WakeLatency::default();
+        assert_eq!(wake_latency.before(at(100)), AWAKE_MIN);
+        wake_latency.woken(Duration::from_micros(400));
+        assert_eq!(wake_latency.before(at(200)), Duration::from_micros(400));
+        wake_latency.woken(Duration::from_micros(144));
+        assert_eq!(wake_latency.before(at(300)), Duration::from_nanos(399_500));
+        (0..5_000).for_each(|_| wake_latency.woken(Duration::ZERO));
+        assert_eq!(wake_latency.before(at(400)), AWAKE_MIN);
+        wake_latency.woken(Duration::from_millis(50));
+        assert_eq!(wake_latency.before(at(500)), AWAKE_MAX);
     }
 
     #[test]
     fn busy_waiting_takes_at_most_a_twentieth_of_the_time() {
-        let mut waking = Waking::default();
-        waking.woken(Duration::from_micros(500));
-        let awake: Duration = (1..=1_000).map(|number| waking.before(at(4 * number))).sum();
+        let mut wake_latency = WakeLatency::default();
+        wake_latency.woken(Duration::from_micros(500));
+        let awake: Duration = (1..=1_000).map(|number| wake_latency.before(at(4 * number))).sum();
         let share = Duration::from_millis(4 * 1_000) / AWAKE_SHARE_MAX;
         assert!(awake <= share + SAVED_MAX && awake > share.mul_f64(0.9), "{awake:?}");
         // The result does not depend on how often a moment is queried or how far away the next one
         // is.
-        assert_eq!([waking.before(at(4_001)), waking.before(at(4_001))], [AWAKE_MIN; 2]);
-        assert_eq!(waking.before(at(5_000)), Duration::from_micros(500));
-        assert_eq!(waking.before(at(5_001)), Duration::from_micros(500));
+        assert_eq!([wake_latency.before(at(4_001)), wake_latency.before(at(4_001))], [AWAKE_MIN; 2]);
+        assert_eq!(wake_latency.before(at(5_000)), Duration::from_micros(500));
+        assert_eq!(wake_latency.before(at(5_001)), Duration::from_micros(500));
     }
 }

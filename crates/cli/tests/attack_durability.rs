@@ -2,20 +2,22 @@
 //! `disk` before the restart.
 //!
 //! These attacks need no privileges: they move or replace the directory, or set a file size limit
-//! that makes writes fail.
+//! that makes writes fail with EFBIG. `real_attack_disks` has the errors that need privileges, such
+//! as those of a full device.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 #![allow(clippy::print_stdout, reason = "the figures of the attack are its result")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tempfile::TempDir;
-use testkit::{Client, Edge, Origin, Response, eventually, get, response};
+use testkit::{Client, Edge, Origin, Response, StorageFault, eventually, get, response};
 
 /// Number of pages that each attack purges.
 const PAGES: usize = 8;
 
-/// Starts the edge with SIGXFSZ ignored. Writes beyond the file size limit then fail with an error,
+/// Starts a program with SIGXFSZ ignored. Writes beyond the file size limit then fail with EFBIG,
 /// even for root.
 const SURVIVE_LIMIT: &str = "trap '' XFSZ; exec \"$@\"";
 
@@ -58,6 +60,19 @@ impl DurableSite {
         edge
     }
 
+    /// Lets every later write of the edge fail with EFBIG. Another process with the same limit
+    /// proves the error, because the edge is killed before it reports its own.
+    fn forbid_writes(&self, edge: &Edge) {
+        edge.limit_file_bytes(0);
+        let probe = self.directory.path().join("probe");
+        let write =
+            format!("trap '' XFSZ; ulimit -f 0; exec dd if=/dev/zero of='{}' count=1", probe.display());
+        let probed = Command::new("sh").args(["-c", &write]).env("LC_ALL", "C").output().unwrap();
+        let said = String::from_utf8_lossy(&probed.stderr);
+        let error = said.lines().find(|line| line.starts_with("dd: ")).unwrap_or(&said);
+        StorageFault::Efbig.check_message(error);
+    }
+
     /// Kills the edge, repairs the directory and starts another edge. Returns the number of purged
     /// pages that it serves as hits.
     fn returned(&self, mut edge: Edge, repair: impl FnOnce(), more: &[&str]) -> usize {
@@ -84,6 +99,13 @@ fn purge(edge: &Edge, page: usize) -> Response {
     client.read()
 }
 
+/// Purges all pages, which must succeed although no write does.
+fn purge_all_without_writes(edge: &Edge) {
+    assert_eq!(purge_all(edge), PAGES);
+    let [errors, full] = ["errors", "full"].map(|of| edge.metric(&format!("petasos_disk_{of}_total"), ""));
+    assert!(errors >= 1.0 && full == 0.0, "EFBIG was not met: {errors} errors, {full} times full");
+}
+
 /// Purges all pages and returns the number of purges that were answered with 200.
 fn purge_all(edge: &Edge) -> usize {
     (0..PAGES).filter(|page| purge(edge, *page).status == 200).count()
@@ -99,37 +121,37 @@ fn rename(from: &Path, to: &Path) {
 }
 
 #[test]
-fn purge_holds_when_directory_is_lost_and_writes_fail() {
+fn purge_holds_when_directory_is_lost_and_writes_meet_efbig() {
     let site = DurableSite::new();
     let edge = site.start_warm(&[]);
     rename(&site.disk(), &site.away());
-    edge.limit_file_bytes(0);
-    assert_eq!(purge_all(&edge), PAGES);
-    report("directory lost", site.returned(edge, || rename(&site.away(), &site.disk()), &[]));
+    site.forbid_writes(&edge);
+    purge_all_without_writes(&edge);
+    report("directory lost and EFBIG", site.returned(edge, || rename(&site.away(), &site.disk()), &[]));
 }
 
 #[test]
-fn purge_holds_when_directory_is_replaced_and_writes_fail() {
+fn purge_holds_when_directory_is_replaced_and_writes_meet_efbig() {
     let site = DurableSite::new();
     let edge = site.start_warm(&[]);
     rename(&site.disk(), &site.away());
     fs::create_dir(site.disk()).unwrap();
-    edge.limit_file_bytes(0);
-    assert_eq!(purge_all(&edge), PAGES);
+    site.forbid_writes(&edge);
+    purge_all_without_writes(&edge);
     let repair = || {
         fs::remove_dir_all(site.disk()).unwrap();
         rename(&site.away(), &site.disk());
     };
-    report("directory replaced", site.returned(edge, repair, &[]));
+    report("directory replaced and EFBIG", site.returned(edge, repair, &[]));
 }
 
 #[test]
-fn purge_holds_when_disk_is_full() {
+fn purge_holds_when_writes_meet_efbig() {
     let site = DurableSite::new();
     let edge = site.start_warm(&["--purge-durability", "power"]);
-    edge.limit_file_bytes(0);
-    assert_eq!(purge_all(&edge), PAGES);
-    report("no room to write", site.returned(edge, || (), &["--purge-durability", "power"]));
+    site.forbid_writes(&edge);
+    purge_all_without_writes(&edge);
+    report("EFBIG", site.returned(edge, || (), &["--purge-durability", "power"]));
 }
 
 #[test]

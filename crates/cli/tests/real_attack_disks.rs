@@ -1,6 +1,7 @@
 //! A page whose purge was answered with 200 never comes back when real devices fail under the disk
-//! cache. The faults are I/O errors, a device that becomes read-only, a full device and an
-//! unmounted one. They hit the disk cache alone, also the state directory, or all directories.
+//! cache. The faults are I/O errors (EIO), a device that becomes read-only (EROFS), a full device
+//! (ENOSPC) and an unmounted one. They hit the disk cache alone, also the state directory, or all
+//! directories. Each attack first proves and prints the error that its devices return.
 //!
 //! Needs root, loop devices, mkfs.ext4 and python3. Everything is mounted in a private mount
 //! namespace, whose end also removes the mounts and loop devices.
@@ -8,11 +9,13 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 #![allow(clippy::print_stdout, reason = "the figures of the attack are its result")]
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use testkit::{Client, Edge, Origin, Response, eventually, get, response};
+use testkit::{Client, Edge, Origin, Response, StorageFault, eventually, get, response};
 
 /// Number of pages that each attack purges.
 const PAGES: usize = 4;
@@ -68,9 +71,11 @@ impl LoopDevice {
         shell(&format!("mount -o loop {} {}", self.image.display(), self.at.display()));
     }
 
-    /// Flushes everything written so far to the device, then makes the device fail.
+    /// Flushes everything written so far to the device, then makes the device fail. Proves which
+    /// error a new file meets there.
     fn fail(&self, fault: DeviceFault) {
         let at = self.at.display();
+        let mounted = fs::metadata(&self.at).unwrap().dev();
         shell(&format!("sync -f {at}"));
         match fault {
             // The ioctl EXT4_IOC_SHUTDOWN makes every later operation fail with EIO.
@@ -82,6 +87,24 @@ impl LoopDevice {
             DeviceFault::Full => shell(&format!("dd if=/dev/zero of={at}/other bs=64k status=none || true")),
             DeviceFault::Lost => shell(&format!("umount -l {at}")),
         }
+        let error = match fault {
+            DeviceFault::Io => StorageFault::Eio,
+            DeviceFault::ReadOnly => StorageFault::Erofs,
+            DeviceFault::Full => StorageFault::Enospc,
+            DeviceFault::Lost => {
+                assert_ne!(fs::metadata(&self.at).unwrap().dev(), mounted, "{at} is still mounted");
+                println!("fault: no error, but {at} is no longer mounted");
+                return;
+            }
+        };
+        error.check(self.write_probe());
+    }
+
+    /// Writes to a new file on the device.
+    fn write_probe(&self) -> io::Result<()> {
+        let mut file = File::create(self.at.join("probe"))?;
+        file.write_all(&[0; 64 << 10])?;
+        file.sync_data()
     }
 
     /// Makes the device work again, with its previous content.
@@ -89,7 +112,7 @@ impl LoopDevice {
         let at = self.at.display();
         shell(&format!("umount {at} || true"));
         self.mount();
-        shell(&format!("rm -f {at}/other"));
+        shell(&format!("rm -f {at}/other {at}/probe"));
     }
 }
 

@@ -4,6 +4,7 @@
 //! - a client that sends raw bytes,
 //! - a TLS server with bad certificates,
 //! - child processes that never outlive their test,
+//! - faults of storage, each with a proof,
 //! - crash tests and soak tests,
 //! - the seeds of the fuzz targets.
 //!
@@ -26,6 +27,7 @@ mod process;
 pub mod rates;
 mod seeds;
 pub mod soak;
+mod storage_fault;
 mod tls;
 pub mod traffic;
 pub mod web_server;
@@ -38,6 +40,7 @@ pub use paced::Paced;
 pub use port::HeldPort;
 pub use process::{CommandOutput, Edge, binary, petasos, petasos_with};
 pub use seeds::Seeds;
+pub use storage_fault::StorageFault;
 pub use tls::{Certificate, PemFiles, TlsFront};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

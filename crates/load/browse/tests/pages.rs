@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
-use clock::{Clock, Monotonic, Timestamp};
+use clock::{Clock, ManualClock, Monotonic, Timestamp};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use petasos_browse::{PageError, PagePlan, Watch, run};
@@ -13,8 +13,9 @@ use record::{FetchFailure, PageEnd, PageOutcome};
 use resource::{PageLimit, PageLimits, ResourceClass};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use testkit::{Action, Gate, Origin, Seen, response};
 
@@ -187,14 +188,13 @@ fn at_most_six_connections_to_a_host_are_open() {
         actions
     });
     let opener = std::thread::spawn(move || {
-        testkit::eventually("six requests wait", || open.load(Ordering::SeqCst) == 6);
-        std::thread::sleep(Duration::from_millis(100));
-        let waiting = open.load(Ordering::SeqCst);
+        testkit::eventually("six requests wait", || open.load(Ordering::SeqCst) >= 6);
         gate.open();
-        waiting
     });
     let outcome = load(&plan(&origin.url(), 1));
-    assert_eq!(opener.join().unwrap(), 6);
+    opener.join().unwrap();
+    // The page load requests all images at once, and the run counts every connection. So a seventh
+    // one would be counted, even if it was opened after the gate.
     assert_eq!((outcome.figures.pages.good, outcome.figures.connections), (1, 6));
 }
 
@@ -333,46 +333,100 @@ fn panic_in_one_thread_ends_the_run() {
     let _ = run(&endless, &clock, &Arc::default());
 }
 
-#[test]
-fn due_pages_without_a_free_visitor_are_counted_not_delayed() {
-    let gate = Gate::default();
+/// A clock that only the test moves, and that counts how often it is read.
+struct CountedClock {
+    clock: ManualClock,
+    readings: AtomicUsize,
+}
+
+impl CountedClock {
+    fn new() -> Arc<Self> {
+        let clock = ManualClock::at(Timestamp::from_secs(1_700_000_000));
+        Arc::new(Self { clock, readings: AtomicUsize::default() })
+    }
+
+    fn advance_ms(&self, ms: u64) {
+        self.clock.advance(Duration::from_millis(ms));
+    }
+
+    /// Waits until the run has read the clock this many times. Its thread reads the clock each time
+    /// that it looks for due pages, so it has then begun or counted them.
+    fn await_readings(&self, count: usize) {
+        let before = self.readings.load(Ordering::SeqCst);
+        testkit::eventually("the run reads the clock", || {
+            self.readings.load(Ordering::SeqCst) >= before + count
+        });
+    }
+}
+
+impl Clock for CountedClock {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn monotonic(&self) -> Monotonic {
+        self.readings.fetch_add(1, Ordering::SeqCst);
+        self.clock.monotonic()
+    }
+}
+
+/// Runs the plan in another thread with this clock.
+fn begin(plan: PagePlan, clock: &Arc<CountedClock>, watch: &Arc<Watch>) -> JoinHandle<PageOutcome> {
+    let (clock, watch): (Arc<dyn Clock>, _) = (Arc::<CountedClock>::clone(clock), Arc::clone(watch));
+    std::thread::spawn(move || run(&plan, &clock, &watch).unwrap())
+}
+
+/// An origin that answers its requests only when the gate is open.
+fn holding_all_requests(gate: &Gate) -> Origin {
     let waits = gate.clone();
-    let origin = Arc::new(Origin::start(move |_| {
+    Origin::start(move |_| {
         let mut actions = vec![Action::Await(waits.clone())];
         actions.extend(response("200 OK", &[HTML], b"<p>"));
         actions
-    }));
-    let watched = Arc::clone(&origin);
-    let opener = std::thread::spawn(move || {
-        testkit::eventually("two pages wait", || watched.seen().len() >= 2);
-        std::thread::sleep(Duration::from_millis(700));
-        gate.open();
-    });
-    let time = Some(Duration::from_secs(1));
-    let outcome = load(&PagePlan { users: 2, rate: Some(50.0), pages: None, time, ..plan(&origin.url(), 1) });
-    opener.join().unwrap();
-    assert!(outcome.figures.pages.not_started >= 3, "{:?}", outcome.figures.pages);
-    assert_eq!(outcome.check.trust.to_string(), "invalid");
+    })
+}
+
+#[test]
+fn due_pages_without_a_free_visitor_are_counted_not_delayed() {
+    let (gate, stop) = (Gate::default(), Arc::new(AtomicBool::new(false)));
+    let origin = holding_all_requests(&gate);
+    let (clock, watch) = (CountedClock::new(), Arc::new(Watch::stopped_by(Arc::clone(&stop))));
+    // A page falls due every 20 ms.
+    let time = Some(Duration::from_secs(3_600));
+    let plan = PagePlan { users: 2, rate: Some(50.0), pages: None, time, ..plan(&origin.url(), 1) };
+    let running = begin(plan, &clock, &watch);
+    testkit::eventually("a page waits", || origin.seen().len() == 1);
+    clock.advance_ms(25);
+    testkit::eventually("two pages wait", || origin.seen().len() == 2);
+    // Three pages fall due. Their counting reads the clock six times.
+    clock.advance_ms(60);
+    clock.await_readings(20);
+    gate.open();
+    testkit::eventually("both pages are loaded", || watch.pages() == (2, 0));
+    clock.advance_ms(20);
+    testkit::eventually("the next page that is due is loaded", || watch.pages() == (3, 0));
+    stop.store(true, Ordering::SeqCst);
+    let outcome = running.join().unwrap();
+    let pages = &outcome.figures.pages;
+    assert_eq!((pages.good, pages.not_started, pages.unfinished), (3, 3, 0));
+    assert_eq!((outcome.ended, outcome.check.trust.to_string().as_str()), (PageEnd::Stopped, "invalid"));
+    let reasons = &outcome.check.reasons;
+    assert!(reasons.iter().any(|reason| reason.starts_with("3 pages fell due")), "{reasons:?}");
 }
 
 #[test]
 fn moments_after_the_last_page_are_not_counted() {
     let gate = Gate::default();
-    let waits = gate.clone();
-    let origin = Arc::new(Origin::start(move |_| {
-        let mut actions = vec![Action::Await(waits.clone())];
-        actions.extend(response("200 OK", &[HTML], b"<p>"));
-        actions
-    }));
-    let watched = Arc::clone(&origin);
-    let opener = std::thread::spawn(move || {
-        testkit::eventually("the page waits", || !watched.seen().is_empty());
-        // Many page loads would fall due in this time.
-        std::thread::sleep(Duration::from_millis(300));
-        gate.open();
-    });
-    let outcome = load(&PagePlan { rate: Some(100.0), ..plan(&origin.url(), 1) });
-    opener.join().unwrap();
+    let origin = holding_all_requests(&gate);
+    let clock = CountedClock::new();
+    let plan = PagePlan { rate: Some(100.0), ..plan(&origin.url(), 1) };
+    let running = begin(plan, &clock, &Arc::default());
+    testkit::eventually("the page waits", || !origin.seen().is_empty());
+    // A hundred page loads would fall due in this time.
+    clock.advance_ms(1_000);
+    clock.await_readings(10);
+    gate.open();
+    let outcome = running.join().unwrap();
     assert_eq!((outcome.figures.pages.good, outcome.figures.pages.not_started), (1, 0));
     assert_eq!(outcome.ended, PageEnd::Pages);
 }
@@ -430,13 +484,13 @@ fn holding_the_first_request(gate: &Gate) -> Origin {
 fn requests_of_a_page_of_the_warm_up_are_not_counted() {
     let gate = Gate::default();
     let origin = holding_the_first_request(&gate);
-    let opener = std::thread::spawn(move || {
-        // Longer than the warm-up.
-        std::thread::sleep(Duration::from_millis(300));
-        gate.open();
-    });
-    let outcome = load(&PagePlan { warmup: Duration::from_millis(100), ..plan(&origin.url(), 1) });
-    opener.join().unwrap();
+    let clock = CountedClock::new();
+    let plan = PagePlan { warmup: Duration::from_millis(100), ..plan(&origin.url(), 1) };
+    let running = begin(plan, &clock, &Arc::default());
+    testkit::eventually("the page of the warm-up waits", || origin.seen().len() == 1);
+    clock.advance_ms(200);
+    gate.open();
+    let outcome = running.join().unwrap();
     let figures = &outcome.figures;
     assert_eq!((outcome.pages(), origin.seen().len()), (1, 6));
     assert_eq!((figures.requests(), figures.statuses[&200], figures.page_times.count()), (3, 3, 1));
@@ -448,8 +502,14 @@ fn requests_of_a_page_of_the_warm_up_are_not_counted() {
 fn page_of_the_warm_up_is_not_unfinished() {
     let origin = holding_the_first_request(&Gate::default());
     let (warmup, time) = (Duration::from_millis(50), Some(Duration::from_millis(100)));
-    let outcome = load(&PagePlan { warmup, time, pages: None, ..plan(&origin.url(), 1) });
+    let clock = CountedClock::new();
+    let plan = PagePlan { warmup, time, pages: None, ..plan(&origin.url(), 1) };
+    let running = begin(plan, &clock, &Arc::default());
+    testkit::eventually("the page of the warm-up waits", || origin.seen().len() == 1);
+    clock.advance_ms(150);
+    let outcome = running.join().unwrap();
     assert_eq!((outcome.pages(), outcome.figures.pages.unfinished), (0, 0));
+    assert_eq!(outcome.ended, PageEnd::Time);
 }
 
 #[test]

@@ -218,9 +218,9 @@ metrics! {
     DetectionDocuments: Counter "detection_documents",
         "Documents whose head Petasos parsed for signs of a system; at most 60 per site and minute.";
     FillingBytes: Gauge "filling_bytes",
-        "Memory reserved outside of the store, at most an eighth of the setting memory. It holds bodies \
-         that will be stored, windows of bodies that are not stored, and bodies that are read back from the \
-         disk.";
+        "Memory reserved outside of the store: at most an eighth of the setting memory, and 64 KiB for each \
+         body. It holds bodies that will be stored, windows of bodies that are not stored, and bodies that \
+         are read back from the disk.";
     FillingsUnkept: Counter "fillings_unkept",
         "Bodies that were not stored in memory because other arriving or lingering bodies occupied too much \
          of it. They go to the disk, or to their clients only. Give more memory, or lower \

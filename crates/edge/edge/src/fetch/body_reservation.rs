@@ -6,15 +6,15 @@
 use crate::memory::budget::Reservation;
 use crate::shared::Shared;
 
-/// A body up to this size is always kept, whatever memory slow clients hold. The system's socket
-/// buffers accept it at once, so a slow client holds nothing of it. Slow downloads must not prevent
-/// pages from being stored.
-const SMALL_BYTES: u64 = 64 * 1024;
-
 /// Bytes that the slowest client may lag behind in a body that is not stored; the second value
 /// applies when memory is short.
 const WINDOW_BYTES: u64 = 256 * 1024;
 const SHORT_WINDOW_BYTES: u64 = 64 * 1024;
+
+/// A body up to this size is always kept, whatever memory slow clients and other bodies hold. This
+/// takes no additional memory, because the window of a refused body holds as much. Slow downloads
+/// must not prevent pages from being stored.
+const SMALL_BYTES: u64 = SHORT_WINDOW_BYTES;
 
 /// The memory reservation of one body, released when the body is stored or sent.
 pub(crate) struct BodyReservation<'a> {
@@ -31,9 +31,11 @@ impl<'a> BodyReservation<'a> {
 
     /// Reserves room for more bytes; false if there is none.
     pub(crate) fn take(&mut self, octets: u64) -> bool {
-        let small = self.reservation.bytes() + octets <= SMALL_BYTES;
-        let lingering = if small { 0 } else { self.shared.store.lingering_bytes() };
-        self.reservation.add(octets, lingering)
+        if self.reservation.bytes() + octets <= SMALL_BYTES {
+            self.reservation.add_always(octets);
+            return true;
+        }
+        self.reservation.add(octets, self.shared.store.lingering_bytes())
     }
 
     /// Called once the body is no longer kept: releases what exceeds `held_bytes`, the bytes still

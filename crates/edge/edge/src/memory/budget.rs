@@ -1,8 +1,8 @@
 //! Accounting of the memory that responses take outside the store.
 //!
-//! Invariants: all reservations together never exceed the share, and each is released when it is
-//! dropped. The accounting allocates nothing: its users reserve before they take memory, and do
-//! with less if that fails.
+//! Invariants: all reservations together exceed the share only by what [`Reservation::add_always`]
+//! reserves, and each is released when it is dropped. The accounting allocates nothing: its users
+//! reserve before they take memory, and do with less if that fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,6 +52,12 @@ impl Reservation {
         is_taken
     }
 
+    /// Reserves more bytes, even beyond the share. For memory that its user takes in any case.
+    pub(crate) fn add_always(&mut self, bytes: u64) {
+        self.share.taken.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+    }
+
     /// Releases everything beyond `bytes`.
     pub(crate) fn shrink_to(&mut self, bytes: u64) {
         let surplus = self.bytes.saturating_sub(bytes);
@@ -82,6 +88,9 @@ mod tests {
         assert!(other.add(10, 30));
         drop(other);
         assert_eq!(share.taken(), 20);
+        one.add_always(90);
+        assert_eq!((one.bytes(), share.taken()), (110, 110));
+        assert!(!one.add(1, 0), "the share is exceeded");
         drop(one);
         assert_eq!(share.taken(), 0);
     }

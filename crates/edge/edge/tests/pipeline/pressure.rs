@@ -240,3 +240,36 @@ fn second_stop_does_not_wait_for_requests() {
     assert!(client.is_closed());
     gate.open();
 }
+
+#[test]
+fn slow_downloads_leave_room_for_small_pages() {
+    let origin = Origin::start(|seen| {
+        let bytes = seen.target().trim_start_matches('/').split('-').next().unwrap().parse().unwrap();
+        response("200 OK", &[FRESH], &vec![b'x'; bytes])
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("edge");
+    let mut plan = plan(&origin.url());
+    // A Unix socket buffers about 200 kB, so the edge must hold the rest.
+    plan.listen = format!("unix:{}", socket.display()).parse().unwrap();
+    plan.memory_bytes = 8 << 20;
+    plan.limits.object_bytes_max = 4 << 20;
+    let edge = start(plan);
+    let ask = |target: &str| {
+        let mut visitor = UnixStream::connect(&socket).unwrap();
+        write!(visitor, "GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        visitor
+    };
+    // Visitors who read nothing of bodies that exceed the share of memory for bodies in transit.
+    let mut slow = Vec::new();
+    for number in 1..=12 {
+        slow.push(ask(&format!("/3000000-{number}")));
+        eventually("the body is not kept", || metric(&edge, "petasos_fillings_unkept_total", "") == number);
+    }
+    for _ in 0..2 {
+        let mut page = Vec::new();
+        ask("/60000").read_to_end(&mut page).unwrap();
+        assert!(page.len() > 60_000);
+    }
+    assert_eq!(origin.count("/60000"), 1, "slow downloads kept a page from being stored");
+}

@@ -5,7 +5,7 @@ use crate::support::{Stage, bare, behind, connect, reason, tagged};
 use clock::Clock;
 use platform::SystemClock;
 use std::time::Duration;
-use testkit::{Action, Gate, Seen, eventually, response};
+use testkit::{Action, Client, Gate, Response, Seen, eventually, response};
 
 const FRESH: &str = "Cache-Control: max-age=600";
 
@@ -22,6 +22,38 @@ fn refilling(rate: u32, script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 's
         },
         script,
     )
+}
+
+/// An edge with the sites example.test and other.test, which makes one fetch at a time for each
+/// and refills after every purge.
+fn two_sites() -> Stage {
+    let plan = |plan: &mut config::EdgePlan| {
+        plan.refill.enabled = true;
+        plan.refill.rate = 1000;
+        plan.limits.fetches_max = 1;
+        let site = plan.sites.remove(0);
+        let of = |id, name: &str| config::SitePlan { id, names: vec![name.to_owned()], ..site.clone() };
+        plan.sites = vec![of(0, "example.test"), of(1, "other.test")];
+    };
+    Stage::with(plan, page)
+}
+
+/// The response to a request for a page of other.test.
+fn ask_other(stage: &Stage, method: &str, target: &str) -> Response {
+    let mut client = connect(&stage.edge);
+    client.send(format!("{method} {target} HTTP/1.1\r\nHost: other.test\r\n\r\n"));
+    client.read()
+}
+
+/// Keeps the origin of example.test busy with a request for `/slow` until the gate is opened.
+fn occupy(stage: &Stage) -> (Gate, Client) {
+    let gate = Gate::default();
+    let closed = gate.clone();
+    stage
+        .becomes(move |seen| if seen.target() == "/slow" { behind(&closed, page(seen)) } else { page(seen) });
+    let slow = stage.begin("GET", "/slow", &[]);
+    eventually("the origin is busy", || stage.origin.count("/slow") == 1);
+    (gate, slow)
 }
 
 /// Stores the page and delivers it this many times as a hit.
@@ -108,62 +140,37 @@ fn refill_keeps_to_its_rate() {
 
 #[test]
 fn refill_waits_while_the_origin_is_busy() {
-    let gate = Gate::default();
-    let stage = Stage::with(
-        |plan| {
-            plan.refill.enabled = true;
-            plan.refill.rate = 1000;
-            plan.limits.fetches_max = 1;
-        },
-        page,
-    );
+    let stage = two_sites();
     request(&stage, "/a", 2, &[]);
-    let closed = gate.clone();
-    stage
-        .becomes(move |seen| if seen.target() == "/slow" { behind(&closed, page(seen)) } else { page(seen) });
+    (0..2).for_each(|_| assert_eq!(ask_other(&stage, "GET", "/b").status, 200));
     let before = stage.origin.seen().len();
-    let mut slow = stage.begin("GET", "/slow", &[]);
-    eventually("the origin works", || stage.origin.count("/slow") == 1);
+    let (gate, mut slow) = occupy(&stage);
     purge_all(&stage);
     eventually("refilling waits", || stage.metric("petasos_refills_postponed_total", "") == 1);
     let mut visitor = stage.begin("GET", "/visited", &[]);
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(seen_since(&stage, before), ["/slow"]);
+    eventually("the visitor waits", || stage.metric("petasos_origin_fetches_waiting", "") == 1);
+    // Refill looks at /a before /b, because /a was requested more often.
+    assert_eq!(ask_other(&stage, "PURGE", "/b").status, 200);
+    eventually("refill has looked at all pages", || stage.origin.count("/b") == 2);
+    assert_eq!(seen_since(&stage, before), ["/slow", "/b"]);
     gate.open();
     slow.read();
     visitor.read();
-    await_refills(&stage, 1);
-    assert_eq!(seen_since(&stage, before), ["/slow", "/visited", "/a"]);
+    await_refills(&stage, 2);
+    assert_eq!(seen_since(&stage, before), ["/slow", "/b", "/visited", "/a"]);
 }
 
 #[test]
 fn busy_origin_does_not_delay_the_refill_of_other_sites() {
-    let plan = |plan: &mut config::EdgePlan| {
-        plan.refill.enabled = true;
-        plan.refill.rate = 1000;
-        plan.limits.fetches_max = 1;
-        let site = plan.sites.remove(0);
-        let of = |id, name: &str| config::SitePlan { id, names: vec![name.to_owned()], ..site.clone() };
-        plan.sites = vec![of(0, "a.test"), of(1, "b.test")];
-    };
-    let (stage, gate) = (Stage::with(plan, page), Gate::default());
-    let begin = |method: &str, host: &str, target: &str| {
-        let mut client = connect(&stage.edge);
-        client.send(format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
-        client
-    };
-    begin("GET", "a.test", "/a").read();
-    (0..4).for_each(|_| assert_eq!(begin("GET", "b.test", "/b").read().status, 200));
-    let closed = gate.clone();
-    stage
-        .becomes(move |seen| if seen.target() == "/slow" { behind(&closed, page(seen)) } else { page(seen) });
-    let mut slow = begin("GET", "a.test", "/slow");
-    eventually("the origin of one site is busy", || stage.origin.count("/slow") == 1);
-    assert_eq!(begin("REFRESH", "a.test", "/a").read().status, 200);
+    let stage = two_sites();
+    stage.get("/a", &[]);
+    (0..4).for_each(|_| assert_eq!(ask_other(&stage, "GET", "/b").status, 200));
+    let (gate, mut slow) = occupy(&stage);
+    assert_eq!(stage.ask("REFRESH", "/a", &[]).status, 200);
     eventually("its page waits", || stage.metric("petasos_refills_postponed_total", "") == 1);
-    assert_eq!(begin("REFRESH", "b.test", "/b").read().status, 200);
+    assert_eq!(ask_other(&stage, "REFRESH", "/b").status, 200);
     eventually("an ordered page of the other site is fetched", || stage.origin.count("/b") == 2);
-    assert_eq!(begin("PURGE", "b.test", "/b").read().status, 200);
+    assert_eq!(ask_other(&stage, "PURGE", "/b").status, 200);
     eventually("a purged page of the other site is fetched", || stage.origin.count("/b") == 3);
     assert_eq!(stage.origin.count("/a"), 1);
     gate.open();
@@ -197,13 +204,14 @@ fn refill_sends_no_personal_fields() {
             stage.get("/all", &["Accept-Language: fr", "Referer: http://secret.test/", "X-Secret: 1"]);
             stage.get("/all", &["Accept-Language: fr"]);
         }
+        // Refill fetches this page last, because it was requested least.
+        request(&stage, "/last", 1, &[]);
         let before = stage.origin.seen().len();
         purge_all(&stage);
-        await_refills(&stage, 1);
-        std::thread::sleep(Duration::from_millis(100));
+        eventually("the refill has come to its last page", || stage.origin.count("/last") == 2);
         let again: Vec<_> = stage.origin.seen().into_iter().skip(before).collect();
         let targets: Vec<_> = again.iter().map(Seen::target).collect();
-        assert_eq!(targets, ["/all"], "{number}");
+        assert_eq!(targets, ["/all", "/last"], "{number}");
         for secret in ["session", "Basic", "Api-Key", "Referer", "X-Secret"] {
             assert!(!again.iter().any(|seen| seen.head.contains(secret)), "{secret}: {again:?}");
         }
@@ -231,16 +239,22 @@ fn requested_variants_are_refetched() {
 
 #[test]
 fn refill_stops_if_the_origin_fails() {
-    let stage = refilling(1000, page);
+    let stage = two_sites();
     for number in 0..8 {
-        request(&stage, &format!("/{number}"), 1, &[]);
+        request(&stage, &format!("/{number}"), 2, &[]);
     }
-    stage.becomes(|_| response("500 Internal Server Error", &[], b"dying"));
+    // Refill looks at this page last, because it was requested least.
+    (0..2).for_each(|_| assert_eq!(ask_other(&stage, "GET", "/last").status, 200));
+    stage.becomes(|seen| match seen.target() {
+        "/last" => page(seen),
+        _ => response("500 Internal Server Error", &[], b"dying"),
+    });
     let before = stage.origin.seen().len();
-    purge_all(&stage);
-    eventually("the refill is given up", || stage.metric("petasos_refill_failures_total", "") == 3);
-    std::thread::sleep(Duration::from_millis(100));
-    assert_eq!(seen_since(&stage, before).len(), 3);
+    assert_eq!(stage.call_admin("POST", "/purge", r#"{"type":"all"}"#).status, 200);
+    eventually("the refill has come to its last page", || stage.origin.count("/last") == 2);
+    assert_eq!(stage.metric("petasos_refill_failures_total", ""), 3);
+    let again = seen_since(&stage, before);
+    assert!(again.len() == 4 && again[3] == "/last", "{again:?}");
 }
 
 #[test]
@@ -255,11 +269,18 @@ fn purge_order_can_request_or_prevent_a_refill() {
     assert_eq!(stage.ask("PURGE", "/a", &["Petasos-Refill: 1"]).status, 200);
     await_refills(&stage, 2);
     assert_eq!(stage.ask("PURGE", "/a", &["Petasos-Refill: maybe"]).status, 400);
-    let always = refilling(1000, page);
-    request(&always, "/a", 2, &[]);
+    let always = two_sites();
+    request(&always, "/a", 3, &[]);
+    request(&always, "/b", 1, &[]);
+    let (gate, mut slow) = occupy(&always);
+    assert_eq!(always.ask("PURGE", "/b", &[]).status, 200);
+    eventually("the refill of /b waits", || always.metric("petasos_refills_postponed_total", "") == 1);
     assert_eq!(always.call_admin("POST", "/purge", &content(false)).status, 200);
-    std::thread::sleep(Duration::from_millis(100));
-    assert_eq!(refills(&always), 0);
+    gate.open();
+    slow.read();
+    // A refill of /a would precede the one of /b, because /a was requested more often.
+    eventually("/b is fetched again", || always.origin.count("/b") == 2);
+    assert_eq!(always.origin.count("/a"), 1);
     assert_eq!(reason(&always.get("/a", &[])), "miss-absent");
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ReadError;
 
-/// The counters behind [`crate::Figures`].
+/// The counters behind [`crate::TierFigures`].
 #[derive(Debug, Default)]
 pub(crate) struct FigureCounters {
     pub(crate) durable: AtomicU64,

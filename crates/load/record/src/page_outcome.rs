@@ -250,7 +250,7 @@ pub struct PageFigures {
     pub connections: u64,
     /// Connections that were closed before their linger time was up, because too many were open.
     pub closed_early: u64,
-    /// Limits of [`resource::Limits`] that were reached.
+    /// Limits of [`resource::PageLimits`] that were reached.
     pub limits: LimitCounts,
     /// The URLs of one early page load of the measured part, by a new visitor who got the document.
     pub trace: Vec<TracedUrl>,

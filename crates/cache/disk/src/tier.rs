@@ -243,8 +243,8 @@ impl Tier {
     }
 
     /// Writes all queued operations, syncs them, and marks the directory as cleanly closed. Waits
-    /// for a writer that runs on a thread. A writer driven by [`Writer::step`](crate::Writer::step)
-    /// finishes with its next steps.
+    /// for a writer that runs on a thread. A writer driven by
+    /// [`DiskWriter::step`](crate::DiskWriter::step) finishes with its next steps.
     ///
     /// Returns false if the disk hangs, so that the writer was left behind.
     pub fn close(&self) -> bool {

@@ -3,7 +3,8 @@
 //!
 //! Invariant: a factor counts as a step only if it exceeds all noise that the ladder itself shows.
 //! This is the noise of cells that measured the same thing, and that of the rounds. docs/results.md
-//! states the same rule.
+//! states the same rule. If the load generator was the limit of a cell, its throughput is a lower
+//! bound: nothing is compared with it, and its own factor is a lower bound too.
 
 use crate::results::CellRecord;
 use crate::summary::{CellSummary, RoundsFigure, cell_result, factor};
@@ -29,6 +30,9 @@ pub struct Gain {
     pub interval: Option<Interval>,
     /// Whether the difference exceeds the noise.
     pub is_step: bool,
+    /// Whether the load generator was the limit of the later cell, so the true factor may be
+    /// larger.
+    pub is_lower_bound: bool,
 }
 
 /// Noise between cells that measured the same thing, by number of users and keep-alive.
@@ -57,7 +61,8 @@ impl CellNoise {
     }
 }
 
-/// Factor of `after` relative to `before`; `None` if either is void, missing or starred.
+/// Factor of `after` relative to `before`. `None` if either is void, missing or starred, if
+/// `before` is a lower bound, or if `after` is one within the noise.
 pub(crate) fn gain(before: &CellRecord, after: &CellRecord, noise: &CellNoise) -> Option<Gain> {
     let factor = factor(before, after)?;
     let noise = noise.between([before, after]);
@@ -75,7 +80,9 @@ pub(crate) fn gain(before: &CellRecord, after: &CellRecord, noise: &CellNoise) -
         }
     };
     let is_step = apart > noise && is_beyond_rounds;
-    Some(Gain { times: factor.times, interval: factor.interval, is_step })
+    let is_lower_bound = after.is_limited();
+    let is_known = !before.is_limited() && (is_step || !is_lower_bound);
+    is_known.then_some(Gain { times: factor.times, interval: factor.interval, is_step, is_lower_bound })
 }
 
 /// Factor up to which two single rounds may differ by chance.

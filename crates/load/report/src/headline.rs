@@ -8,7 +8,6 @@
 //! * A starred figure is compared with no other.
 
 use crate::number;
-use crate::results::LimitingResource;
 use crate::sentence::interval;
 use crate::star::MARK;
 use crate::summary::{CellSummary, ClassicRow};
@@ -50,7 +49,7 @@ pub(crate) fn parts(rows: &[ClassicRow<'_>]) -> Option<Vec<HeadlinePart>> {
         plain(&format!(" in step {} ({}, {users} users)", row.step.number, row.step.title))
     };
     if std::ptr::eq(first, row) {
-        let is_known = measured.iter().all(|(_, of)| of.star.is_none() && !is_limited(of));
+        let is_known = measured.iter().all(|(_, of)| of.star.is_none() && !of.is_limited());
         let mut parts = if is_known {
             vec![
                 plain("No step serves more than "),
@@ -74,7 +73,7 @@ pub(crate) fn parts(rows: &[ClassicRow<'_>]) -> Option<Vec<HeadlinePart>> {
     }
     let mut parts = vec![plain("From "), strong(rate(from)), plain(" pages a second"), name(first)];
     parts.extend([plain(" to "), strong(rate(to)), name(row)]);
-    parts.extend(factor(row, is_limited(from), is_limited(to)));
+    parts.extend(factor(row));
     parts.push(plain("."));
     let is_compared = from.star.is_none() && to.star.is_none();
     if is_compared && let Some((before, after)) = from.observed_load.zip(to.observed_load) {
@@ -82,6 +81,9 @@ pub(crate) fn parts(rows: &[ClassicRow<'_>]) -> Option<Vec<HeadlinePart>> {
         parts.extend([plain(" to "), strong(number::load(after)), plain(".")]);
     }
     parts.extend(limits(&[(first, from), (row, to)]));
+    if !to.is_limited() {
+        parts.extend(underestimated(&measured));
+    }
     parts.extend(disturbed(&measured));
     Some(parts)
 }
@@ -104,46 +106,53 @@ fn disturbed(measured: &[(&ClassicRow<'_>, &CellSummary)]) -> Option<HeadlinePar
 /// is starred.
 fn rate(of: &CellSummary) -> String {
     let mark = of.star.as_ref().map(|_| MARK.to_string()).unwrap_or_default();
-    format!("{}{}{mark}", at_least(is_limited(of)), number::rate(of.throughput.median))
+    format!("{}{}{mark}", at_least(of.is_limited()), number::rate(of.throughput.median))
 }
 
 /// Statement that the load generator was the limit in some of these rows.
 fn limits(rows: &[(&ClassicRow<'_>, &CellSummary)]) -> Option<HeadlinePart> {
     let limited: Vec<&str> =
-        rows.iter().filter(|(_, of)| is_limited(of)).map(|(row, _)| row.step.number.as_str()).collect();
-    let steps = match &limited[..] {
-        [] => return None,
-        [step] => format!("step {step}"),
-        several => format!("steps {}", several.join(" and ")),
-    };
+        rows.iter().filter(|(_, of)| of.is_limited()).map(|(row, _)| row.step.number.as_str()).collect();
+    let steps = named(&limited)?;
     Some(HeadlinePart::Plain(format!(" The load generator was the limit in {steps}.")))
 }
 
-/// Factor of a row over the first step. There is none if the first step's throughput is itself a
-/// lower bound. A lower bound within the noise shows neither a difference nor its absence, so
-/// nothing is said.
-fn factor(row: &ClassicRow<'_>, from_is_limited: bool, to_is_limited: bool) -> Vec<HeadlinePart> {
-    let gain = if from_is_limited { None } else { row.factor_first };
-    match gain {
+/// Statement that rows may serve more than the fastest, because the load generator was their limit.
+fn underestimated(measured: &[(&ClassicRow<'_>, &CellSummary)]) -> Option<HeadlinePart> {
+    let counting = measured.iter().filter(|(_, of)| of.star.is_none() && of.is_limited());
+    let numbers: Vec<&str> = counting.map(|(row, _)| row.step.number.as_str()).collect();
+    let steps = named(&numbers)?;
+    let text = format!(" The load generator was the limit in {steps}, so more may be served there.");
+    Some(HeadlinePart::Plain(text))
+}
+
+/// The steps in words; `None` without any.
+fn named(numbers: &[&str]) -> Option<String> {
+    match numbers {
+        [] => None,
+        [step] => Some(format!("step {step}")),
+        several => Some(format!("steps {}", several.join(" and "))),
+    }
+}
+
+/// Factor of a row over the first step, if it is known.
+fn factor(row: &ClassicRow<'_>) -> Vec<HeadlinePart> {
+    match row.factor_first {
         Some(gain) if gain.is_step => {
-            let times = format!("{}{}", at_least(to_is_limited), number::times(gain.times));
-            let bounds = if to_is_limited { String::new() } else { interval(gain) };
+            let times = format!("{}{}", at_least(gain.is_lower_bound), number::times(gain.times));
+            let bounds = if gain.is_lower_bound { String::new() } else { interval(gain) };
             vec![
                 HeadlinePart::Plain(": ".to_owned()),
                 HeadlinePart::Strong(times),
                 HeadlinePart::Plain(bounds),
             ]
         }
-        Some(_) if !to_is_limited => vec![HeadlinePart::Plain(", no difference beyond the noise".to_owned())],
-        _ => Vec::new(),
+        Some(_) => vec![HeadlinePart::Plain(", no difference beyond the noise".to_owned())],
+        None => Vec::new(),
     }
 }
 
-/// Whether the load generator instead of the site may have been the limit of a cell.
-pub(crate) fn is_limited(summary: &CellSummary) -> bool {
-    summary.bound_by == LimitingResource::Generator || summary.trust == "invalid"
-}
-
-fn at_least(is_limited: bool) -> &'static str {
+/// Words before a figure that the load generator limited.
+pub(crate) fn at_least(is_limited: bool) -> &'static str {
     if is_limited { "at least " } else { "" }
 }

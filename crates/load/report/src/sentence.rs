@@ -2,6 +2,7 @@
 //! functions.
 
 use crate::difference::Gain;
+use crate::headline::at_least;
 use crate::number;
 use crate::results::{LimitingResource, Results};
 use crate::summary::{CellResult, CellSummary, ClassicRow, twins};
@@ -32,12 +33,17 @@ pub(crate) fn sentence(row: &ClassicRow<'_>, before: Option<&ClassicRow<'_>>) ->
     }
 }
 
+/// Throughput, which is a lower bound if the load generator was the limit.
+fn rate(of: &CellSummary) -> String {
+    format!("{}{}", at_least(of.is_limited()), number::rate(of.throughput.median))
+}
+
 /// Figures of a step that is compared with no other: the first, or one without a valid factor.
 fn alone(now: &CellSummary, concurrency: u64) -> String {
     let cpu = now.cpu_per_page_ms.map(|cpu| format!(", {} of CPU a page", number::milliseconds(cpu)));
     format!(
         "{} pages a second at {concurrency} users, 95% of them within {}{}",
-        number::rate(now.throughput.median),
+        rate(now),
         number::milliseconds(now.response.p95_ms),
         cpu.unwrap_or_default()
     )
@@ -57,7 +63,8 @@ fn gained(number_before: &str, before: &CellSummary, now: &CellSummary, factor: 
         format!(", {} of CPU a page instead of {}", number::milliseconds(now), number::milliseconds(before))
     });
     format!(
-        "{} times step {number_before}'s throughput, {}{} ({} after {} req/s), 95% of the responses within {} instead of {}{}",
+        "{}{} times step {number_before}'s throughput, {}{} ({} after {} req/s), 95% of the responses within {} instead of {}{}",
+        at_least(factor.is_lower_bound),
         number::factor(factor.times),
         number::change(factor.times),
         interval(factor),

@@ -100,11 +100,8 @@ fn marks(results: &Results, rows: &[ClassicRow<'_>], is_verbose: bool, width: us
     if has_few {
         say(&format!("* fewer than {ANSWERS_FEW} responses in a round: percentiles are coarse."));
     }
-    let has_noise = |row: &ClassicRow<'_>| {
-        [row.factor_before, row.factor_first].into_iter().flatten().any(|gain| !gain.is_step)
-    };
-    if width >= WIDTH_FACTORS && rows.iter().any(has_noise) {
-        say("≈1×: no difference beyond the noise of the rounds.");
+    if width >= WIDTH_FACTORS {
+        factor_signs(rows).for_each(&mut say);
     }
     if is_verbose && results.all_cells().any(|cell| star(cell).is_some()) {
         say(MEANING);
@@ -118,6 +115,17 @@ fn marks(results: &Results, rows: &[ClassicRow<'_>], is_verbose: bool, width: us
         let titles: Vec<&str> = results.loads.iter().map(|load| load.title.as_str()).collect();
         say(&format!("Also measured, and shown by --verbose: {}.", titles.join("; ")));
     }
+}
+
+/// Meaning of the signs that factors of these rows have.
+pub(crate) fn factor_signs(rows: &[ClassicRow<'_>]) -> impl Iterator<Item = &'static str> {
+    let gains = || rows.iter().flat_map(|row| [row.factor_before, row.factor_first]).flatten();
+    let noise =
+        gains().any(|gain| !gain.is_step).then_some("≈1×: no difference beyond the noise of the rounds.");
+    let bound = gains()
+        .any(|gain| gain.is_lower_bound)
+        .then_some("≥: the load generator was the limit, so the factor may be larger.");
+    noise.into_iter().chain(bound)
 }
 
 /// Reason why a row has no figures.
@@ -160,9 +168,14 @@ pub(crate) fn first_cells(row: &ClassicRow<'_>, summary: &CellSummary) -> Vec<St
     cells
 }
 
-/// Factor of a row relative to another; `≈1×` if the difference is noise.
+/// Factor of a row relative to another; `≈1×` if the difference is noise, and with `≥` if it is a
+/// lower bound.
 pub(crate) fn times(gain: Gain) -> String {
-    if gain.is_step { number::times(gain.times) } else { "≈1×".to_owned() }
+    match gain {
+        Gain { is_step: false, .. } => "≈1×".to_owned(),
+        Gain { is_lower_bound: true, times, .. } => format!("≥ {}", number::times(times)),
+        Gain { times, .. } => number::times(times),
+    }
 }
 
 fn factor_columns(rows: &[ClassicRow<'_>]) -> [GridColumn; 2] {

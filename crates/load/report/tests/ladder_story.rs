@@ -122,7 +122,10 @@ fn one_round_with_wild_times_shows_less() {
 #[test]
 fn difference_smaller_than_between_equal_steps_is_no_step() {
     // Steps 6 and 7 measure the same and differ by 7% at 25 users.
-    let results = made_up(3);
+    let mut results = made_up(3);
+    for cell in ["petasos", "petasos-100"] {
+        each_run(&mut results, cell, |_, run| run.bound_by = LimitingResource::AcceleratorCpu);
+    }
     let gain = rows(&results)[6].factor_before.unwrap();
     assert!(gain.times > 1.04 && !gain.is_step, "{gain:?}");
 }
@@ -130,6 +133,7 @@ fn difference_smaller_than_between_equal_steps_is_no_step() {
 #[test]
 fn noise_at_one_concurrency_hides_nothing_at_another() {
     let mut results = made_up(3);
+    each_run(&mut results, "petasos", |_, run| run.bound_by = LimitingResource::AcceleratorCpu);
     // Steps 6 and 7 measure the same and differ much with one user only.
     each_run(&mut results, "petasos-100-c1", |_, run| run.throughput_per_s *= 4.0);
     let factors = |results: &Results| {
@@ -142,6 +146,27 @@ fn noise_at_one_concurrency_hides_nothing_at_another() {
     each_run(&mut results, "petasos-100-c25", |_, run| run.throughput_per_s *= 40.0);
     assert_eq!(factors(&results)[4..6], [Some(false); 2]);
     assert_eq!(factors(&results)[1..4], [is_step; 3]);
+}
+
+#[test]
+fn steps_limited_by_the_generator_are_lower_bounds() {
+    // The generator was the limit in steps 6 and 7.
+    let mut results = made_up(3);
+    let of = rows(&results);
+    assert!(of[5].factor_before.unwrap().is_lower_bound && !of[4].factor_before.unwrap().is_lower_bound);
+    assert!(of[6].factor_first.unwrap().is_lower_bound);
+    assert_eq!(of[6].factor_before, None, "no factor over a lower bound");
+    let table = text(&results, 120, false);
+    assert!(table.contains("≥ 2,827×"), "{table}");
+    assert!(table.contains("≥: the load generator was the limit, so the factor may be larger."), "{table}");
+
+    // Step 5 is as fast as step 6 could be measured.
+    each_run(&mut results, "objects", |_, run| run.throughput_per_s = 23_000.0);
+    assert_eq!(rows(&results)[5].factor_before, None, "a lower bound within the noise");
+    let headline = said(&text(&results, 120, false));
+    assert!(headline.contains("to 23,000 in step 5"), "{headline}");
+    let more = "The load generator was the limit in steps 6 and 7, so more may be served there.";
+    assert!(headline.contains(more), "{headline}");
 }
 
 #[test]

@@ -6,7 +6,6 @@ use super::svg::{
     vertical_tick,
 };
 use super::{ChartSize, colour};
-use crate::headline::is_limited;
 use crate::number;
 use crate::results::VisitOutcome;
 use crate::star::mark;
@@ -123,7 +122,7 @@ pub(super) fn throughput(id: &str, rows: &[ClassicRow<'_>], size: ChartSize) -> 
             @if let Some(summary) = line.summary {
                 // A bar is at least one pixel long, so that it stays visible.
                 @let x = scale.at(summary.throughput.median).max(frame.left + 1.0);
-                @let least = if is_limited(summary) { "≥ " } else { "" };
+                @let least = if summary.is_limited() { "≥ " } else { "" };
                 g class=(line.colour) {
                     line x1=(px(frame.left)) x2=(px(x)) y1=(px(line.y)) y2=(px(line.y)) class="bar" {}
                     @for run in runs(line) { circle cx=(px(scale.at(run))) cy=(px(line.y)) r="3" class="ring" {} }
@@ -132,7 +131,6 @@ pub(super) fn throughput(id: &str, rows: &[ClassicRow<'_>], size: ChartSize) -> 
                     (least) (number::rate(summary.throughput.median)) (mark(summary))
                     @if let Some(gain) = line.row.factor_first {
                         tspan class="tick" dx="8" {
-                            @if gain.is_step { (least) }
                             (crate::table::times(gain))
                         }
                     }

@@ -12,7 +12,7 @@ use crate::summary::{
     ANSWERS_FEW, CellResult, CellSummary, ClassicRow, cell_result, first_number, row_before,
     shared_concurrencies, step_of,
 };
-use crate::table::bystander;
+use crate::table::{bystander, factor_signs};
 use maud::{Markup, html};
 
 /// A table that scrolls separately if it is wider than the page.
@@ -59,9 +59,7 @@ pub(super) fn classic(rows: &[ClassicRow<'_>]) -> Markup {
             @if gains().any(|gain| gain.interval.is_some()) {
                 p.note { "The 95% interval of a factor over the rounds is below the factor." }
             }
-            @if gains().any(|gain| !gain.is_step) {
-                p.note { "≈1×: no difference beyond the noise of the rounds." }
-            }
+            @for sign in factor_signs(rows) { p.note { (sign) } }
         }
     }
 }

@@ -16,17 +16,17 @@
 //! ```
 //! use bytes::BytesMut;
 //! use message::Method;
-//! use petasos_h1::client::{Event, Exchange, Terms};
+//! use petasos_h1::client::{ResponseEvent, Exchange, Terms};
 //!
 //! let mut exchange = Exchange::new(&Method::Get, Terms::TOLERANT);
 //! let mut connection = ["HTTP/1.1 200 OK\r\nContent-Le", "ngth: 2\r\n\r\nh", "i"].into_iter();
 //! let (mut input, mut content) = (BytesMut::new(), Vec::new());
 //! let end = loop {
 //!     match exchange.next(&mut input)? {
-//!         Some(Event::Informational(_)) => {}
-//!         Some(Event::Head(response)) => assert_eq!(response.head.status.code(), 200),
-//!         Some(Event::Data(octets)) => content.extend_from_slice(&octets),
-//!         Some(Event::End(end)) => break end,
+//!         Some(ResponseEvent::Informational(_)) => {}
+//!         Some(ResponseEvent::Head(response)) => assert_eq!(response.head.status.code(), 200),
+//!         Some(ResponseEvent::Data(octets)) => content.extend_from_slice(&octets),
+//!         Some(ResponseEvent::End(end)) => break end,
 //!         None => match connection.next() {
 //!             Some(piece) => input.extend_from_slice(piece.as_bytes()),
 //!             // The server closed the connection: the end of some responses; truncates others.

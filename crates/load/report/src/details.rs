@@ -93,7 +93,14 @@ fn keepalive(results: &Results, out: &mut String, width: usize) {
 
 fn further_row(results: &Results, cell: &CellRecord, grid: &mut Grid) {
     let Some(step) = step_of(results, cell) else { return };
-    let row = ClassicRow { step, cell, result: cell_result(cell), factor_before: None, factor_first: None };
+    let row = ClassicRow {
+        step,
+        cell,
+        result: cell_result(cell),
+        factor_before: None,
+        factor_first: None,
+        may_be_fastest: false,
+    };
     match &row.result {
         CellResult::Measured(summary) => grid.row(first_cells(&row, summary)),
         other => grid.row_with_rest(names(&row), &no_figures(other)),

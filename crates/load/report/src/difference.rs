@@ -64,6 +64,18 @@ impl CellNoise {
 /// Factor of `after` relative to `before`. `None` if either is void, missing or starred, if
 /// `before` is a lower bound, or if `after` is one within the noise.
 pub(crate) fn gain(before: &CellRecord, after: &CellRecord, noise: &CellNoise) -> Option<Gain> {
+    let gain = measured_gain(before, after, noise)?;
+    let is_known = !cell_result(before).summary()?.is_limited() && (gain.is_step || !gain.is_lower_bound);
+    is_known.then_some(gain)
+}
+
+/// Whether `cell` is a lower bound within the noise of `fastest`, and so may be as fast or faster.
+pub(crate) fn may_be_as_fast(cell: &CellRecord, fastest: &CellRecord, noise: &CellNoise) -> bool {
+    measured_gain(fastest, cell, noise).is_some_and(|gain| gain.is_lower_bound && !gain.is_step)
+}
+
+/// Factor of the throughputs as measured. `None` if either is void, missing or starred.
+fn measured_gain(before: &CellRecord, after: &CellRecord, noise: &CellNoise) -> Option<Gain> {
     let factor = factor(before, after)?;
     let noise = noise.between([before, after]);
     let before = cell_result(before);
@@ -81,8 +93,7 @@ pub(crate) fn gain(before: &CellRecord, after: &CellRecord, noise: &CellNoise) -
     };
     let is_step = apart > noise && is_beyond_rounds;
     let is_lower_bound = after.is_limited();
-    let is_known = !before.is_limited() && (is_step || !is_lower_bound);
-    is_known.then_some(Gain { times: factor.times, interval: factor.interval, is_step, is_lower_bound })
+    Some(Gain { times: factor.times, interval: factor.interval, is_step, is_lower_bound })
 }
 
 /// Factor up to which two single rounds may differ by chance.

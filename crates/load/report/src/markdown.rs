@@ -48,7 +48,14 @@ fn write(results: &Results, out: &mut String) -> fmt::Result {
 /// A further cell as a row without factors.
 fn alone<'a>(results: &'a Results, cell: &'a CellRecord) -> Option<ClassicRow<'a>> {
     let step = step_of(results, cell)?;
-    Some(ClassicRow { step, cell, result: cell_result(cell), factor_before: None, factor_first: None })
+    Some(ClassicRow {
+        step,
+        cell,
+        result: cell_result(cell),
+        factor_before: None,
+        factor_first: None,
+        may_be_fastest: false,
+    })
 }
 
 fn further(results: &Results, load: &LoadRecord, out: &mut String) -> fmt::Result {

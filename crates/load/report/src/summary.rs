@@ -11,7 +11,7 @@
 //! * The bystander and the writes are the exception, because one run has too few of their requests
 //!   for a percentile. Their times are pooled, and reports show their number.
 
-use crate::difference::{CellNoise, Gain, gain};
+use crate::difference::{CellNoise, Gain, gain, may_be_as_fast};
 use crate::results::{
     BystanderRecord, CellRecord, LimitingResource, LoadRecord, Measured, ResponseTimes, Results, StepRecord,
     VisitOutcome,
@@ -369,6 +369,8 @@ pub struct ClassicRow<'a> {
     pub factor_before: Option<Gain>,
     /// Factor relative to the first row.
     pub factor_first: Option<Gain>,
+    /// Whether the load generator was its limit, within the noise of the fastest row before it.
+    pub may_be_fastest: bool,
 }
 
 /// Returns the rows of the classic table, in order.
@@ -386,6 +388,8 @@ pub fn load_rows<'a>(results: &'a Results, load: &'a LoadRecord) -> Vec<ClassicR
 fn rows_of<'a>(cells: Vec<(&'a StepRecord, &'a CellRecord)>, noise: &CellNoise) -> Vec<ClassicRow<'a>> {
     let first = cells.first().map(|(_, cell)| *cell);
     let steps: Vec<&StepRecord> = cells.iter().map(|(step, _)| *step).collect();
+    let median = |cell: &CellRecord| cell_result(cell).summary().map_or(0.0, |of| of.throughput.median);
+    let fastest = cells.iter().enumerate().max_by(|(_, (_, a)), (_, (_, b))| median(a).total_cmp(&median(b)));
     let row = |(place, (step, cell)): (usize, &(&'a StepRecord, &'a CellRecord))| {
         let before = place_before(&steps, place).and_then(|before| cells.get(before));
         ClassicRow {
@@ -394,6 +398,9 @@ fn rows_of<'a>(cells: Vec<(&'a StepRecord, &'a CellRecord)>, noise: &CellNoise) 
             result: cell_result(cell),
             factor_before: before.and_then(|(_, before)| gain(before, cell, noise)),
             factor_first: if place > 0 { first.and_then(|first| gain(first, cell, noise)) } else { None },
+            may_be_fastest: fastest.is_some_and(|(earlier, (_, fastest))| {
+                earlier < place && may_be_as_fast(cell, fastest, noise)
+            }),
         }
     };
     cells.iter().enumerate().map(row).collect()

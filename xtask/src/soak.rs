@@ -1,5 +1,6 @@
-//! `cargo xtask long soak`: runs the proxy for ten minutes with a disk and little memory. There are
-//! visitors of all kinds, bans, purges, rotated logs, and an origin that fails from time to time.
+//! `cargo xtask long soak`: runs the proxy for ten minutes with a disk and little memory. The load
+//! consists of visitors of all kinds, bans, purges and log rotations. The origin fails from time to
+//! time.
 //!
 //! It runs the optimised binary if one exists, after bringing it up to date, and otherwise the
 //! debug binary. It prints the figures beside their limits. It fails if a figure exceeds its limit,
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     eprintln!("soak: {seconds} s of {}, seed {seed}", program.display());
     let plan =
         SoakPlan { seed, length: Duration::from_secs(seconds), program: std::path::absolute(program)? };
-    // A closed standard error is no reason to stop.
+    // Ignore write errors: the run goes on if standard error is closed.
     let report = soak::run(&plan, &|line| drop(writeln!(std::io::stderr(), "soak: {line}")));
     print!("{report}");
     ensure!(report.problems.is_empty(), "{} problems with seed {seed}", report.problems.len());

@@ -5,7 +5,7 @@
 //! - the hit ratio
 //! - the objects that remain after a restart
 //!
-//! Varnish is measured as well where it can do the same.
+//! Varnish is measured too, in the parts that it supports.
 //!
 //! Invariant: each part starts its own programs and stops them, so that no part sees the state of
 //! another. Compared programs take turns in the same rounds, in an order drawn from the seed. Every
@@ -77,8 +77,8 @@ struct StoreBench<'a> {
 /// Runs `cargo xtask bench store`.
 ///
 /// # Errors
-/// If a program cannot be built or run, if a response is wrong, or on an interruption. All servers
-/// are stopped then.
+/// If a program cannot be built or run, if a response is wrong, or on an interruption. In each case
+/// all servers are stopped.
 pub(crate) fn run(args: &Args) -> Result<()> {
     build("petasos-bench-store")?;
     let interrupted = Arc::new(AtomicBool::new(false));

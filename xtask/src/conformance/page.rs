@@ -1,8 +1,8 @@
 //! Renders docs/conformance.md: the scores of the last runs, the published scores of other caches,
 //! and the reason for each test that does not pass.
 //!
-//! Invariant: the page contains only results of runs, and reasons from the files of expected
-//! results. If the two disagree, rendering fails.
+//! Invariant: the page contains only results of runs, published scores, and reasons from the files
+//! of expected results. Rendering fails if a run does not match the expected results.
 
 use super::TestedProfile;
 use super::expected::Expected;
@@ -54,8 +54,9 @@ compared, because their tests differ. A proxy that stores nothing passes 22 requ
 |---|---|---|---|---|
 ";
 
-/// Published results, scored with dependencies: name, version, passed of 160 required, passed of
-/// 105 optional, and 100 checks answered with yes.
+/// Published results: name, version, passed required tests (of 160), passed optional tests (of
+/// 105), and checks answered with yes (of 100). A test does not pass if a test that it depends on
+/// failed.
 const PEERS: &[(&str, &str, u32, u32, u32)] = &[
     ("Apache Traffic Server", "9.2.5", 132, 70, 45),
     ("Apache httpd", "2.4.64", 131, 68, 44),
@@ -70,7 +71,7 @@ const PEERS: &[(&str, &str, u32, u32, u32)] = &[
 /// Renders the page.
 ///
 /// # Errors
-/// If a file is wrong, or the scores do not match the expected results.
+/// If a file cannot be read or parsed, or if the scores do not match the expected results.
 pub(crate) fn render() -> Result<String> {
     let scores = Scores::read()?;
     let mut page = HEAD.to_owned();
@@ -136,7 +137,7 @@ fn own_scores(scores: &Scores) -> String {
     text
 }
 
-/// Petasos and the published caches, the best first.
+/// Petasos and the caches with published results, the best first.
 fn beside_others(scores: &Scores) -> String {
     let own = scores.runs.iter().filter(|run| run.edition == Edition::Git).map(|run| {
         let name = format!("Petasos, profile `{}`", run.profile.name());
@@ -161,7 +162,8 @@ fn beside_others(scores: &Scores) -> String {
     text
 }
 
-/// All tests of an edition that did not pass: a table for each kind, and a row for each reason.
+/// All tests of an edition that did not pass. There is a table for each kind (required, optional,
+/// check) and a row for each reason.
 fn misses(runs: &[&ScoredRun], expected: &Expected) -> String {
     let Some(first) = runs.first() else { return String::new() };
     let mut text = format!("\n## Tests that do not pass: {}\n", first.suite);

@@ -112,7 +112,7 @@ fn is_same(first: &[u8], word: &Range<usize>, second: &[u8], other: &Range<usize
     first.get(word.clone()) == second.get(other.clone())
 }
 
-/// Number of words from the start of both lists that are equal.
+/// Number of equal words at the start of both lists.
 fn agreement(
     first: &[u8],
     words: Option<&[Range<usize>]>,
@@ -123,8 +123,8 @@ fn agreement(
     pairs.take_while(|(word, other)| is_same(first, word, second, other)).count()
 }
 
-/// The shortest spot that starts here, as the number of words to skip in the first and in the
-/// second content.
+/// The shortest spot that starts at `at` and `other_at`. Returns the number of words to skip in the
+/// first and in the second content.
 ///
 /// The spot ends where [`AGREEING_WORDS`] words agree, or where the whole rest of both contents
 /// agrees. `None` if no such place is within the window.

@@ -1,8 +1,8 @@
 //! Guesses the nature of a differing part of a page.
 //!
-//! Invariant: the guess uses a few words around the part and is meant for people. The first rule
-//! that matches decides; rules are ordered from the narrowest to the widest. In languages other
-//! than English, only digits are recognised.
+//! Invariant: the guess is based on the part and a few words around it. It explains a difference to
+//! people and proves nothing. The first rule that matches decides; rules are ordered from the
+//! narrowest to the widest. In languages other than English, only digits are recognised.
 
 /// The nature of a part of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,14 +62,15 @@ const CALENDAR: [&str; 19] = [
     "sunday",
 ];
 
-/// Words that follow a number in an age such as `3 minutes ago`. The plural begins with the word.
+/// Words that follow a number in an age such as `3 minutes ago`. A plural matches too, because it
+/// begins with the word.
 const AGES: [&str; 6] = ["second", "minute", "hour", "day", "week", "month"];
 
 /// Shortest identifier, in characters.
 const IDENTIFIER_CHARS_MIN: usize = 8;
 
-/// Guesses the nature of two texts that are at the same place of two contents. `before` and `after`
-/// are the text around them.
+/// Guesses the nature of two texts that occupy the same place in two versions of a page. `before`
+/// and `after` are the text around that place.
 pub fn nature(before: &str, texts: [&str; 2], after: &str) -> Nature {
     let context = before.to_ascii_lowercase();
     let all = |test: fn(char) -> bool| texts.iter().all(|text| !text.is_empty() && text.chars().all(test));

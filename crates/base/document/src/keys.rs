@@ -1,6 +1,7 @@
 //! The keys of one TOML table, read one after the other.
 //!
-//! Invariant: [`Keys`] remembers each key that is read as known, whether the table has it or not.
+//! Invariant: [`Keys`] marks a key as known when it is read, even if the table lacks the key.
+//! [`Keys::finish`] reports all other keys.
 
 use crate::nearest::nearest;
 use crate::quantity::parse_duration;
@@ -25,10 +26,10 @@ pub enum Scalar {
     Float(f64),
 }
 
-/// The keys of one table. Each key that is read is remembered as known.
+/// The keys of one table. Reading a key marks it as known.
 #[derive(Debug)]
 pub struct Keys<'r, 't> {
-    /// The text of the table, which collects the problems.
+    /// The file's text and the problems found in it.
     pub reader: &'r Reader,
     table: &'r DeTable<'t>,
     /// Place of the table; missing keys are reported here.
@@ -40,12 +41,13 @@ pub struct Keys<'r, 't> {
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     table: Range<usize>,
-    /// Each value with its elements, if it is a list.
+    /// The place of each value and, for a list, the places of its elements.
     values: BTreeMap<String, (Range<usize>, Vec<Range<usize>>)>,
 }
 
 impl Places {
-    /// The place of a value, or of an element of it; that of the table without the key.
+    /// The place of a value or, with `item`, of one element. If the table lacks the key, the place
+    /// of the table.
     pub fn of(&self, key: &str, item: Option<usize>) -> Range<usize> {
         let Some((value, items)) = self.values.get(key) else { return self.table.clone() };
         item.and_then(|item| items.get(item)).unwrap_or(value).clone()
@@ -71,7 +73,7 @@ impl<'r, 't> Keys<'r, 't> {
         self.table.get(key)
     }
 
-    /// The places of the values that are in the table, for problems found after the reading.
+    /// The places of the table's values, for problems that are found after the table was read.
     pub fn places(&self) -> Places {
         let items = |value: &Spanned<DeValue<'_>>| {
             value
@@ -200,8 +202,8 @@ impl<'r, 't> Keys<'r, 't> {
         found
     }
 
-    /// Reads one of several words. A word that is not among `words` is a problem that names the
-    /// nearest one.
+    /// Reads one of several words. Any other word is reported as a problem, and the message
+    /// suggests the nearest of `words`.
     pub fn word<T: Copy>(&mut self, key: &'static str, words: &[(&'static str, T)]) -> Option<T> {
         let text = self.text(key)?;
         let found = words.iter().find(|(word, _)| word == text.get_ref());
@@ -239,7 +241,8 @@ impl<'r, 't> Keys<'r, 't> {
         Some(items.iter().filter_map(text).collect())
     }
 
-    /// Returns the texts of a table with free keys; `None` if there is no table.
+    /// Returns the texts of a table whose keys may have any name. `None` if the key is missing or
+    /// not a table.
     pub fn named_texts(&mut self, key: &'static str) -> Option<Vec<(String, Spanned<String>)>> {
         let value = self.value(key)?;
         let Some(table) = value.get_ref().as_table() else {
@@ -291,7 +294,7 @@ impl<'r, 't> Keys<'r, 't> {
         given == 1
     }
 
-    /// Ends the reading of this table and reports every key that was never asked for.
+    /// Ends the reading of this table and reports every key that was never read.
     pub fn finish(self) {
         for (key, _) in self.table {
             let name: &str = key.get_ref();
@@ -326,7 +329,7 @@ fn count_of(
     found
 }
 
-/// A number as TOML writes it, unless it is infinite, not a number, or too large.
+/// Parses a number in TOML's notation. `None` if it is infinite, not a number, or too large.
 fn finite(text: &str) -> Option<f64> {
     text.replace('_', "").parse().ok().filter(|number: &f64| number.is_finite())
 }

@@ -2,8 +2,8 @@
 //! connections from them.
 //!
 //! Invariant: every worker has its own socket for a TCP address (SO_REUSEPORT), so that the kernel
-//! distributes connections over the workers. A port on which another process listens is an error
-//! nevertheless.
+//! distributes connections over the workers. Nevertheless [`bind`] fails if another process listens
+//! on the port.
 
 use crate::{Peer, Stream};
 use address::Address;
@@ -17,7 +17,7 @@ use std::path::Path;
 /// `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// A bound, listening socket. Accepting from it needs an [`Acceptor`].
+/// A bound, listening socket. Use an [`Acceptor`] to accept its connections.
 #[derive(Debug)]
 pub struct Listener {
     socket: BoundSocket,
@@ -122,7 +122,7 @@ impl Listener {
     /// original.
     ///
     /// # Errors
-    /// As the system reports them, for example when there are no file descriptors left.
+    /// The system's error, for example if there are no file descriptors left.
     pub fn acceptor(&self) -> io::Result<Acceptor> {
         match &self.socket {
             BoundSocket::Tcp(listener) => {
@@ -142,8 +142,9 @@ impl Acceptor {
     /// saves a system call per connection.
     ///
     /// # Errors
-    /// As the system reports them. A connection that was closed before it was accepted is skipped.
-    /// The remaining errors, such as too few file descriptors or too little memory, are temporary.
+    /// The system's error. A connection that was closed before it was accepted is no error and is
+    /// skipped. The returned errors, such as too few file descriptors or too little memory, are
+    /// temporary.
     pub async fn accept(&self) -> io::Result<(Stream, Peer)> {
         loop {
             let accepted = match self {
@@ -181,8 +182,8 @@ fn bind_tcp(address: SocketAddr, count: usize) -> io::Result<Vec<Listener>> {
 
 fn bind_address(address: SocketAddr, count: usize) -> io::Result<Vec<Listener>> {
     if address.port() != 0 {
-        // SO_REUSEPORT silently lets a second process of this user share the port. A bind without
-        // it fails if another socket listens there.
+        // SO_REUSEPORT silently lets a second process of this user share the port. Therefore first
+        // bind without it, which fails if another socket listens there.
         drop(tcp_socket(address, false)?);
     }
     let mut target = address;

@@ -1,4 +1,4 @@
-//! Verifies servers by the certificates in a file that the user named. The file may contain
+//! Verifies servers by the certificates in a file that the user configured. The file may contain
 //! certificates of authorities and of servers.
 //!
 //! Invariant: a server's own certificate is accepted only if it equals one in the file byte by
@@ -31,7 +31,7 @@ impl ServerCertVerifier for NamedCertificates {
         match self.authorities.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
             // A certificate made by `openssl req -x509` marks itself as an authority. The library
             // checks the validity period first and then refuses an authority as a server. That
-            // refusal has no own error kind, so it arrives as `Other`.
+            // refusal has no error kind of its own, so it arrives as `Other`.
             Err(Error::InvalidCertificate(CertificateError::Other(_))) if self.named.contains(end_entity) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
                 Ok(ServerCertVerified::assertion())

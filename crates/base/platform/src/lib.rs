@@ -1,7 +1,8 @@
 //! The outside world: the machine's clock and properties, and files behind a trait. Code that needs
-//! a disk takes one as a parameter, so that tests can inject faults.
+//! a disk takes a [`Disk`] as a parameter, so that tests can inject faults.
 //!
-//! Invariant: no other crate asks the system for the time. Sockets are in `net`.
+//! Invariant: no other crate reads the system's clock; timers use the clock of tokio. Sockets are
+//! in the crate `net`.
 
 mod direct_file;
 mod disk;

@@ -1,8 +1,9 @@
 //! A histogram of times in microseconds. Percentiles come from a high-dynamic-range histogram in
 //! constant memory. Mean and standard deviation are exact, from running integer sums.
 //!
-//! Invariant: `min`, `max`, `mean` and `standard_deviation` are those of the recorded values, even
-//! for values above [`VALUE_MAX_US`]. Only percentiles are rounded, by at most 0.1 percent.
+//! Invariant: smallest value, largest value, mean and standard deviation are those of the recorded
+//! values, even for values above [`VALUE_MAX_US`]. Only percentiles are rounded, by at most 0.1
+//! percent.
 //!
 //! Units other than microseconds and the meaning of the values are up to the caller.
 
@@ -51,8 +52,8 @@ impl Histogram {
 
     /// Adds all values that `other` has recorded.
     pub fn merge(&mut self, other: &Self) {
-        // Both have the same constant bounds, so this cannot fail. A failure would make the counts
-        // disagree.
+        // This cannot fail, because both histograms have the same constant bounds. After a failure,
+        // `count` would differ from the number of values in the buckets.
         let added = self.buckets.add(&other.buckets);
         debug_assert!(added.is_ok(), "histograms of one kind always add");
         self.count += other.count;

@@ -9,7 +9,8 @@
 use crate::normal;
 
 /// The maximum number of values, both sides together, for the exact count. C(50, 25) assignments
-/// still fit exactly into a float, and from there on the approximation is accurate to three digits.
+/// still fit exactly into a float, and for more values the approximation is accurate to three
+/// digits.
 pub const EXACT_VALUES_MAX: usize = 50;
 
 /// The result of the rank test.
@@ -53,8 +54,8 @@ fn doubled_midranks(a: &[f64], b: &[f64]) -> Vec<usize> {
     ranks
 }
 
-/// The share of assignments of `ranks` to sides that are at least as far from the middle as `u`.
-/// The first side has `size_a` values.
+/// Counts all ways to assign `ranks` to the two sides. Returns the share whose U is at least as far
+/// from the mean of U as `u` is. The first side has `size_a` values.
 fn exact(ranks: &[usize], size_a: usize, u: f64) -> f64 {
     let sum: usize = ranks.iter().sum();
     // deals[taken][total]: in how many ways `taken` of the ranks seen so far add up to `total`.
@@ -73,8 +74,8 @@ fn exact(ranks: &[usize], size_a: usize, u: f64) -> f64 {
     let size_b = ranks.len() - size_a;
     let half = (size_a * size_b) as f64 / 2.0;
     let distance = (u - half).abs();
-    // The rank sum of `a` is the sum of the ranks within `a` alone, plus the number of pairs it
-    // wins.
+    // The rank sum of `a` is the sum of the ranks within `a` alone, plus the number of pairs that
+    // `a` wins.
     let own = (size_a * (size_a + 1)) as f64 / 2.0;
     let row = deals.last().map(Vec::as_slice).unwrap_or_default();
     let far = |total: usize| (total as f64 / 2.0 - own - half).abs() >= distance - 1e-9;

@@ -1,7 +1,8 @@
 //! Versions and cipher suites of TLS, by the names that OpenSSL's tools use.
 //!
-//! Invariant: only chosen versions and suites are used. The name of an unsupported suite is an
-//! error that lists the supported ones. This module does not touch connections.
+//! Invariant: a list contains only supported suites. To choose an unsupported suite is an error,
+//! and the message lists the supported ones. This module only parses names; it does not use
+//! connections.
 
 use std::fmt;
 use std::str::FromStr;
@@ -50,7 +51,7 @@ struct SuiteProperties {
 /// Keywords that mean every supported suite.
 const ALL: [&str; 3] = ["ALL", "DEFAULT", "HIGH"];
 
-/// Every suite of the provider, in OpenSSL's order of preference.
+/// Every suite of the TLS library, in OpenSSL's order of preference.
 const SUITES: [SuiteProperties; 9] = [
     SuiteProperties::of13(
         0x1302,
@@ -192,9 +193,9 @@ impl FromStr for TlsSuites {
     /// Parses a list as OpenSSL's `ciphers` does.
     ///
     /// Names or keywords are separated by `:`, `,` or spaces. `A+B` means the suites that belong to
-    /// both. Before a name, `!` removes its suites for good, `-` removes them, and `+` moves them
-    /// to the end. Unlike in OpenSSL, versions are not separate: a list without a suite of TLS 1.3
-    /// does not offer TLS 1.3.
+    /// both. Before a name, `!` removes its suites for good, and `-` removes them until a later
+    /// item adds them again. `+` moves them to the end. Unlike in OpenSSL, one list covers both
+    /// versions: without a suite of TLS 1.3, it does not offer TLS 1.3.
     fn from_str(text: &str) -> Result<Self, TlsSuitesError> {
         let mut chosen = Vec::new();
         let mut banned = Vec::new();

@@ -4,9 +4,9 @@
 //! was sent, the response ended as its framing said, and no unread bytes follow it. In every other
 //! case dropping the exchange closes the connection.
 //!
-//! Bytes that arrive while the connection is in the pool close it too. Bytes that arrive after the
-//! next request was sent cannot be distinguished from its response. The exchange does not interpret
-//! responses.
+//! The pool also closes an idle connection on which bytes arrive. Once the next request was sent,
+//! all bytes count as its response, because nothing distinguishes them. The exchange does not
+//! interpret responses.
 
 use crate::error::{FetchError, UploadError};
 use crate::health::WatchedFetch;
@@ -29,11 +29,11 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 const READ_BYTES: usize = 64 * 1024;
 
 /// The longest wait for the origin's 100 (Continue) before the content is sent without it. Many
-/// origins never send one (RFC 9110 section 10.1.1).
+/// origins never send this response (RFC 9110 section 10.1.1).
 const CONTINUE_WAIT: Duration = Duration::from_secs(1);
 
 /// Largest number of informational responses before the final one; origins send one or two. The
-/// limit protects memory, because they may be kept for visitors who join the fetch later.
+/// limit protects memory, because the edge may keep these responses for followers of the fetch.
 const INFORMATIONAL_MAX: u32 = 32;
 
 /// The source of a request's content.
@@ -83,7 +83,7 @@ pub struct OriginExchange {
     request: FetchRequest,
     link: OriginLink,
     upload: UploadState,
-    /// Whether the permit was stalled because the rest of the request's content has not arrived.
+    /// Whether the fetch was stalled because the rest of the request's content has not arrived.
     is_starved: bool,
     patience: Patience,
     continue_patience: Patience,
@@ -96,7 +96,7 @@ struct OriginLink {
     stream: Option<Stream>,
     /// Whether the connection carried a request before this one.
     reused: bool,
-    /// Reads the response.
+    /// Parses the response.
     reading: client::Exchange,
     input: BytesMut,
     output: BytesMut,
@@ -164,9 +164,9 @@ impl OriginExchange {
         poll_fn(|context| self.poll_event(context, upload)).await
     }
 
-    /// Polls for the next event as [`OriginExchange::next`] does, but never repeats the request. It
-    /// is for the content after the head. Call [`OriginExchange::resume`] before the first poll and
-    /// after any time without polls.
+    /// Polls for the next event as [`OriginExchange::next`] does, but never repeats the request.
+    /// Use it for the content, once the head has arrived. Call [`OriginExchange::resume`] before
+    /// the first poll and after any time without polls.
     ///
     /// # Errors
     /// [`FetchError`]. The exchange is over then.
@@ -184,7 +184,7 @@ impl OriginExchange {
     }
 
     /// Sends more of the request's content without reading the response, while the caller holds the
-    /// response back. Ready only with an error of the upload.
+    /// response back. The poll is ready only if the upload failed.
     pub fn poll_upload(&mut self, context: &mut Context<'_>, upload: &mut impl Upload) -> Poll<UploadError> {
         match self.poll_send(context, upload) {
             Poll::Ready(Err(error)) => Poll::Ready(error),
@@ -197,16 +197,17 @@ impl OriginExchange {
         self.upload == UploadState::Done && self.link.output.is_empty()
     }
 
-    /// Gives up the permit, so that another fetch can begin although this one goes on. For
-    /// responses that stay open as long as the visitor does, such as server-sent events.
+    /// Gives up the permit, so that another fetch can begin although this one goes on. Used for
+    /// responses that stay open until the visitor leaves, such as server-sent events.
     pub fn release_turn(&mut self) {
         self.permit = None;
     }
 
     /// Lets another fetch begin while the origin waits for a slow client.
     ///
-    /// Returns `false` if the permit is stalled already, was given up, or if the limit of stalled
-    /// fetches is reached. The fetch counts as active again at the next poll for an event.
+    /// Returns `false` if the fetch is stalled already, if it gave up its permit, or if the limit
+    /// of stalled fetches is reached. The fetch counts as active again at the next poll for an
+    /// event.
     pub fn stall(&mut self) -> bool {
         self.permit.as_mut().is_some_and(FetchPermit::stall)
     }
@@ -226,8 +227,8 @@ impl OriginExchange {
         context: &mut Context<'_>,
         upload: &mut impl Upload,
     ) -> Poll<Result<OriginEvent, FetchError>> {
-        // A fetch whose response is read on counts as active again, unless the origin still waits
-        // for the rest of its request.
+        // A stalled fetch counts as active again when its response is read, unless the origin still
+        // waits for the rest of the request.
         if !self.is_starved {
             self.permit.as_mut().into_iter().for_each(FetchPermit::resume);
         }
@@ -331,7 +332,7 @@ impl OriginExchange {
         }
     }
 
-    /// Draws the consequences of an event for the upload, the permit and the connection.
+    /// Updates the upload, the permit and the connection after an event of the response.
     fn take(&mut self, event: client::ResponseEvent) -> Result<OriginEvent, FetchError> {
         match event {
             client::ResponseEvent::Informational(head) => {
@@ -342,8 +343,8 @@ impl OriginExchange {
             }
             client::ResponseEvent::Head(response) => {
                 if self.upload == UploadState::Held {
-                    // A final response to an expectation: the origin does not want the content (RFC
-                    // 9110 section 10.1.1).
+                    // The origin answered `Expect: 100-continue` with a final response, so it does
+                    // not want the content (RFC 9110 section 10.1.1).
                     self.upload = UploadState::Abandoned;
                 }
                 if response.head.status == Status::NOT_MODIFIED && !self.request.is_conditional {

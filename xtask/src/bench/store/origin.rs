@@ -1,5 +1,6 @@
-//! The application whose pages fill the caches. `/BYTES/NUMBER` is a page of that size. It has four
-//! tags out of 50,000, and one tag for the part of all pages that it belongs to.
+//! The application whose pages fill the caches. `/BYTES/NUMBER` is a page of that size. Each page
+//! has four of 50,000 tags. All pages are divided into 100 parts, and a further tag names the
+//! page's part.
 //!
 //! Invariant: the same target always has the same response. The content begins with the page's
 //! number, so that a response under a wrong cache key is noticed. Each connection has a thread.
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) const NUMBER_BYTES: usize = 20;
 /// Size of the largest page, in bytes.
 pub(super) const PAGE_BYTES_MAX: usize = 1 << 20;
-/// Number of parts that all pages are divided into. The tag of a part is on one page in this many.
+/// Number of parts that all pages are divided into. One page in this many has a given part's tag.
 pub(super) const PARTS: u64 = 100;
 /// Number of tags. A page has four of them. Even pages use the first half and odd pages the second,
 /// so that purges by tag can hit odd pages only.
@@ -24,7 +25,7 @@ pub(super) const TAGS: u64 = 50_000;
 pub(super) const TAG_HEADER: &str = "X-Cache-Tags";
 
 const TAGS_OF_PAGE: u64 = 4;
-/// Stack of a connection's thread, in bytes. It only reads a head and writes slices.
+/// Stack of a connection's thread, in bytes. The thread only reads a head and writes slices.
 const STACK_BYTES: usize = 128 << 10;
 
 /// A page of the application.
@@ -65,7 +66,7 @@ impl PageOrigin {
         Ok(Self { address, requests })
     }
 
-    /// Requests so far.
+    /// Number of requests that the application has received.
     pub(super) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
@@ -134,7 +135,8 @@ fn serve(mut stream: TcpStream, requests: &AtomicU64, filler: &[u8]) -> std::io:
             line.clear();
             lines.read_line(&mut line)?;
         }
-        // Relaxed is enough: the response orders the count for whoever has received it.
+        // Relaxed is enough: the response is sent after the addition, and the count is read after
+        // the response has arrived.
         requests.fetch_add(1, Ordering::Relaxed);
         let Some(page) = asked else {
             stream.write_all(b"HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Length: 0\r\n\r\n")?;

@@ -1,8 +1,8 @@
 //! Visitors on persistent connections. Each requests one page after the other.
 //!
 //! Invariant: a response counts as right if its status is 200 and its content has the length and
-//! the first bytes of the page. There is one thread and one poll. A connection that the server
-//! closed is opened again, and a response that was cut off counts as wrong.
+//! the first bytes of the page. One thread serves all connections with one poll. A connection that
+//! the server closed is opened again, and a response that was cut off counts as wrong.
 
 use super::origin::{BenchPage, NUMBER_BYTES};
 use anyhow::{Context, Result, ensure};
@@ -21,7 +21,7 @@ use std::time::Duration;
 const READ_BYTES: usize = 64 * 1024;
 /// Longest wait in poll, and thus the precision of a request rate.
 const SLICE: Duration = Duration::from_millis(1);
-/// Time without any response after which the rest counts as missing.
+/// Time without any response after which all outstanding responses count as missing.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Connected visitors.
@@ -61,7 +61,7 @@ struct VisitorConnection {
 }
 
 impl<'a> ConnectedVisitors<'a> {
-    /// Opens this number of connections.
+    /// Opens `visitors` connections.
     ///
     /// # Errors
     /// If the server refuses a connection.
@@ -173,8 +173,8 @@ impl<'a> ConnectedVisitors<'a> {
         }
     }
 
-    /// Records a response that is complete or will never be. Reopens the connection if it is
-    /// broken.
+    /// Records the outcome of a request: a complete response, or a failure. Reopens the connection
+    /// if it is broken.
     fn settle(&mut self, index: usize, is_right: bool, is_broken: bool) -> Result<()> {
         let Some(connection) = self.connections.get_mut(index) else { return Ok(()) };
         if let Some(page) = connection.page.take() {

@@ -1,8 +1,9 @@
 //! Surrogate tags for the post that a stored page shows, so that a write to one post leaves other
 //! posts cached.
 //!
-//! Invariants: each stored response that the profile can judge has exactly one of these tags. A
-//! response without a post number has the tag of lists, so a write that names a post never misses a
+//! Invariants: each stored response for which the profile has a rule has exactly one of these tags.
+//! A response without a post number has the tag of [`Identity::Unknown`]. Unless its rule changes
+//! only the fronts, a write that identifies a post invalidates this tag too. It thus misses no
 //! page.
 
 use crate::control::reach::name_of;
@@ -14,7 +15,8 @@ use semantics::{Identity, identity_of};
 use store::Key;
 
 impl Site {
-    /// The tags of a response: those that it states, and the tag of the post that it shows.
+    /// The tags of a response: the tags in its header fields, and the tag of the post that it
+    /// shows.
     pub(crate) fn tags_of(&self, key: &Key, response: &Fields) -> Result<Vec<Bytes>, TagsError> {
         let mut tags = tags_of(response, key.is_https(), key.host())?;
         if let Some(identity) = identity_of(key.target(), response, self.policy()) {

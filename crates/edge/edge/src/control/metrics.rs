@@ -1,7 +1,7 @@
 //! Renders the metrics as OpenMetrics text, for `GET /metrics` at the admin address.
 //!
-//! Invariant: every row of the table and every reason is present, even at zero, so that a dashboard
-//! can be built before anything goes wrong.
+//! Invariant: the text has every metric of `METRICS` and every `Reason`, even if its value is zero.
+//! A dashboard can thus be built before anything goes wrong.
 
 use crate::control::access_log::AccessLog;
 use crate::control::counters::{METRICS, Metric, MetricKind, MetricRow};
@@ -38,7 +38,7 @@ pub(crate) fn render(shared: &Arc<Shared>) -> String {
     let mut registry = Registry::with_prefix("petasos");
     registry.register_collector(Box::new(MetricCollector { shared: Arc::clone(shared) }));
     let mut text = String::with_capacity(32 * 1024);
-    // Cannot fail: writing to a String succeeds, and a test encodes all names of the table.
+    // This cannot fail: writing to a String succeeds, and a test encodes the names of all metrics.
     let _ = text::encode(&mut text, &registry);
     text
 }
@@ -79,7 +79,7 @@ fn encode_row(encoder: &mut DescriptorEncoder<'_>, row: &MetricRow, values: &[Me
             Some(site) => {
                 encode_value(family.encode_family(&[("site", site.as_str())])?, row.kind, reading.value)?;
             }
-            // Without a label there is exactly one reading.
+            // A metric without a label has exactly one value.
             None => return encode_value(family, row.kind, reading.value),
         }
     }
@@ -93,7 +93,7 @@ fn encode_value(encoder: MetricEncoder<'_>, kind: MetricKind, value: u64) -> fmt
     }
 }
 
-/// The current readings of a metric: one, or one for each site.
+/// The current values of a metric: one, or one for each site.
 fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
     let store = || shared.store.stats();
     let value = match metric {

@@ -1,9 +1,10 @@
 //! Access control: which clients may purge, and which may read at the admin address.
 //!
-//! Invariants: at the visitors' listener a loopback address proves nothing, because any proxy on
-//! this machine has one and forwards requests of arbitrary clients. Only the token and the listed
-//! peers count there. The admin listener, behind no proxy, also obeys this machine while there is
-//! no token. An address never counts for a request that was forwarded.
+//! Invariants: at the visitors' listener a loopback address proves nothing. Any proxy on this
+//! machine has such an address and forwards requests of arbitrary clients. This listener accepts
+//! purges only with the token or from the listed peers. The admin listener is behind no proxy. If
+//! no token is configured, it accepts purges from this machine. If a proxy forwarded a request, the
+//! peer's address never permits it.
 
 use address::Prefixes;
 use message::{Fields, names};
@@ -58,7 +59,7 @@ const FORWARDING_FIELDS: [&str; 11] = [
 const FORWARDED_PREFIX: &[u8] = b"X-Forwarded-";
 
 impl PurgeAccess {
-    /// The access by `token` and for clients with an address in `peers`.
+    /// Permits clients that present `token`, and clients with an address in `peers`.
     pub(crate) const fn new(token: Option<String>, peers: Prefixes) -> Self {
         Self { token, peers }
     }
@@ -96,8 +97,8 @@ impl PurgeAccess {
         is_local || self.may_purge(Entrance::Admin, peer, fields).is_ok()
     }
 
-    /// Whether a purge order may have a longer head although no token has arrived yet. It may,
-    /// because the token may follow the tags.
+    /// Whether this peer's purge order may have a longer head although no token has arrived yet.
+    /// The token may be behind a long list of tags.
     pub(crate) fn may_show_token_late(&self, entrance: Entrance, peer: Peer) -> bool {
         self.token.is_some() && self.is_known(entrance, peer)
     }
@@ -106,7 +107,7 @@ impl PurgeAccess {
     fn is_known(&self, entrance: Entrance, peer: Peer) -> bool {
         match entrance {
             Entrance::Visitors => peer.ip().is_some_and(|ip| self.peers.contains(ip)),
-            // A process that connects over loopback or a Unix socket.
+            // A process on this machine connects over loopback or a Unix socket.
             Entrance::Admin => peer.ip().is_none_or(|ip| ip.to_canonical().is_loopback()),
         }
     }

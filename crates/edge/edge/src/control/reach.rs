@@ -4,7 +4,8 @@
 //! address of the cache. Keys contain the host as visitors sent it. Therefore the *site* is the
 //! scope of a purge: naming a site covers all its names and ports. On the site that answers to any
 //! name, each name is a separate scope with all its ports. A host that belongs to no site names the
-//! cache itself, as do IP addresses and names without a dot; it covers all sites.
+//! cache itself, and its purge covers all sites. The same holds for IP addresses and for names
+//! without a dot.
 //!
 //! Invariant: a purge covers every page that its client could have meant. It may cover more, but
 //! never less.
@@ -18,19 +19,20 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use store::{Key, Selector, SiteId};
 
-/// Maximum number of hosts that are invalidated one by one. More are covered by a ban.
+/// Maximum number of hosts that are invalidated one by one. If a purge covers more hosts, one ban
+/// replaces the single invalidations.
 const HOSTS_MAX: usize = 64;
 
 /// Maximum number of hosts for which a prefix is invalidated one by one. It is small, because each
-/// takes one of the few listed invalidations.
+/// host takes one place in the store's short list of invalidations.
 const PREFIXES_MAX: usize = 4;
 
 /// A site and the hosts of its pages that a purge covers.
 pub(crate) struct SiteScope<'a> {
     pub(crate) site: &'a Arc<Site>,
     hosts: Hosts,
-    /// The host as the client named it, because pages under it may be on their way or in another
-    /// edge's cache.
+    /// The host as the client named it. No page needs to be stored under it: one may be in a fetch
+    /// or in another edge's cache.
     named: Bytes,
 }
 
@@ -50,7 +52,7 @@ pub(crate) fn scopes<'a>(sites: &'a Sites, host: &Bytes) -> Vec<SiteScope<'a>> {
         return vec![all(site)];
     }
     let unnamed = sites.unnamed();
-    // Operators, and clients made for CDNs, name a site by its label.
+    // Operators name a site by its label, and so do clients that were written for CDNs.
     if let Some(site) = unnamed.filter(|site| name == site.label()) {
         return vec![all(site)];
     }
@@ -60,7 +62,7 @@ pub(crate) fn scopes<'a>(sites: &'a Sites, host: &Bytes) -> Vec<SiteScope<'a>> {
     sites.iter().map(all).collect()
 }
 
-/// The scope of a host that an origin names within its own site.
+/// The scope of a purge that an origin orders for `key`; it never leaves the key's site.
 pub(crate) fn own_scope<'a>(sites: &'a Sites, key: &Key) -> Option<SiteScope<'a>> {
     let site = sites.iter().find(|site| site.id == key.site())?;
     let named = Bytes::copy_from_slice(key.host());
@@ -75,7 +77,8 @@ fn hosts(shared: &Shared, site: SiteId, covered: &Hosts, hosts_max: usize) -> Op
         Hosts::All => true,
         Hosts::Named(name) => name_of(host) == *name,
     };
-    // Fetches first: a fetch that leaves the table in between is in the store by then.
+    // Read the fetches before the store: a fetch that ends between the two reads has stored its
+    // page by then.
     let mut known = shared.fetches.hosts(site, is_meant);
     known.extend(shared.store.hosts(site, is_meant, hosts_max)?);
     // A page that was evicted from the store may still have a file in the static tree.
@@ -91,8 +94,8 @@ impl SiteScope<'_> {
         keyed_target(target, self.site.policy())
     }
 
-    /// The selector for one page with this [`SiteScope::keyed`] target. `Err` has the hosts under
-    /// which it must be invalidated page by page instead.
+    /// The ban for one page, whose target comes from [`SiteScope::keyed`]. If the hosts can be
+    /// listed, they are returned as `Err`. The caller then invalidates the page under each of them.
     pub(crate) fn target(&self, shared: &Shared, target: &Bytes) -> Result<Selector, Vec<Bytes>> {
         match self.listed(shared, HOSTS_MAX) {
             Some(hosts) => Err(hosts),
@@ -105,8 +108,8 @@ impl SiteScope<'_> {
         self.listed(shared, HOSTS_MAX)
     }
 
-    /// The keys of a stored page, under both schemes; beyond the limit, only those of the named
-    /// host. If none is stored, the key that it would have.
+    /// The keys under which a page is stored, for both schemes. If the hosts cannot be listed, only
+    /// the keys of the named host. If the page is not stored, the key that it would have.
     pub(crate) fn keys(&self, shared: &Shared, target: &Bytes) -> Vec<Key> {
         let hosts = self.hosts(shared).unwrap_or_else(|| vec![self.named.clone()]);
         let key = |https, host: &Bytes| Key::new(self.site.id, https, host, target.clone());
@@ -121,14 +124,14 @@ impl SiteScope<'_> {
 
     /// The selectors for all pages whose target starts with `prefix`.
     pub(crate) fn prefix(&self, shared: &Shared, prefix: &Bytes) -> Vec<Selector> {
-        // Only a ban takes into account that other query strings may name the same page.
+        // Only a ban also matches other query strings that name the same page.
         let hosts = if prefix.contains(&b'?') { None } else { self.listed(shared, PREFIXES_MAX) };
         let Some(hosts) = hosts else { return vec![self.ban(HostPages::Prefix(prefix.clone()))] };
         let site = self.site.id;
         hosts.into_iter().map(|host| Selector::Prefix { site, host, prefix: prefix.clone() }).collect()
     }
 
-    /// The ban for these pages.
+    /// The ban that covers `pages` in this scope.
     pub(crate) fn ban(&self, pages: HostPages) -> Selector {
         let host = match &self.hosts {
             Hosts::All => &b""[..],
@@ -137,7 +140,7 @@ impl SiteScope<'_> {
         Selector::Ban { site: self.site.id, ban: Arc::new(ConditionBan::of_pages(host, pages)) }
     }
 
-    /// The selectors for all pages.
+    /// The selectors for all pages in this scope.
     pub(crate) fn everything(&self, shared: &Shared) -> Vec<Selector> {
         let site = self.site.id;
         match (&self.hosts, self.listed(shared, HOSTS_MAX)) {
@@ -151,8 +154,8 @@ impl SiteScope<'_> {
         }
     }
 
-    /// The hosts one by one; `None` if more than `hosts_max` are in use, or while objects of the
-    /// previous process are being taken over.
+    /// The covered hosts. `None` if more than `hosts_max` of them are in use, or while the store
+    /// still adopts the previous process's objects.
     fn listed(&self, shared: &Shared, hosts_max: usize) -> Option<Vec<Bytes>> {
         let mut hosts = hosts(shared, self.site.id, &self.hosts, hosts_max)?;
         let own = match &self.site.plan.public_host {

@@ -1,12 +1,12 @@
 //! The unit of a comparison: requests or whole pages.
 //!
-//! Invariant: a comparison has one unit. The number of requests of a page is no difference between
-//! servers.
+//! Invariant: all runs of a comparison have the same unit. Otherwise the number of requests that a
+//! page needs would look like a difference between servers.
 
 use super::{CompareError, ComparedMetric, Side};
 use serde::Serialize;
 
-/// Unit that the runs count.
+/// What the runs count: requests or pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -38,7 +38,7 @@ impl Unit {
         }
     }
 
-    /// Name of a figure in a sentence.
+    /// Name of a metric, as it is written in a sentence.
     pub(super) const fn words(self, metric: ComparedMetric) -> &'static str {
         match (metric, self) {
             (ComparedMetric::Throughput, _) => "throughput",

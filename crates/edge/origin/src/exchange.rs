@@ -4,9 +4,9 @@
 //! was sent, the response ended as its framing said, and no unread bytes follow it. In every other
 //! case dropping the exchange closes the connection.
 //!
-//! The pool also closes an idle connection on which bytes arrive. Once the next request was sent,
-//! all bytes count as its response, because nothing distinguishes them. The exchange does not
-//! interpret responses.
+//! The pool does not reuse an idle connection on which bytes have arrived. Once the next request
+//! was sent, all bytes count as its response, because nothing distinguishes them. The exchange does
+//! not interpret responses.
 
 use crate::error::{FetchError, UploadError};
 use crate::health::WatchedFetch;

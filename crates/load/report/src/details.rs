@@ -10,7 +10,7 @@ use crate::sentence::{interval, noise, sentence};
 use crate::staircase::{Staircase, share_text, staircases};
 use crate::star::mark;
 use crate::summary::{
-    CellResult, CellSummary, ClassicRow, cell_result, first_number, row_before, shared_concurrencies, step_of,
+    CellResult, CellSummary, ClassicRow, first_number, row_before, shared_concurrencies, step_of,
 };
 use crate::table::{
     WIDTH_ONE_BLOCK, first_cells, first_columns, more_cells, more_columns, names, no_figures,
@@ -93,14 +93,7 @@ fn keepalive(results: &Results, out: &mut String, width: usize) {
 
 fn further_row(results: &Results, cell: &CellRecord, grid: &mut Grid) {
     let Some(step) = step_of(results, cell) else { return };
-    let row = ClassicRow {
-        step,
-        cell,
-        result: cell_result(cell),
-        factor_before: None,
-        factor_first: None,
-        may_be_fastest: false,
-    };
+    let row = ClassicRow::alone(step, cell);
     match &row.result {
         CellResult::Measured(summary) => grid.row(first_cells(&row, summary)),
         other => grid.row_with_rest(names(&row), &no_figures(other)),

@@ -11,7 +11,6 @@ use crate::number;
 use crate::sentence::interval;
 use crate::star::MARK;
 use crate::summary::{CellSummary, ClassicRow};
-use std::cmp::Ordering;
 
 /// A part of the headline.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,8 +91,10 @@ pub(crate) fn parts(rows: &[ClassicRow<'_>]) -> Option<Vec<HeadlinePart>> {
 fn fastest<'a, 'b>(
     measured: &'b [(&'a ClassicRow<'a>, &'a CellSummary)],
 ) -> Option<&'b (&'a ClassicRow<'a>, &'a CellSummary)> {
-    let rank = |(row, of): &(&ClassicRow<'_>, &CellSummary)| (row.may_be_fastest, of.throughput.median);
-    measured.iter().max_by(|one, other| rank(one).partial_cmp(&rank(other)).unwrap_or(Ordering::Equal))
+    let median = |of: &CellSummary| of.throughput.median;
+    measured.iter().max_by(|(row, of), (other, of_other)| {
+        row.may_be_fastest.cmp(&other.may_be_fastest).then_with(|| median(of).total_cmp(&median(of_other)))
+    })
 }
 
 /// Statement that no rows can be compared, if fewer than two measured rows are unstarred.
@@ -121,7 +122,7 @@ fn rate(of: &CellSummary) -> String {
 fn limits(rows: &[(&ClassicRow<'_>, &CellSummary)]) -> Option<HeadlinePart> {
     let limited: Vec<&str> =
         rows.iter().filter(|(_, of)| of.is_limited()).map(|(row, _)| row.step.number.as_str()).collect();
-    let steps = named(&limited)?;
+    let steps = steps_in_words(&limited)?;
     Some(HeadlinePart::Plain(format!(" The load generator was the limit in {steps}.")))
 }
 
@@ -129,13 +130,13 @@ fn limits(rows: &[(&ClassicRow<'_>, &CellSummary)]) -> Option<HeadlinePart> {
 fn underestimated(measured: &[(&ClassicRow<'_>, &CellSummary)]) -> Option<HeadlinePart> {
     let counting = measured.iter().filter(|(_, of)| of.star.is_none() && of.is_limited());
     let numbers: Vec<&str> = counting.map(|(row, _)| row.step.number.as_str()).collect();
-    let steps = named(&numbers)?;
+    let steps = steps_in_words(&numbers)?;
     let text = format!(" The load generator was the limit in {steps}, so more may be served there.");
     Some(HeadlinePart::Plain(text))
 }
 
 /// The steps in words; `None` without any.
-fn named(numbers: &[&str]) -> Option<String> {
+fn steps_in_words(numbers: &[&str]) -> Option<String> {
     match numbers {
         [] => None,
         [step] => Some(format!("step {step}")),

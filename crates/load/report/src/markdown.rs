@@ -8,7 +8,7 @@ use crate::results::{CellRecord, LoadRecord, Results};
 use crate::sentence::noise;
 use crate::star::{mark, note};
 use crate::summary::{
-    ANSWERS_FEW, CellResult, CellSummary, ClassicRow, cell_result, first_number, load_rows, rows, step_of,
+    ANSWERS_FEW, CellResult, CellSummary, ClassicRow, first_number, load_rows, rows, step_of,
 };
 use crate::table::{no_figures, times};
 use difference::is_hidden;
@@ -48,14 +48,7 @@ fn write(results: &Results, out: &mut String) -> fmt::Result {
 /// A further cell as a row without factors.
 fn alone<'a>(results: &'a Results, cell: &'a CellRecord) -> Option<ClassicRow<'a>> {
     let step = step_of(results, cell)?;
-    Some(ClassicRow {
-        step,
-        cell,
-        result: cell_result(cell),
-        factor_before: None,
-        factor_first: None,
-        may_be_fastest: false,
-    })
+    Some(ClassicRow::alone(step, cell))
 }
 
 fn further(results: &Results, load: &LoadRecord, out: &mut String) -> fmt::Result {

@@ -369,8 +369,23 @@ pub struct ClassicRow<'a> {
     pub factor_before: Option<Gain>,
     /// Factor relative to the first row.
     pub factor_first: Option<Gain>,
-    /// Whether the load generator was its limit, within the noise of the fastest row before it.
+    /// Whether the load generator was its limit, within the noise of the fastest row before it. False
+    /// if the first row is the fastest, because every factor is relative to that one.
     pub may_be_fastest: bool,
+}
+
+impl<'a> ClassicRow<'a> {
+    /// A row that is compared with no other.
+    pub(crate) fn alone(step: &'a StepRecord, cell: &'a CellRecord) -> Self {
+        Self {
+            step,
+            cell,
+            result: cell_result(cell),
+            factor_before: None,
+            factor_first: None,
+            may_be_fastest: false,
+        }
+    }
 }
 
 /// Returns the rows of the classic table, in order.
@@ -399,7 +414,7 @@ fn rows_of<'a>(cells: Vec<(&'a StepRecord, &'a CellRecord)>, noise: &CellNoise) 
             factor_before: before.and_then(|(_, before)| gain(before, cell, noise)),
             factor_first: if place > 0 { first.and_then(|first| gain(first, cell, noise)) } else { None },
             may_be_fastest: fastest.is_some_and(|(earlier, (_, fastest))| {
-                earlier < place && may_be_as_fast(cell, fastest, noise)
+                (1..place).contains(&earlier) && may_be_as_fast(cell, fastest, noise)
             }),
         }
     };

@@ -166,6 +166,12 @@ fn steps_limited_by_the_generator_are_lower_bounds() {
     let headline = said(&text(&results, 120, false));
     assert!(headline.contains("to at least 22,900 in step 7"), "{headline}");
 
+    // Step 1 is as fast as step 6 could be measured.
+    let mut first = results.clone();
+    each_run(&mut first, "none", |_, run| run.throughput_per_s = 23_500.0);
+    let headline = said(&text(&first, 120, false));
+    assert!(headline.contains("The most was measured in step 1"), "{headline}");
+
     // Step 5 is faster than steps 6 and 7 could be measured.
     each_run(&mut results, "objects", |_, run| run.throughput_per_s = 40_000.0);
     let headline = said(&text(&results, 120, false));

@@ -235,11 +235,14 @@ fn resident_bytes(pid: u32) -> u64 {
 
 #[test]
 fn slow_readers_hold_no_more_than_the_memory_limit() {
-    // More than socket buffers hold, and less than the 8 MiB that bodies in transit may take. This
-    // leaves room for the windows of a few others. If a body needed all of it, a single window
-    // would keep every later body from being stored, and nothing would linger.
+    // Bodies in transit may take 8 MiB. The first body leaves room in it, so that it is stored and
+    // lingers. Each of the others needs all of it.
     let origin = Origin::start(|seen| {
-        let bytes = if seen.target().starts_with("/large") { 6 << 20 } else { 1_000 };
+        let bytes = match seen.target() {
+            "/large/0" => 6 << 20,
+            target if target.starts_with("/large") => 8 << 20,
+            _ => 1_000,
+        };
         response("200 OK", &[SHARED], &vec![b'x'; bytes])
     });
     let (edge, _directory) = edge_with_limits(&origin, "fetches_max = 200", &["--memory", "64MiB"]);

@@ -16,7 +16,7 @@
 //! ```
 //! use bytes::BytesMut;
 //! use message::Method;
-//! use petasos_h1::client::{ResponseEvent, Exchange, Terms};
+//! use petasos_h1::client::{Exchange, ResponseEvent, Terms};
 //!
 //! let mut exchange = Exchange::new(&Method::Get, Terms::TOLERANT);
 //! let mut connection = ["HTTP/1.1 200 OK\r\nContent-Le", "ngth: 2\r\n\r\nh", "i"].into_iter();

@@ -11,9 +11,10 @@ use crate::shared::Shared;
 const WINDOW_BYTES: u64 = 256 * 1024;
 const SHORT_WINDOW_BYTES: u64 = 64 * 1024;
 
-/// A body up to this size is always kept, whatever memory slow clients and other bodies hold. This
-/// takes no additional memory, because the window of a refused body holds as much. Slow downloads
-/// must not prevent pages from being stored.
+/// A body up to this size is always kept, whatever memory slow clients and other bodies hold. Slow
+/// downloads must not prevent pages from being stored. For a body from an origin this takes no
+/// additional memory, because the window of a refused body holds as much. Few bodies are read back
+/// from the disk at a time ([`crate::fetch::read_queues`]).
 const SMALL_BYTES: u64 = SHORT_WINDOW_BYTES;
 
 /// The memory reservation of one body, released when the body is stored or sent.

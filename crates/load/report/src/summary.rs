@@ -369,8 +369,8 @@ pub struct ClassicRow<'a> {
     pub factor_before: Option<Gain>,
     /// Factor relative to the first row.
     pub factor_first: Option<Gain>,
-    /// Whether the load generator was its limit, within the noise of the fastest row before it. False
-    /// if the first row is the fastest, because every factor is relative to that one.
+    /// Whether the load generator was its limit, within the noise of the fastest row before it.
+    /// False if the first row is the fastest, because every factor is relative to that one.
     pub may_be_fastest: bool,
 }
 

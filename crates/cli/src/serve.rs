@@ -7,11 +7,9 @@ use anyhow::{Context, anyhow};
 use clap::{Arg, ArgMatches, Command};
 use config::{EdgePlan, Machine, Overrides, SETTINGS};
 use document::{Diagnostic, decode};
-use platform::SystemClock;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// The subcommand with its flags.
 pub(crate) fn command() -> Command {
@@ -64,7 +62,7 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         // memory.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }
-    edge::serve(plan, Arc::new(SystemClock::new()), &mut std::io::stdout())?;
+    edge::serve(plan, edge::System::of_machine(), &mut std::io::stdout())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -17,6 +17,6 @@ pub use input::{make_room, read_more};
 pub use listen::{Acceptor, BindError, Listener, bind};
 pub use patience::Patience;
 pub use stamps::{Stamp, StampClock, ask_for_stamps, receive};
-pub use stream::{IdleStream, Peer, Stream};
+pub use stream::{Connecting, Connection, IdleStream, Network, Peer, Stream, SystemNetwork};
 pub use tls::{TlsClient, TlsError, TlsStream};
 pub use tls_agreement::agreed_terms;

@@ -1,4 +1,4 @@
-//! A TCP or Unix connection, and the identity of its peer.
+//! A TCP or Unix connection, or one of a simulation, and the identity of its peer.
 //!
 //! Invariant: an [`IdleStream`] belongs to no runtime. It can therefore wait in a pool that all
 //! workers share, and continue on any of them.
@@ -20,6 +20,8 @@ pub enum Stream {
     Tcp(TcpStream),
     /// A connection to a Unix socket.
     Unix(UnixStream),
+    /// A connection that is no socket.
+    Other(Box<dyn Connection>),
 }
 
 /// A connection that waits for its next use and is registered with no runtime.
@@ -29,6 +31,46 @@ pub enum IdleStream {
     Tcp(std::net::TcpStream),
     /// A connection to a Unix socket.
     Unix(std::os::unix::net::UnixStream),
+    /// A connection that is no socket.
+    Other(Box<dyn Connection>),
+}
+
+/// What the edge needs of a connection. [`Stream`] does the same with the system's sockets;
+/// simulations implement this trait in memory.
+pub trait Connection: AsyncRead + AsyncWrite + fmt::Debug + Send + Sync + Unpin {
+    /// Same as [`Stream::try_write_vectored`].
+    ///
+    /// # Errors
+    /// `WouldBlock` if no byte is accepted now; otherwise what broke the connection.
+    fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Same as [`Stream::reset_on_close`].
+    fn reset_on_close(&self, abrupt: bool);
+
+    /// Same as [`IdleStream::is_quiet`].
+    fn is_quiet(&self) -> bool;
+}
+
+/// Makes connections.
+pub trait Network: Send + Sync {
+    /// Connects to an address.
+    ///
+    /// # Errors
+    /// As [`Stream::connect`].
+    fn connect<'a>(&'a self, address: &'a Address) -> Connecting<'a>;
+}
+
+/// A connection that is being made.
+pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + 'a>>;
+
+/// The network of the system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemNetwork;
+
+impl Network for SystemNetwork {
+    fn connect<'a>(&'a self, address: &'a Address) -> Connecting<'a> {
+        Box::pin(Stream::connect(address))
+    }
 }
 
 /// The peer of an accepted connection.
@@ -65,6 +107,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.into_std().map(IdleStream::Tcp),
             Self::Unix(stream) => stream.into_std().map(IdleStream::Unix),
+            Self::Other(connection) => Ok(IdleStream::Other(connection)),
         }
     }
 
@@ -76,6 +119,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.try_write_vectored(slices),
             Self::Unix(stream) => stream.try_write_vectored(slices),
+            Self::Other(connection) => connection.try_write_vectored(slices),
         }
     }
 
@@ -84,7 +128,7 @@ impl Stream {
     /// the file.
     ///
     /// # Errors
-    /// As the system reports them.
+    /// As the system reports them; `Unsupported` if the connection is no socket.
     pub fn poll_send_file(
         &self,
         context: &mut Context<'_>,
@@ -96,12 +140,14 @@ impl Stream {
             ready!(match self {
                 Self::Tcp(stream) => stream.poll_write_ready(context),
                 Self::Unix(stream) => stream.poll_write_ready(context),
+                Self::Other(_) => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
             })?;
             let sent = match self {
                 Self::Tcp(stream) => stream.try_io(Interest::WRITABLE, || send(stream, &file, offset, bytes)),
                 Self::Unix(stream) => {
                     stream.try_io(Interest::WRITABLE, || send(stream, &file, offset, bytes))
                 }
+                Self::Other(_) => Err(io::ErrorKind::Unsupported.into()),
             };
             match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -114,9 +160,14 @@ impl Stream {
     /// receives a reset instead of an end, so it cannot take a truncated response for a complete
     /// one. The setting holds however the connection is dropped. It has no effect on a Unix socket.
     pub fn reset_on_close(&self, abrupt: bool) {
-        if let Self::Tcp(stream) = self {
-            // This cannot fail on an open socket.
-            let _ = socket2::SockRef::from(stream).set_linger(abrupt.then_some(std::time::Duration::ZERO));
+        match self {
+            Self::Tcp(stream) => {
+                // This cannot fail on an open socket.
+                let _ =
+                    socket2::SockRef::from(stream).set_linger(abrupt.then_some(std::time::Duration::ZERO));
+            }
+            Self::Unix(_) => {}
+            Self::Other(connection) => connection.reset_on_close(abrupt),
         }
     }
 }
@@ -135,6 +186,7 @@ impl IdleStream {
         match self {
             Self::Tcp(stream) => TcpStream::from_std(stream).map(Stream::Tcp),
             Self::Unix(stream) => UnixStream::from_std(stream).map(Stream::Unix),
+            Self::Other(connection) => Ok(Stream::Other(connection)),
         }
     }
 
@@ -144,6 +196,7 @@ impl IdleStream {
         let socket = match self {
             Self::Tcp(stream) => socket2::SockRef::from(stream),
             Self::Unix(stream) => socket2::SockRef::from(stream),
+            Self::Other(connection) => return connection.is_quiet(),
         };
         let mut octet = [std::mem::MaybeUninit::uninit()];
         matches!(socket.peek(&mut octet), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
@@ -189,6 +242,7 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Other(connection) => Pin::new(connection).poll_read(context, buffer),
         }
     }
 }
@@ -198,6 +252,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write(context, octets),
             Self::Unix(stream) => Pin::new(stream).poll_write(context, octets),
+            Self::Other(connection) => Pin::new(connection).poll_write(context, octets),
         }
     }
 
@@ -209,6 +264,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, slices),
             Self::Unix(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            Self::Other(connection) => Pin::new(connection).poll_write_vectored(context, slices),
         }
     }
 
@@ -220,6 +276,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
             Self::Unix(stream) => Pin::new(stream).poll_flush(context),
+            Self::Other(connection) => Pin::new(connection).poll_flush(context),
         }
     }
 
@@ -227,6 +284,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Other(connection) => Pin::new(connection).poll_shutdown(context),
         }
     }
 }

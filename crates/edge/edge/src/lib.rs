@@ -18,6 +18,7 @@ mod request;
 mod serve;
 mod shared;
 mod sites;
+mod system;
 mod upkeep;
 mod worker;
 
@@ -25,4 +26,5 @@ pub use control::counters::{METRICS, Metric, MetricKind, MetricRow};
 pub use control::operator::OperatorLog;
 pub use control::reference::observing_reference;
 pub use serve::{Bound, BoundEdge, RunningEdge, ServeError, serve};
+pub use system::System;
 pub use upkeep::directories::check_directories;

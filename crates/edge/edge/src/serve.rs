@@ -11,6 +11,7 @@ use crate::control::first_look;
 use crate::control::operator::Finishing;
 use crate::control::token;
 use crate::shared::Shared;
+use crate::system::System;
 use crate::upkeep::disk_threads;
 use crate::upkeep::footprint;
 use crate::upkeep::leaving::join_in_time;
@@ -23,7 +24,6 @@ use crate::upkeep::tree_writer;
 use crate::upkeep::verifier;
 use crate::worker;
 use address::Address;
-use clock::Clock;
 use config::{AccessLogTarget, EdgePlan};
 use net::{BindError, Listener};
 use std::io::{self, Write};
@@ -107,12 +107,12 @@ pub struct RunningEdge {
 ///
 /// # Errors
 /// [`ServeError`] when it cannot start.
-pub fn serve(plan: EdgePlan, clock: Arc<dyn Clock>, output: &mut dyn Write) -> Result<(), ServeError> {
+pub fn serve(plan: EdgePlan, system: System, output: &mut dyn Write) -> Result<(), ServeError> {
     let _finishing = Finishing;
     raise_descriptor_limit();
     let runtime = runtime()?;
     let requests = runtime.block_on(async { OperatorSignals::take() })?;
-    let edge = BoundEdge::bind(plan, clock)?;
+    let edge = BoundEdge::bind(plan, system)?;
     // A closed output does not stop the edge.
     let _ = writeln!(output, "{}", edge.ready_line()).and_then(|()| output.flush());
     obey(requests, &edge.shared, &runtime);
@@ -142,7 +142,7 @@ impl BoundEdge {
     ///
     /// # Errors
     /// [`ServeError`]; nothing is left bound.
-    pub fn bind(mut plan: EdgePlan, clock: Arc<dyn Clock>) -> Result<Self, ServeError> {
+    pub fn bind(mut plan: EdgePlan, system: System) -> Result<Self, ServeError> {
         let listeners = net::bind(&plan.listen, plan.workers.max(1))?;
         let admin = one(net::bind(&plan.admin, 1)?, &plan.admin)?;
         let listen =
@@ -161,7 +161,7 @@ impl BoundEdge {
         // If the system chose the port, the plan has it from here on.
         plan.listen = bound.listen.clone();
         let (shared, recovery) =
-            Shared::new(plan, log, clock).with_token(token).with_static_tree().above_disk()?;
+            Shared::new(plan, log, system).with_token(token).with_static_tree().above_disk()?;
         let shared = Arc::new(shared);
         shared.buffers.spool.probe();
         if let Some(recovery) = recovery {

@@ -23,6 +23,7 @@ use crate::memory::refreshes::PageRefreshes;
 use crate::memory::sweeper::Sweeper;
 use crate::memory::verifier::Verifier;
 use crate::sites::Sites;
+use crate::system::System;
 use crate::upkeep::persistence::{self, Persistence};
 use crate::upkeep::tree::StaticTree;
 use bytes::Bytes;
@@ -31,7 +32,6 @@ use config::{EdgeLimits, EdgePlan};
 use disk::Recovery;
 use invalidation::Mode;
 use net::Peer;
-use platform::SystemDisk;
 use semantics::Reason;
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -86,6 +86,7 @@ pub(crate) struct Shared {
     pub(crate) log: Option<AccessLog>,
     pub(crate) complaints: Complaints,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) system: System,
     /// Which clients may purge.
     pub(crate) purge_access: PurgeAccess,
     pub(crate) sweeper: Sweeper,
@@ -125,9 +126,9 @@ pub(crate) enum ConnectionRefusal {
 }
 
 impl Shared {
-    pub(crate) fn new(plan: EdgePlan, log: Option<AccessLog>, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(plan: EdgePlan, log: Option<AccessLog>, system: System) -> Self {
         let transit_bytes_max = plan.memory_bytes / TRANSIT_SHARE;
-        let buffers = Arc::new(Buffers::new(&plan, Arc::new(SystemDisk)));
+        let buffers = Arc::new(Buffers::new(&plan, Arc::clone(&system.disk)));
         let store_limits = StoreLimits {
             memory_bytes_max: plan.memory_bytes - transit_bytes_max - Buffers::share_of(&plan),
             object_bytes_max: plan.limits.object_bytes_max,
@@ -138,7 +139,7 @@ impl Shared {
         let random = RandomState::new();
         Self {
             limits: Arc::new(plan.limits.clone()),
-            sites: Sites::new(&plan, &clock),
+            sites: Sites::new(&plan, &system),
             store: Store::new(store_limits, random.hash_one("store")),
             persistence: Persistence::default(),
             is_persisting: AtomicBool::new(false),
@@ -159,7 +160,8 @@ impl Shared {
             counters: EdgeCounters::new(plan.workers),
             log,
             complaints: Complaints::default(),
-            clock,
+            clock: Arc::clone(&system.clock),
+            system,
             purge_access: PurgeAccess::new(None, plan.purge_peers.clone()),
             sweeper: Sweeper::default(),
             memory_short: Notify::new(),
@@ -189,7 +191,7 @@ impl Shared {
         let equivalents = &self.equivalents;
         let hear = |sequence, selector: &Selector| equivalents.hear(sequence, selector);
         let (store, persistence, recovery) =
-            persistence::open(self.store, &self.plan, &self.sites, &self.clock, life, hear)?;
+            persistence::open(self.store, &self.plan, &self.sites, &self.system, life, hear)?;
         Ok((Self { store, persistence, ..self }, recovery))
     }
 
@@ -363,10 +365,11 @@ impl fmt::Debug for Shared {
 #[cfg(test)]
 mod tests {
     use super::{ConnectionRefusal, Shared};
+    use crate::system::System;
     use address::Prefix;
     use config::EdgePlan;
     use net::Peer;
-    use platform::SystemClock;
+
     use std::sync::Arc;
 
     #[test]
@@ -375,7 +378,7 @@ mod tests {
         plan.limits.connections_max = 9;
         plan.limits.connections_per_address_max = 2;
         plan.trusted_proxies = std::iter::once("198.51.100.1".parse::<Prefix>().unwrap()).collect();
-        let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
+        let shared = Arc::new(Shared::new(plan, None, System::of_machine()));
         let take = |peer: &str| shared.take_slot(peer.parse().map_or(Peer::Unix, Peer::Ip));
         let kept: Vec<_> = (0..2).map(|_| take("192.0.2.1:5").unwrap()).collect();
         assert_eq!(take("192.0.2.1:6").err(), Some(ConnectionRefusal::Address));

@@ -9,8 +9,9 @@ use crate::memory::foreign_ports::ForeignPorts;
 use crate::memory::parameter_flood::ParameterFlood;
 use crate::memory::writes::Writes;
 use crate::request::refusal::Refusal;
+use crate::system::System;
 use address::OriginUrl;
-use clock::{Clock, Monotonic};
+use clock::Monotonic;
 use config::{EdgeLimits, EdgePlan};
 use origin::{BreakerLimits, FetchBounds, Origin, Settings};
 use profiles::Policy;
@@ -78,12 +79,13 @@ impl Site {
 
 impl Sites {
     /// The sites of a plan.
-    pub(crate) fn new(plan: &EdgePlan, clock: &Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(plan: &EdgePlan, system: &System) -> Self {
         let all: Vec<_> = plan
             .sites
             .iter()
             .map(|site| {
-                let origin = Origin::new(site.origin.clone(), settings(&plan.limits), Arc::clone(clock));
+                let (clock, network) = (Arc::clone(&system.clock), Arc::clone(&system.network));
+                let origin = Origin::new(site.origin.clone(), settings(&plan.limits), clock, network);
                 Arc::new(Site {
                     id: SiteId(site.id),
                     plan: site.clone(),
@@ -176,10 +178,8 @@ fn settings(limits: &EdgeLimits) -> Settings {
 #[cfg(test)]
 mod tests {
     use super::Sites;
-    use clock::Clock;
+    use crate::system::System;
     use config::EdgePlan;
-    use platform::SystemClock;
-    use std::sync::Arc;
 
     fn sites(names: &[&[&str]]) -> Sites {
         let mut plan = EdgePlan::for_origin("http://127.0.0.1:1".parse().unwrap());
@@ -193,8 +193,7 @@ mod tests {
                 site
             })
             .collect();
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        Sites::new(&plan, &clock)
+        Sites::new(&plan, &System::of_machine())
     }
 
     #[test]

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use clock::Clock;
 use h1::BodyFraming;
 use message::Method;
-use net::Stream;
+use net::{Network, Stream};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,6 +88,7 @@ pub struct Origin {
     pub(crate) health: Health,
     pool: IdlePool,
     clock: Arc<dyn Clock>,
+    network: Arc<dyn Network>,
 }
 
 impl FetchRequest {
@@ -98,12 +99,12 @@ impl FetchRequest {
 }
 
 impl Origin {
-    /// Creates an origin at this address, without connections.
-    pub fn new(url: OriginUrl, settings: Settings, clock: Arc<dyn Clock>) -> Self {
+    /// Creates an origin at this address of `network`, without connections.
+    pub fn new(url: OriginUrl, settings: Settings, clock: Arc<dyn Clock>, network: Arc<dyn Network>) -> Self {
         let limit = FetchLimit::new(settings.bounds, settings.queue_timeout);
         let pool = IdlePool::new(settings.idle_connections_max, settings.idle_connection_timeout);
         let health = Health::new(settings.breaker, Arc::clone(&clock));
-        Self { url, settings, limit, health, pool, clock }
+        Self { url, settings, limit, health, pool, clock, network }
     }
 
     /// Waits for a permit and takes or makes a connection. The request itself is sent when the
@@ -161,7 +162,8 @@ impl Origin {
     }
 
     pub(crate) async fn connect(&self) -> Result<Stream, FetchError> {
-        match tokio::time::timeout(self.settings.connect_timeout, Stream::connect(self.url.address())).await {
+        let connecting = self.network.connect(self.url.address());
+        match tokio::time::timeout(self.settings.connect_timeout, connecting).await {
             Ok(Ok(stream)) => {
                 self.was_connected();
                 Ok(stream)

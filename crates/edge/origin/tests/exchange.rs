@@ -5,6 +5,7 @@
 use bytes::Bytes;
 use h1::{BodyError, BodyFraming};
 use message::{Frame, Method};
+use net::SystemNetwork;
 use petasos_origin::{
     BreakerLimits, FetchBounds, FetchError, FetchRequest, NoUpload, Origin, OriginEvent, OriginExchange,
     Settings, Upload, UploadError, Urgency,
@@ -42,7 +43,12 @@ fn settings() -> Settings {
 }
 
 fn origin_with(url: &str, settings: Settings) -> Arc<Origin> {
-    Arc::new(Origin::new(url.parse().unwrap(), settings, Arc::new(SystemClock::new())))
+    Arc::new(Origin::new(
+        url.parse().unwrap(),
+        settings,
+        Arc::new(SystemClock::new()),
+        Arc::new(SystemNetwork),
+    ))
 }
 
 fn request(method: &Method, target: &str, framing: BodyFraming) -> FetchRequest {

@@ -398,10 +398,11 @@ fn disk_status(shared: &Shared) -> Option<api::status::DiskStatus> {
 mod tests {
     use super::{AdminPage, answer, refusal};
     use crate::shared::Shared;
+    use crate::system::System;
     use config::EdgePlan;
     use message::{Fields, Method, RequestHead, Version};
     use net::Peer;
-    use platform::SystemClock;
+
     use std::net::{IpAddr, Ipv4Addr, SocketAddr};
     use std::sync::Arc;
 
@@ -423,7 +424,7 @@ mod tests {
     ) -> (u16, String) {
         let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.admin = "edge.internal:8081".parse().unwrap();
-        let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
+        let shared = Arc::new(Shared::new(plan, None, System::of_machine()));
         let mut head =
             RequestHead { method, target: target.into(), version: Version::Http11, fields: Fields::new() };
         for (name, value) in fields {
@@ -436,7 +437,7 @@ mod tests {
     #[test]
     fn without_the_token_other_machines_may_read_only_health() {
         let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
-        let shared = Shared::new(plan, None, Arc::new(SystemClock::new())).with_token(Some("s".to_owned()));
+        let shared = Shared::new(plan, None, System::of_machine()).with_token(Some("s".to_owned()));
         let shared = Arc::new(shared);
         let peer = Peer::Ip("192.0.2.1:5".parse().unwrap());
         let ask = |method: Method, target: &'static str, token: &'static str| {

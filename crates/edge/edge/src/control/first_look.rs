@@ -3,7 +3,6 @@
 //! Invariant: the result is only a message, because an origin may be started after the edge.
 
 use crate::shared::Shared;
-use net::Stream;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -17,7 +16,8 @@ pub(crate) async fn look(shared: &Shared) {
         sites.push(site.label());
     }
     for (origin, (address, sites)) in origins {
-        let connected = tokio::time::timeout(shared.limits.connect_timeout, Stream::connect(address)).await;
+        let connecting = shared.system.network.connect(address);
+        let connected = tokio::time::timeout(shared.limits.connect_timeout, connecting).await;
         if let Err(error) = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             tracing::warn!(
                 "warning: the origin {origin} of site {} cannot be reached: {error}; start it, or correct `origin`",

@@ -187,8 +187,9 @@ mod tests {
     use super::render;
     use crate::control::counters::{METRICS, Metric};
     use crate::shared::Shared;
+    use crate::system::System;
     use config::EdgePlan;
-    use platform::SystemClock;
+
     use semantics::Reason;
     use std::sync::Arc;
 
@@ -196,7 +197,7 @@ mod tests {
     fn every_row_and_reason_is_rendered() {
         let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.sites[0].names = vec!["a.test".to_owned()];
-        let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
+        let shared = Arc::new(Shared::new(plan, None, System::of_machine()));
         shared.cells(0).add(Metric::BytesSent, 7);
         shared.cells(0).count_reason(Reason::HitFresh);
         let text = render(&shared);

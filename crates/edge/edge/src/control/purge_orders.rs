@@ -301,13 +301,14 @@ fn add(outcome: &mut PurgeOutcome, mode: Mode, done: InvalidationResult) {
 mod tests {
     use super::{Task, obey, perform};
     use crate::shared::{ORDERS_MAX, Shared};
+    use crate::system::System;
     use crate::upkeep::persistence::Persistence;
     use bytes::Bytes;
     use config::EdgePlan;
     use disk::TierSettings;
     use invalidation::Mode;
     use message::{Method, ResponseHead, Status};
-    use platform::{HangingDisk, SystemClock, SystemDisk};
+    use platform::{HangingDisk, SystemDisk};
     use purge::{OrderItem, PurgeScope, Reach};
     use std::sync::Arc;
     use std::time::Duration;
@@ -329,7 +330,7 @@ mod tests {
         let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.limits.disk_timeout = FOREVER;
         let persistence = Persistence::of_unopened(Arc::new(disk.clone()), settings);
-        let shared = Shared::new(plan, None, Arc::new(SystemClock::new())).with_persistence(persistence);
+        let shared = Shared::new(plan, None, System::of_machine()).with_persistence(persistence);
         let shared = Arc::new(shared);
         disk.freeze();
         let purge = |_| {
@@ -356,7 +357,7 @@ mod tests {
     #[tokio::test]
     async fn order_of_a_response_outlives_the_wait_for_it() {
         let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
-        let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
+        let shared = Arc::new(Shared::new(plan, None, System::of_machine()));
         let turns = shared.orders.acquire_many(u32::try_from(ORDERS_MAX).unwrap()).await.unwrap();
         let mut answer = ResponseHead::new(Status::OK);
         answer.fields.push("X-LiteSpeed-Purge", "news");

@@ -190,10 +190,11 @@ fn is_of_a_machine(name: &[u8]) -> bool {
 mod tests {
     use super::{Hosts, is_of_a_machine};
     use crate::shared::Shared;
+    use crate::system::System;
     use bytes::Bytes;
     use config::EdgePlan;
     use message::{Fields, ResponseHead, Status};
-    use platform::SystemClock;
+
     use semantics::{Freshness, Moment, VaryRule};
     use std::sync::Arc;
     use std::time::Duration;
@@ -210,7 +211,7 @@ mod tests {
                 config::SitePlan { id, names, ..first.clone() }
             })
             .collect();
-        Shared::new(plan, None, Arc::new(SystemClock::new()))
+        Shared::new(plan, None, System::of_machine())
     }
 
     fn store(shared: &Shared, site: u32, host: &str) {

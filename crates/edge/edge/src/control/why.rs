@@ -341,9 +341,10 @@ fn remembered_answer(remembered: PassReason) -> RememberedAnswer {
 mod tests {
     use super::{OriginDemand, Question, WhyReply, answer, split_url};
     use crate::shared::Shared;
+    use crate::system::System;
     use address::Prefix;
     use config::EdgePlan;
-    use platform::SystemClock;
+
     use profiles::Policy;
     use std::sync::Arc;
 
@@ -352,7 +353,7 @@ mod tests {
     }
 
     fn ask(plan: &EdgePlan, method: &str, url: &str, headers: &[(&str, &str)]) -> WhyReply {
-        let shared = Arc::new(Shared::new(plan.clone(), None, Arc::new(SystemClock::new())));
+        let shared = Arc::new(Shared::new(plan.clone(), None, System::of_machine()));
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let (url, method) = (url.to_owned(), method.to_owned());
         answer(&shared, &Question { url, method, headers: headers.collect() }).unwrap()

@@ -68,19 +68,17 @@ mod tests {
     use super::{digest, line};
     use crate::sites::Sites;
     use bytes::Bytes;
-    use clock::Clock;
+
     use config::EdgePlan;
     use origin::{BreakerChange, BreakerState};
-    use platform::SystemClock;
-    use std::sync::Arc;
+
     use std::time::Duration;
     use store::{Key, SiteId};
 
     #[test]
     fn each_breaker_change_is_a_sentence_that_names_the_origin() {
         let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let sites = Sites::new(&plan, &clock);
+        let sites = Sites::new(&plan, &crate::system::System::of_machine());
         let site = sites.iter().next().unwrap();
         let told = |from, to| {
             let (lasted, silence) = (Duration::from_millis(2340), Duration::from_secs(1));

@@ -88,8 +88,9 @@ mod tests {
     use super::{read_ahead, turn};
     use crate::fetch::read_queues::READS_AHEAD_MAX;
     use crate::shared::Shared;
+    use crate::system::System;
     use config::EdgePlan;
-    use platform::SystemClock;
+
     use std::sync::Arc;
     use std::sync::mpsc::channel;
     use std::time::Duration;
@@ -97,7 +98,7 @@ mod tests {
     fn shared(disk_timeout: Duration) -> Arc<Shared> {
         let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.limits.disk_timeout = disk_timeout;
-        Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())))
+        Arc::new(Shared::new(plan, None, System::of_machine()))
     }
 
     #[tokio::test]

@@ -50,18 +50,18 @@ mod tests {
     use super::client_of;
     use crate::request::guard::guard;
     use crate::shared::Shared;
+    use crate::system::System;
     use bytes::BytesMut;
     use config::EdgePlan;
     use h1::{Limits, Strictness, parse_request};
     use net::Peer;
-    use platform::SystemClock;
+
     use std::net::IpAddr;
-    use std::sync::Arc;
 
     fn client(peer: Peer, trusted: &str, fields: &str) -> Option<String> {
         let mut plan = EdgePlan::for_origin("http://127.0.0.1:9000".parse().unwrap());
         plan.trusted_proxies = trusted.split(' ').filter_map(|ip| ip.parse::<IpAddr>().ok()).collect();
-        let shared = Shared::new(plan, None, Arc::new(SystemClock::new()));
+        let shared = Shared::new(plan, None, System::of_machine());
         let mut octets = BytesMut::from(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes());
         let request = parse_request(&mut octets, &Limits::DEFAULT, Strictness::Strict).unwrap().unwrap();
         let subject = guard(&shared, peer, &request).unwrap();

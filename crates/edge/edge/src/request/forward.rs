@@ -238,14 +238,14 @@ mod tests {
     use super::{passed, shared_head, without_content};
     use crate::request::guard::guard;
     use crate::shared::Shared;
+    use crate::system::System;
     use bytes::{Bytes, BytesMut};
     use config::EdgePlan;
     use h1::{Limits, Request, Strictness, parse_request};
     use message::Method;
     use net::Peer;
-    use platform::SystemClock;
+
     use semantics::VaryRule;
-    use std::sync::Arc;
 
     const MARK: Bytes = Bytes::from_static(b"petasos; id=7");
 
@@ -261,7 +261,7 @@ mod tests {
     fn shared(trusted: bool) -> Shared {
         let mut plan = EdgePlan::for_origin("http://127.0.0.1:9000".parse().unwrap());
         plan.trusted_proxies = trusted.then(|| peer().ip().unwrap()).into_iter().collect();
-        Shared::new(plan, None, Arc::new(SystemClock::new()))
+        Shared::new(plan, None, System::of_machine())
     }
 
     fn passed_text(head: &str, trusted: bool) -> String {

@@ -184,13 +184,13 @@ const HTTPS_CLAIMS: [(&str, &str); 5] = [
 mod tests {
     use super::guard;
     use crate::shared::Shared;
+    use crate::system::System;
     use bytes::BytesMut;
     use config::EdgePlan;
     use h1::{Limits, Request, Strictness, parse_request};
     use net::Peer;
-    use platform::SystemClock;
+
     use semantics::Reason;
-    use std::sync::Arc;
 
     fn request(head: &str) -> Request {
         let mut octets = BytesMut::from(format!("{head}\r\n\r\n").as_bytes());
@@ -205,7 +205,7 @@ mod tests {
 
     /// Host, target and https of the subject, or the reason of the refusal.
     fn guarded(plan: &EdgePlan, peer: &str, head: &str) -> Result<(String, String, bool), Reason> {
-        let shared = Shared::new(plan.clone(), None, Arc::new(SystemClock::new()));
+        let shared = Shared::new(plan.clone(), None, System::of_machine());
         let peer = Peer::Ip(format!("{peer}:1").parse().unwrap());
         let head = head.replace("OWN-MARK", std::str::from_utf8(&shared.loop_mark).unwrap());
         let subject = guard(&shared, peer, &request(&head)).map_err(|refusal| refusal.reason)?;

@@ -5,15 +5,15 @@
 //! disk each cause one line on standard error and a metric. The edge continues from memory.
 
 use crate::sites::{Site, Sites};
+use crate::system::System;
 use crate::upkeep::detections_file;
 use crate::upkeep::disk_threads;
 use crate::upkeep::set_aside::SetAside;
 use crate::upkeep::supervisor::{self, ThreadEnd};
-use clock::Clock;
 use config::EdgePlan;
 use disk::{Durability, OffReason, OpenedTier, Recovery, StuckOperation, Tier, TierFigures, TierSettings};
 use invalidation::Ban;
-use platform::{Disk, SystemDisk};
+use platform::Disk;
 use profiles::Policy;
 use semantics::Moment;
 use sha2::{Digest, Sha256};
@@ -131,7 +131,7 @@ pub(crate) fn open(
     store: Store,
     plan: &EdgePlan,
     sites: &Sites,
-    clock: &Arc<dyn Clock>,
+    system: &System,
     life: u64,
     hear: impl FnMut(u64, &Selector),
 ) -> io::Result<(Store, Persistence, Option<Recovery>)> {
@@ -149,11 +149,11 @@ pub(crate) fn open(
         ..TierSettings::default()
     };
     let absent = Persistence { is_wanted: true, ..Persistence::default() };
-    let (of_tier, of_opening) = (Arc::clone(clock), settings.clone());
+    let (of_tier, of_opening) = (system.clone(), settings.clone());
     let opened =
-        disk_threads::run_here(OPEN_MAX, move || disk::open(Arc::new(SystemDisk), of_tier, of_opening));
+        disk_threads::run_here(OPEN_MAX, move || disk::open(of_tier.disk, of_tier.clock, of_opening));
     let unopened = || Persistence {
-        unopened: Some(UnopenedDirectory::of(Arc::new(SystemDisk), settings)),
+        unopened: Some(UnopenedDirectory::of(Arc::clone(&system.disk), settings)),
         ..Persistence::default()
     };
     let OpenedTier { tier, writer, recovery } = match opened {
@@ -176,7 +176,12 @@ pub(crate) fn open(
             disk.directory.display()
         );
     }
-    detections_file::restore(&disk.directory, plan.limits.disk_timeout, sites.iter(), Moment::read(&**clock));
+    detections_file::restore(
+        &disk.directory,
+        plan.limits.disk_timeout,
+        sites.iter(),
+        Moment::read(&*system.clock),
+    );
     let names = Arc::new(PersistentSiteNames::of(sites));
     let (store, keeper) = store.above(&tier, &recovery, names, &TextBans, life, hear);
     // A writer that panicked is not replaced, because what it has written is known to recovery

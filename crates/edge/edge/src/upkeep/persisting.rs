@@ -99,10 +99,11 @@ mod tests {
     use super::persist_in_time;
     use crate::control::counters::Metric;
     use crate::shared::Shared;
+    use crate::system::System;
     use crate::upkeep::persistence::Persistence;
     use config::EdgePlan;
     use disk::TierSettings;
-    use platform::{SimulatedDisk, SystemClock};
+    use platform::SimulatedDisk;
     use std::io::ErrorKind;
     use std::sync::Arc;
 
@@ -118,7 +119,7 @@ mod tests {
         let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.limits.disk_timeout = testkit::PATIENCE;
         let persistence = Persistence::of_unopened(Arc::new(disk), settings);
-        let shared = Shared::new(plan, None, Arc::new(SystemClock::new())).with_persistence(persistence);
+        let shared = Shared::new(plan, None, System::of_machine()).with_persistence(persistence);
         let shared = Arc::new(shared);
         assert!(!persist_in_time(&shared).await);
         for _ in 0..3 {

@@ -118,8 +118,9 @@ fn lose(kind: &str, name: &str, why: &str) {
 mod tests {
     use super::{PAUSE, PAUSE_MAX, ThreadEnd, longer, lost, start, start_task, survive};
     use crate::shared::Shared;
+    use crate::system::System;
     use config::EdgePlan;
-    use platform::SystemClock;
+
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
@@ -148,7 +149,7 @@ mod tests {
     #[tokio::test]
     async fn panicking_task_is_counted_and_respawned_until_the_drain() {
         let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
-        let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
+        let shared = Arc::new(Shared::new(plan, None, System::of_machine()));
         let (before, runs) = (lost(), Arc::new(AtomicUsize::new(0)));
         let (ended, mut ends) = tokio::sync::mpsc::channel(1);
         let count = Arc::clone(&runs);

@@ -102,11 +102,12 @@ pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
 mod tests {
     use super::{WALK_SLOTS, sweep};
     use crate::shared::Shared;
+    use crate::system::System;
     use bytes::Bytes;
     use config::EdgePlan;
     use invalidation::Mode;
     use message::{Fields, ResponseHead, Status};
-    use platform::SystemClock;
+
     use semantics::{Freshness, Moment, VaryRule};
     use std::sync::Arc;
     use std::time::Duration;
@@ -115,7 +116,7 @@ mod tests {
     #[test]
     fn sweep_stops_within_a_walk_when_the_edge_quits() {
         let plan = EdgePlan::for_origin("http://127.0.0.1:1".parse().unwrap());
-        let shared = Shared::new(plan, None, Arc::new(SystemClock::new()));
+        let shared = Shared::new(plan, None, System::of_machine());
         for number in 0..8 * WALK_SLOTS {
             let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
             let head = ResponseHead::new(Status::OK);

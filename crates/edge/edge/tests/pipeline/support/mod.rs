@@ -5,8 +5,7 @@ pub(crate) mod files;
 use address::Address;
 use clock::{Clock, ManualClock, Timestamp};
 use config::EdgePlan;
-use petasos_edge::{BoundEdge, RunningEdge};
-use platform::SystemClock;
+use petasos_edge::{BoundEdge, RunningEdge, System};
 use profiles::Policy;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -168,12 +167,13 @@ pub(crate) fn plan(origin: &str) -> EdgePlan {
 
 /// Starts an edge.
 pub(crate) fn start(plan: EdgePlan) -> RunningEdge {
-    start_at(plan, Arc::new(SystemClock::new()))
+    BoundEdge::bind(plan, System::of_machine()).unwrap().start().unwrap()
 }
 
 /// Starts an edge with this clock.
 pub(crate) fn start_at(plan: EdgePlan, clock: Arc<dyn Clock>) -> RunningEdge {
-    BoundEdge::bind(plan, clock).unwrap().start().unwrap()
+    let system = System { clock, ..System::of_machine() };
+    BoundEdge::bind(plan, system).unwrap().start().unwrap()
 }
 
 /// Starts an edge with the usual plan.

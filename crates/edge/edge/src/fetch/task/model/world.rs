@@ -12,6 +12,7 @@ use crate::request::forward;
 use crate::request::guard::guard;
 use crate::request::lookup::PageRequest;
 use crate::shared::Shared;
+use crate::system::System;
 use bytes::{Bytes, BytesMut};
 use clock::{ManualClock, Timestamp};
 use config::EdgePlan;
@@ -77,10 +78,11 @@ impl ModelWorld {
         padding: Bytes,
     ) -> Arc<Self> {
         let clock = Arc::new(ManualClock::at(Timestamp::from_secs(1_000_000)));
+        let system = System { clock: clock.clone(), ..System::of_machine() };
         let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         change(&mut plan);
         Arc::new(Self {
-            shared: Arc::new(Shared::new(plan, None, clock.clone())),
+            shared: Arc::new(Shared::new(plan, None, system)),
             clock,
             page,
             padding,

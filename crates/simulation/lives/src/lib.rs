@@ -1,0 +1,1 @@
+//! Simulated lives of the edge.

@@ -1,0 +1,8 @@
+//! A deterministic world for simulations: randomness, time, threads, connections and disks.
+//!
+//! Invariant: a world runs on one system thread, without sockets, files and real time. Everything
+//! that happens in it follows from its seed.
+
+mod random;
+
+pub use random::Random;

@@ -6,7 +6,7 @@ use crate::mutex::MutexGuard;
 use crate::scheduler::{self, Scheduler};
 use crate::waiters::Waiters;
 use std::sync::{self, LockResult, PoisonError};
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 /// A condition variable. It has the interface of the standard library's, except that a wait with a
@@ -96,12 +96,13 @@ impl Condvar {
         let mut held = Some(guard);
         let mut is_poisoned = false;
         let is_ready = scheduler.wait(within, &mut |context| {
-            let mut guard = held.take().unwrap_or_else(|| {
-                lock.lock().unwrap_or_else(|poisoned| {
+            let mut guard = match held.take() {
+                Some(guard) => guard,
+                None => ready!(lock.poll_lock(context)).unwrap_or_else(|poisoned| {
                     is_poisoned = true;
                     poisoned.into_inner()
-                })
-            });
+                }),
+            };
             if !waits(&mut guard) {
                 held = Some(guard);
                 return Poll::Ready(());

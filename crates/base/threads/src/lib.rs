@@ -18,4 +18,4 @@ mod waiters;
 pub use condvar::Condvar;
 pub use mutex::{Mutex, MutexGuard};
 pub use scheduler::{Scheduler, Simulation, is_simulated};
-pub use thread::{JoinHandle, ThreadName, current_name, give_way, run_aside, sleep, spawn};
+pub use thread::{JoinHandle, ThreadName, current_name, give_way, run_aside, sleep, spawn, wait_for};

@@ -6,8 +6,8 @@
 use crate::scheduler;
 use crate::waiters::Waiters;
 use std::ops::{Deref, DerefMut};
-use std::sync::{self, LockResult, PoisonError, TryLockError};
-use std::task::Poll;
+use std::sync::{self, LockResult, PoisonError, TryLockError, TryLockResult};
+use std::task::{Context, Poll};
 
 /// A lock whose holder may wait. It has the interface of the standard library's.
 #[derive(Debug, Default)]
@@ -42,19 +42,31 @@ impl<T> Mutex<T> {
             return taken;
         }
         let mut taken = None;
-        scheduler.wait(None, &mut |context| {
-            taken = self.try_take();
-            if taken.is_some() {
-                return Poll::Ready(());
-            }
-            self.waiters.add(context.waker());
-            Poll::Pending
-        });
+        scheduler.wait(None, &mut |context| self.poll_lock(context).map(|locked| taken = Some(locked)));
         // A wait without a time limit ends only when the lock was taken.
         taken.unwrap_or_else(|| self.guarded(self.content.lock()))
     }
 
     /// Takes the lock if it is free.
+    ///
+    /// # Errors
+    /// `WouldBlock` if it is taken, or `Poisoned` if a thread panicked while it held the lock.
+    pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        match self.try_take() {
+            Some(taken) => taken.map_err(TryLockError::Poisoned),
+            None => Err(TryLockError::WouldBlock),
+        }
+    }
+
+    /// Takes the lock, or registers a simulated thread to be woken when it is released.
+    pub(crate) fn poll_lock(&self, context: &Context<'_>) -> Poll<LockResult<MutexGuard<'_, T>>> {
+        if let Some(taken) = self.try_take() {
+            return Poll::Ready(taken);
+        }
+        self.waiters.add(context.waker());
+        Poll::Pending
+    }
+
     fn try_take(&self) -> Option<LockResult<MutexGuard<'_, T>>> {
         match self.content.try_lock() {
             Ok(content) => Some(self.guarded(Ok(content))),

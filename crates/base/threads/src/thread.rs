@@ -5,11 +5,12 @@
 use crate::scheduler;
 use std::any::Any;
 use std::io;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::task::Poll;
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// How often a simulated thread that joins another one looks whether that one has ended.
@@ -149,4 +150,40 @@ pub async fn run_aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'sta
     // The receiver may have been dropped, and then the result is not needed.
     spawn("aside", move || drop(done.send(work()))).ok()?;
     result.await.ok()
+}
+
+/// Blocks the calling thread until `future` is ready, at most `within`; `None` if it is late. The
+/// future must not need an event loop.
+pub fn wait_for<F: Future>(within: Duration, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut output = None;
+    let mut poll =
+        |context: &mut Context<'_>| future.as_mut().poll(context).map(|ready| output = Some(ready));
+    match scheduler::current() {
+        Some(scheduler) => {
+            scheduler.wait(Some(within), &mut poll);
+        }
+        None => wait_on_system(within, &mut poll),
+    }
+    output
+}
+
+/// Wakes the system thread that waits.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "parking may end early, so the rest of its time is measured")]
+fn wait_on_system(within: Duration, poll: &mut dyn FnMut(&mut Context<'_>) -> Poll<()>) {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let begun = Instant::now();
+    while poll(&mut context).is_pending() {
+        let Some(left) = within.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else { return };
+        thread::park_timeout(left);
+    }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use platform::{Access, Disk};
 
-use crate::names::{FileKind, INVALIDATIONS, LOCK, MARK};
+use crate::names::{FileKind, INVALIDATIONS, LOCK, MARK, replaced};
 use crate::{journal_file, mark};
 
 /// An entry of the directory that does not belong to the tier.
@@ -46,7 +46,9 @@ pub fn foreign(disk: &dyn Disk, directory: &Path, companions: &[&str]) -> io::Re
             LOCK => bytes == 0,
             MARK => begins_as(disk, &path, mark::MAGIC)?,
             INVALIDATIONS => begins_as(disk, &path, journal_file::MAGIC)?,
-            name => FileKind::of(name) != FileKind::Other || companions.contains(&name),
+            name => {
+                FileKind::of(name) != FileKind::Other || companions.contains(&replaced(name).unwrap_or(name))
+            }
         };
         if !is_ours {
             return Ok(Some(ForeignEntry { path, is_file: true }));
@@ -94,6 +96,8 @@ mod tests {
             ("segment-00000007.index.123.partial", "left by a crash", false),
             ("segment-00000007.data", "", false),
             ("recognised", "{}", false),
+            ("recognised.123.partial", "left by a crash", false),
+            ("recognised.partial", "precious", true),
         ] {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join(name);

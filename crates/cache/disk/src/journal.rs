@@ -6,10 +6,11 @@
 //! until the contents are recorded as distrusted.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::{Access, Disk, DiskFile, sound};
+use threads::{Condvar, Mutex, MutexGuard};
 
 use crate::figures::{FigureCounters, add};
 use crate::journal_file::{self, JournalFile};
@@ -163,7 +164,11 @@ impl Journal {
         state.submitted += 1;
         let ticket = state.submitted;
         while state.settled < ticket {
-            state = if state.is_busy { sound(self.settled.wait(state)) } else { self.write_pending(state) };
+            let waits = |state: &mut JournalState| state.is_busy && state.settled < ticket;
+            state = sound(self.settled.wait_while(state, waits));
+            if state.settled < ticket {
+                state = self.write_pending(state);
+            }
         }
         state.failed.map_or(Ok(()), Err)
     }

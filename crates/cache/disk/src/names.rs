@@ -26,12 +26,17 @@ pub(crate) enum FileKind {
     Other,
 }
 
+/// The name of the file that a temporary file was to replace. A temporary name is the name of that
+/// file, the process id and a suffix.
+pub(crate) fn replaced(name: &str) -> Option<&str> {
+    let (of, process) = name.strip_suffix(PARTIAL)?.rsplit_once('.')?;
+    process.parse::<u32>().is_ok().then_some(of)
+}
+
 impl FileKind {
     pub(crate) fn of(name: &str) -> Self {
-        if let Some(replaced) = name.strip_suffix(PARTIAL) {
-            // A temporary name is the name of the replaced file, the process id and the suffix.
-            let of = replaced.rsplit_once('.').filter(|(_, process)| process.parse::<u32>().is_ok());
-            let is_ours = of.is_some_and(|(of, _)| of == MARK || Self::of(of) != Self::Other);
+        if let Some(of) = replaced(name) {
+            let is_ours = of == MARK || Self::of(of) != Self::Other;
             return if is_ours { Self::Partial } else { Self::Other };
         }
         if name == INVALIDATIONS {

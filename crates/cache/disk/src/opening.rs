@@ -71,7 +71,7 @@ pub fn open(
     if is_fresh {
         at.take_mark_away()?;
     }
-    let found = at.survey(is_fresh)?;
+    let found = at.survey(is_fresh, settings.companions)?;
     let mut journal = at.journal(is_fresh)?;
     let invalidations = journal.0.invalidations.clone();
     let sequence = journal.0.next_sequence();
@@ -210,7 +210,7 @@ impl OpeningDirectory<'_> {
     /// The segments with the sizes of their data and index files. Removes temporary files and
     /// segments with a missing file; without a mark, also all segments and the journal. An entry
     /// that is no regular file was refused before, and is removed if it has come since.
-    fn survey(&self, is_fresh: bool) -> Result<BTreeMap<u32, (u64, u64)>, OpenError> {
+    fn survey(&self, is_fresh: bool, companions: &[&str]) -> Result<BTreeMap<u32, (u64, u64)>, OpenError> {
         let mut data = BTreeMap::new();
         let mut index = BTreeMap::new();
         let files = self.check("list the directory", self.disk.list(self.directory))?;
@@ -222,6 +222,9 @@ impl OpeningDirectory<'_> {
                 (FileKind::Index(id), Some(bytes)) => drop(index.insert(id, bytes)),
                 (FileKind::Partial | FileKind::Data(_) | FileKind::Index(_), _) => useless.push(name),
                 (FileKind::Invalidations, None) => useless.push(name),
+                (FileKind::Other, _) if names::replaced(&name).is_some_and(|of| companions.contains(&of)) => {
+                    useless.push(name);
+                }
                 (FileKind::Invalidations | FileKind::Other, _) => {}
             }
         }

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::Thread;
 use std::time::Duration;
 
 use clock::{Clock, Monotonic};
 use platform::sound;
+use threads::ThreadName;
 
 use crate::figures::{FigureCounters, add};
 
@@ -41,7 +41,7 @@ struct RunningOperations {
 
 struct RunningOperation {
     name: &'static str,
-    thread: Thread,
+    thread: ThreadName,
     since: Monotonic,
 }
 
@@ -57,7 +57,7 @@ impl OperationWatch {
     /// Runs `work`, an operation on the disk, with an entry in the table.
     pub(crate) fn during<T>(&self, name: &'static str, work: impl FnOnce() -> T) -> T {
         let operation =
-            RunningOperation { name, thread: std::thread::current(), since: self.clock.monotonic() };
+            RunningOperation { name, thread: threads::current_name(), since: self.clock.monotonic() };
         let mut running = self.running();
         running.last += 1;
         let number = running.last;
@@ -73,7 +73,7 @@ impl OperationWatch {
         let running = self.running();
         let late = running.operations.values().filter(|operation| now.since(operation.since) >= self.timeout);
         late.map(|operation| StuckOperation {
-            thread: operation.thread.name().unwrap_or("without a name").to_owned(),
+            thread: operation.thread.as_str().unwrap_or("without a name").to_owned(),
             operation: operation.name,
         })
         .collect()

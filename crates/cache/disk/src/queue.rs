@@ -5,12 +5,13 @@
 //! numbers assigned so far.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
 use platform::sound;
+use threads::{Condvar, Mutex, MutexGuard};
 
 use crate::fill_shared::FillShared;
 use crate::record::{Location, Record};

@@ -10,7 +10,7 @@ use crate::invalidation_record::{self, Bans, RestoredInvalidation};
 use crate::log::Log;
 use crate::record::{HeadRecord, IndexRecord, SiteNames};
 use crate::shards::Shards;
-use crate::sync::{Mutex, sound};
+use crate::sync::{DiskMutex, Mutex, sound};
 use crate::{Body, CHUNK_BYTES, Invalidation, Object, Selector};
 use bytes::Bytes;
 use disk::{DiskBody, Location, OffReason, ReadError, Record, RecoveredObject, StoredObject, Tier};
@@ -49,12 +49,12 @@ pub(crate) struct StoreDisk {
     /// Invalidations that are not journaled yet, with their numbers.
     pending: Mutex<Vec<(u64, Vec<u8>)>>,
     /// Held while invalidations are being journaled. Lock order: `journaling`, then `pending`.
-    journaling: Mutex<()>,
+    journaling: DiskMutex<()>,
 }
 
 impl StoreDisk {
     pub(crate) fn new(tier: Tier, names: Arc<dyn SiteNames>, life: u64) -> Self {
-        Self { tier, names, life, pending: Mutex::default(), journaling: Mutex::default() }
+        Self { tier, names, life, pending: Mutex::default(), journaling: DiskMutex::default() }
     }
 
     /// Replays the invalidations of an earlier process in the log, and passes each to `hear`.
@@ -209,7 +209,7 @@ impl StoreDisk {
     /// After an error the invalidations are kept, and the next call tries again. So no later caller
     /// receives `Ok` while an earlier invalidation may be missing.
     pub(crate) fn persist(&self) -> Result<(), OffReason> {
-        let journaling = lock(&self.journaling);
+        let journaling = sound(self.journaling.lock());
         let mut taken = VecDeque::from(std::mem::take(&mut *lock(&self.pending)));
         let mut outcome = Ok(());
         while let Some((sequence, octets)) = taken.front() {

@@ -11,4 +11,10 @@ pub(crate) use shuttle::sync::{
 #[cfg(not(feature = "model"))]
 pub(crate) use std::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicU64};
 
+/// A lock whose holder waits for the disk. The models have no disk that waits.
+#[cfg(feature = "model")]
+pub(crate) use shuttle::sync::Mutex as DiskMutex;
+#[cfg(not(feature = "model"))]
+pub(crate) use threads::Mutex as DiskMutex;
+
 pub(crate) use platform::sound;

@@ -12,7 +12,6 @@ use crate::control::operator::Finishing;
 use crate::control::token;
 use crate::shared::Shared;
 use crate::system::System;
-use crate::upkeep::disk_threads;
 use crate::upkeep::footprint;
 use crate::upkeep::leaving::join_in_time;
 use crate::upkeep::refill;
@@ -29,7 +28,6 @@ use net::{BindError, Listener};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
@@ -97,7 +95,7 @@ pub struct BoundEdge {
 pub struct RunningEdge {
     bound: Bound,
     stop: mpsc::Sender<()>,
-    thread: Option<JoinHandle<Result<(), ServeError>>>,
+    thread: Option<std::thread::JoinHandle<Result<(), ServeError>>>,
 }
 
 /// Runs the edge of a plan until a signal ends it. SIGTERM or SIGINT starts the drain; a second one
@@ -241,10 +239,10 @@ impl BoundEdge {
         let _ = writer_of_tree.and_then(join_in_time);
         if !shared.persistence.is_hung() {
             let shared = Arc::clone(&shared);
-            let within = shared.limits.disk_timeout;
+            let (threads, within) = (shared.disk_threads.clone(), shared.limits.disk_timeout);
             // If this last attempt fails, so has the disk tier, and its directory is not marked as
             // cleanly closed.
-            let _ = disk_threads::run_here(within, move || shared.persist());
+            let _ = threads.run_here(within, move || shared.persist());
         }
         shared.persistence.close();
         drop(shared);
@@ -271,7 +269,7 @@ impl RunningEdge {
     /// # Errors
     /// [`ServeError`] when it could not run.
     pub fn join(mut self) -> Result<(), ServeError> {
-        match self.thread.take().map(JoinHandle::join) {
+        match self.thread.take().map(std::thread::JoinHandle::join) {
             Some(Ok(ended)) => ended,
             Some(Err(_)) => Err(ServeError::System(io::Error::other("the edge has panicked"))),
             None => Ok(()),

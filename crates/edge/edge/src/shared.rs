@@ -24,6 +24,7 @@ use crate::memory::sweeper::Sweeper;
 use crate::memory::verifier::Verifier;
 use crate::sites::Sites;
 use crate::system::System;
+use crate::upkeep::disk_threads::DiskThreads;
 use crate::upkeep::persistence::{self, Persistence};
 use crate::upkeep::tree::StaticTree;
 use bytes::Bytes;
@@ -38,8 +39,8 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use store::{Invalidation, InvalidationResult, Key, Selector, Store, StoreLimits};
 use tokio::sync::{Notify, Semaphore};
 
@@ -76,6 +77,8 @@ pub(crate) struct Shared {
     pub(crate) refiller: Refiller,
     /// Pages that were written to beyond the rate.
     pub(crate) page_refreshes: PageRefreshes,
+    /// The threads that wait for disks.
+    pub(crate) disk_threads: DiskThreads,
     pub(crate) read_queues: ReadQueues,
     pub(crate) equivalents: Equivalents,
     /// Memory budget of the bodies outside the store.
@@ -94,7 +97,7 @@ pub(crate) struct Shared {
     pub(crate) memory_short: Notify,
     pub(crate) verifier: Arc<Verifier>,
     /// Held while the file of detected profiles is written.
-    pub(crate) detections_file: Mutex<()>,
+    pub(crate) detections_file: threads::Mutex<()>,
     /// Permits for the tasks that carry out purge orders.
     pub(crate) orders: Semaphore,
     /// Permits for purges that are in force and wait to become durable on disk.
@@ -128,7 +131,8 @@ pub(crate) enum ConnectionRefusal {
 impl Shared {
     pub(crate) fn new(plan: EdgePlan, log: Option<AccessLog>, system: System) -> Self {
         let transit_bytes_max = plan.memory_bytes / TRANSIT_SHARE;
-        let buffers = Arc::new(Buffers::new(&plan, Arc::clone(&system.disk)));
+        let disk_threads = DiskThreads::default();
+        let buffers = Arc::new(Buffers::new(&plan, Arc::clone(&system.disk), disk_threads.clone()));
         let store_limits = StoreLimits {
             memory_bytes_max: plan.memory_bytes - transit_bytes_max - Buffers::share_of(&plan),
             object_bytes_max: plan.limits.object_bytes_max,
@@ -153,7 +157,8 @@ impl Shared {
             hot_pages: HotPages::new(plan.workers, plan.refill.pages_max),
             refiller: Refiller::default(),
             page_refreshes: PageRefreshes::default(),
-            read_queues: ReadQueues::default(),
+            read_queues: ReadQueues::new(disk_threads.clone()),
+            disk_threads,
             equivalents: Equivalents::default(),
             buffers,
             transit: MemoryShare::new(transit_bytes_max),
@@ -166,7 +171,7 @@ impl Shared {
             sweeper: Sweeper::default(),
             memory_short: Notify::new(),
             verifier: Arc::default(),
-            detections_file: Mutex::default(),
+            detections_file: threads::Mutex::default(),
             orders: Semaphore::new(ORDERS_MAX),
             disk_turns: DiskTurns::default(),
             loop_mark: Bytes::from(format!("petasos; id={:016x}", random.hash_one("loop"))),
@@ -190,8 +195,9 @@ impl Shared {
         let life = RandomState::new().hash_one("life");
         let equivalents = &self.equivalents;
         let hear = |sequence, selector: &Selector| equivalents.hear(sequence, selector);
+        let (system, threads) = (&self.system, &self.disk_threads);
         let (store, persistence, recovery) =
-            persistence::open(self.store, &self.plan, &self.sites, &self.system, life, hear)?;
+            persistence::open(self.store, &self.plan, &self.sites, system, threads, life, hear)?;
         Ok((Self { store, persistence, ..self }, recovery))
     }
 

@@ -22,8 +22,8 @@ use message::{Method, Version};
 use net::{Acceptor, Listener, Peer, Stream};
 use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
+use threads::JoinHandle;
 
 /// Pause after a connection could not be accepted for lack of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

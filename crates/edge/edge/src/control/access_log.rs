@@ -19,8 +19,8 @@ use semantics::Reason;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
+use threads::JoinHandle;
 
 /// The fields of a line: the combined log format, followed by fields of the edge.
 pub(crate) const FORMAT: &str = "PEER - - [DATE] \"REQUEST LINE\" STATUS BYTES \"REFERER\" \"USER-AGENT\" \
@@ -117,7 +117,7 @@ fn write_lines(lines: &Receiver<Vec<u8>>, output: &mut LogOutput) {
         output.put(&first);
         // Sleeping, instead of waiting for each line, saves the workers a system call to wake this
         // thread.
-        std::thread::sleep(GATHERING);
+        threads::sleep(GATHERING);
         lines.try_iter().for_each(|line| output.put(&line));
         output.flush();
     }

@@ -173,9 +173,9 @@ async fn perform(shared: &Arc<Shared>, task: Task) -> PurgeOutcome {
     let turn = shared.orders.acquire().await;
     let task = Arc::new(task);
     let (held, performing) = (Arc::clone(shared), Arc::clone(&task));
-    let performed = tokio::task::spawn_blocking(move || performing.perform(&held)).await;
+    let performed = threads::run_aside(move || performing.perform(&held)).await;
     // If no thread is available, for example during shutdown, the order is carried out here.
-    let mut outcome = performed.unwrap_or_else(|_| task.perform(shared));
+    let mut outcome = performed.unwrap_or_else(|| task.perform(shared));
     // The purge is in force now. A hanging disk must not delay the next purges, so the turn
     // ends here.
     drop(turn);

@@ -52,6 +52,14 @@ impl<'a> BodyRepair<'a> {
         disk_reads::turn(self.shared).await
     }
 
+    /// Runs `work`, a read from the disk; `None` if it does not end within `limits.disk_timeout`.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        self.shared.disk_threads.run(self.shared.limits.disk_timeout, work).await
+    }
+
     /// Reads a part of a file into the page cache; `false` if the disk failed or was late.
     pub(crate) async fn read_ahead(&self, read: impl FnOnce() -> io::Result<()> + Send + 'static) -> bool {
         disk_reads::read_ahead(self.shared, read).await

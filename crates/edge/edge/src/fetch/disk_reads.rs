@@ -7,7 +7,6 @@
 
 use crate::fetch::body_reservation::BodyReservation;
 use crate::shared::Shared;
-use crate::upkeep::disk_threads;
 use semantics::Moment;
 use std::io;
 use std::sync::Arc;
@@ -46,7 +45,7 @@ pub(crate) async fn read_ahead(
     let Some(turn) = turn_of(&shared.read_queues.ahead, shared).await else { return false };
     // The permit is released when the read has ended, even if its request has given up.
     let read = move || (read(), turn).0;
-    matches!(disk_threads::run(shared.limits.disk_timeout, read).await, Some(Ok(())))
+    matches!(shared.disk_threads.run(shared.limits.disk_timeout, read).await, Some(Ok(())))
 }
 
 /// Reads the object found under `key` and waits for the result.
@@ -73,7 +72,8 @@ pub(crate) fn read_blocking(shared: &Arc<Shared>, key: &Key, shelved: ShelvedObj
     }
     let (reader, key) = (Arc::clone(shared), key.detached());
     // An object that was not read in time is simply not in memory at the next look-up.
-    let _ = disk_threads::run_here(shared.limits.disk_timeout, move || read_here(&reader, &key, shelved));
+    let within = shared.limits.disk_timeout;
+    let _ = shared.disk_threads.run_here(within, move || read_here(&reader, &key, shelved));
 }
 
 /// Reads an object within the memory budget. Blocks.

@@ -3,6 +3,7 @@
 //! Invariant: the number of reads, and of objects that wait for one, is bounded.
 
 use crate::upkeep::backlog::Backlog;
+use crate::upkeep::disk_threads::DiskThreads;
 use std::sync::Arc;
 use store::ShelvedObject;
 use tokio::sync::Semaphore;
@@ -26,10 +27,11 @@ pub(crate) struct ReadQueues {
     pub(crate) ahead: Arc<Semaphore>,
 }
 
-impl Default for ReadQueues {
-    fn default() -> Self {
+impl ReadQueues {
+    /// Queues whose reads run on `threads`.
+    pub(crate) fn new(threads: DiskThreads) -> Self {
         Self {
-            objects: Arc::new(Backlog::new(READS_MAX, WAITING_MAX)),
+            objects: Arc::new(Backlog::new(READS_MAX, WAITING_MAX, threads)),
             ahead: Arc::new(Semaphore::new(READS_AHEAD_MAX)),
         }
     }

@@ -330,6 +330,7 @@ impl fmt::Debug for Buffer {
 mod tests {
     use super::Buffer;
     use crate::memory::buffers::Buffers;
+    use crate::upkeep::disk_threads::DiskThreads;
     use bytes::Bytes;
     use config::EdgePlan;
     use platform::{Disk, FaultyDisk, HangingDisk, SystemDisk};
@@ -345,7 +346,7 @@ mod tests {
         plan.spool.directory = Some(directory.path().to_owned());
         plan.spool.bytes_max = spool_bytes;
         plan.limits.disk_timeout = Duration::from_millis(20);
-        Arc::new(Buffers::new(&plan, Arc::new(disk)))
+        Arc::new(Buffers::new(&plan, Arc::new(disk), DiskThreads::default()))
     }
 
     /// Pieces of many sizes, and all their bytes.

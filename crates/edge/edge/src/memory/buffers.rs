@@ -5,6 +5,7 @@
 
 use crate::memory::buffer::Buffer;
 use crate::memory::spool::{Spool, SpoolFile};
+use crate::upkeep::disk_threads::DiskThreads;
 use config::EdgePlan;
 use platform::Disk;
 use std::sync::Arc;
@@ -27,14 +28,14 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// The budget of a plan, with its spool on this disk.
-    pub(crate) fn new(plan: &EdgePlan, disk: Arc<dyn Disk>) -> Self {
+    /// The budget of a plan, with its spool on this disk, which `threads` wait for.
+    pub(crate) fn new(plan: &EdgePlan, disk: Arc<dyn Disk>, threads: DiskThreads) -> Self {
         Self {
             bytes: AtomicU64::new(0),
             bytes_max: Self::share_of(plan),
             request_bytes_max: plan.limits.request_buffer_bytes_max,
             response_bytes_max: plan.limits.response_buffer_bytes_max,
-            spool: Arc::new(Spool::new(plan, disk)),
+            spool: Arc::new(Spool::new(plan, disk, threads)),
         }
     }
 

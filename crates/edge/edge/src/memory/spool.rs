@@ -8,7 +8,7 @@
 //! once the file is closed.
 
 use crate::memory::spool_closer::Closer;
-use crate::upkeep::disk_threads;
+use crate::upkeep::disk_threads::DiskThreads;
 use bytes::Bytes;
 use config::EdgePlan;
 use platform::{Disk, DiskFile};
@@ -27,6 +27,7 @@ const OPERATIONS_MAX: usize = 4;
 /// The spool: its directory and the accounting of its files.
 pub(crate) struct Spool {
     disk: Arc<dyn Disk>,
+    threads: DiskThreads,
     directory: Option<PathBuf>,
     /// Bytes reserved by all files. Relaxed is enough, here and for the files: a reservation is one
     /// atomic operation and guards no memory.
@@ -60,10 +61,11 @@ const DONE: u8 = 1;
 const LATE: u8 = 2;
 
 impl Spool {
-    /// The spool of a plan on this disk.
-    pub(crate) fn new(plan: &EdgePlan, disk: Arc<dyn Disk>) -> Self {
+    /// The spool of a plan on this disk, which `threads` wait for.
+    pub(crate) fn new(plan: &EdgePlan, disk: Arc<dyn Disk>, threads: DiskThreads) -> Self {
         Self {
             disk,
+            threads,
             directory: plan.spool.directory.clone(),
             bytes: AtomicU64::new(0),
             bytes_max: plan.spool.bytes_max,
@@ -80,7 +82,8 @@ impl Spool {
     pub(crate) fn probe(&self) {
         let Some(directory) = self.directory.clone() else { return };
         let (disk, path) = (Arc::clone(&self.disk), directory.clone());
-        let problem = match disk_threads::run_here(self.timeout, move || disk.open_unnamed(&path).map(drop)) {
+        let opened = self.threads.run_here(self.timeout, move || disk.open_unnamed(&path).map(drop));
+        let problem = match opened {
             Some(Ok(())) => return,
             Some(Err(error)) => error.to_string(),
             None => "it does not answer".to_owned(),
@@ -118,7 +121,7 @@ impl Spool {
             let operation =
                 SpoolOperation { spool: Arc::clone(&self), state: Arc::clone(&state), _turn: turn };
             let _waiter = SpoolWaiter { spool: Arc::clone(&self), state };
-            let done = disk_threads::begin(move || {
+            let done = self.threads.begin(move || {
                 let result = work();
                 drop(operation);
                 result
@@ -275,7 +278,7 @@ impl fmt::Debug for SpoolFile {
 #[cfg(test)]
 mod tests {
     use super::{Spool, SpoolFile};
-    use crate::upkeep::disk_threads;
+    use crate::upkeep::disk_threads::DiskThreads;
     use bytes::Bytes;
     use config::EdgePlan;
     use platform::{HangingDisk, SystemDisk};
@@ -288,7 +291,7 @@ mod tests {
         let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         plan.spool.directory = Some(directory.path().to_owned());
         plan.limits.disk_timeout = testkit::PATIENCE;
-        let spool = Arc::new(Spool::new(&plan, Arc::new(disk.clone())));
+        let spool = Arc::new(Spool::new(&plan, Arc::new(disk.clone()), DiskThreads::default()));
         disk.freeze_closing();
         let mut files = 0;
         for _ in 0..200 {
@@ -302,7 +305,7 @@ mod tests {
         assert!((32..200).contains(&files), "{files} files have begun");
         assert_eq!(spool.bytes(), files * 10, "their room is free when they are closed");
         assert_eq!(spool.closing(), files);
-        assert_eq!(disk_threads::run_here(testkit::PATIENCE, || 1), Some(1), "a thread is free");
+        assert_eq!(spool.threads.run_here(testkit::PATIENCE, || 1), Some(1), "a thread is free");
         disk.thaw();
         while spool.bytes() > 0 {
             tokio::task::yield_now().await;

@@ -7,10 +7,12 @@
 //! again.
 
 use crate::upkeep::supervisor::{self, ThreadEnd};
+use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError};
+use threads::{Condvar, Mutex, MutexGuard};
 
 /// No file is opened while this many wait to be closed. A working disk closes a file much faster
 /// than a body fills one, so more than a few wait only if the disk hangs.
@@ -28,20 +30,38 @@ type ThreadMain = Box<dyn FnMut() -> ThreadEnd + Send>;
 #[derive(Debug)]
 pub(crate) struct Closer {
     /// Empty until a thread has started.
-    queue: OnceLock<Sender<CloseTask>>,
-    /// Number of files that wait. Relaxed is enough: the channel orders the files, and the number
-    /// only limits them.
+    queue: OnceLock<Arc<CloseQueue>>,
+    /// Number of files that wait. Relaxed is enough: the queue's lock orders the files, and the
+    /// number only limits them.
     waiting: Arc<AtomicUsize>,
     start: fn(ThreadMain) -> io::Result<()>,
 }
 
+/// The files to be closed.
+#[derive(Default)]
+struct CloseQueue {
+    state: Mutex<CloseQueueState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct CloseQueueState {
+    tasks: VecDeque<CloseTask>,
+    /// The spool is gone.
+    is_ended: bool,
+}
+
 impl Default for Closer {
     fn default() -> Self {
-        Self { queue: OnceLock::new(), waiting: Arc::default(), start }
+        Self::with(start, Arc::default())
     }
 }
 
 impl Closer {
+    fn with(start: fn(ThreadMain) -> io::Result<()>, waiting: Arc<AtomicUsize>) -> Self {
+        Self { queue: OnceLock::new(), waiting, start }
+    }
+
     /// Whether a file opened now can be closed later.
     pub(crate) fn keeps_up(&self) -> bool {
         self.queue().is_some() && self.waiting() < CLOSING_MAX
@@ -58,21 +78,58 @@ impl Closer {
         // as long as the spool.
         if let Some(queue) = self.queue() {
             self.waiting.fetch_add(1, Ordering::Relaxed);
-            // Fails only if the thread has ended. The file is then closed here, with `close`.
-            let _ = queue.send(Box::new(close));
+            queue.change(|state| state.tasks.push_back(Box::new(close)));
         }
     }
 
-    fn queue(&self) -> Option<&Sender<CloseTask>> {
+    fn queue(&self) -> Option<&CloseQueue> {
         if let Some(queue) = self.queue.get() {
             return Some(queue);
         }
-        let (queue, closing) = channel();
-        let waiting = Arc::clone(&self.waiting);
+        let queue = Arc::new(CloseQueue::default());
+        let (closing, waiting) = (Arc::clone(&queue), Arc::clone(&self.waiting));
         (self.start)(Box::new(move || work(&closing, &waiting))).ok()?;
-        // If two threads were started concurrently, the one whose queue is dropped here ends at
-        // once.
-        Some(self.queue.get_or_init(|| queue))
+        if let Err(surplus) = self.queue.set(queue) {
+            // Two threads were started concurrently.
+            surplus.end();
+        }
+        self.queue.get().map(|queue| &**queue)
+    }
+}
+
+impl Drop for Closer {
+    fn drop(&mut self) {
+        if let Some(queue) = self.queue.get() {
+            queue.end();
+        }
+    }
+}
+
+impl CloseQueue {
+    fn state(&self) -> MutexGuard<'_, CloseQueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut CloseQueueState)) {
+        change(&mut self.state());
+        self.changed.notify_all();
+    }
+
+    fn end(&self) {
+        self.change(|state| state.is_ended = true);
+    }
+
+    /// Waits for the next file; `None` when all are closed and the spool is gone.
+    fn next(&self) -> Option<CloseTask> {
+        let idle = |state: &mut CloseQueueState| state.tasks.is_empty() && !state.is_ended;
+        let waited = self.changed.wait_while(self.state(), idle);
+        waited.unwrap_or_else(PoisonError::into_inner).tasks.pop_front()
+    }
+}
+
+impl fmt::Debug for CloseQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CloseQueue").finish_non_exhaustive()
     }
 }
 
@@ -80,8 +137,8 @@ fn start(work: ThreadMain) -> io::Result<()> {
     supervisor::start(THREAD, work).map(drop)
 }
 
-fn work(closing: &Receiver<CloseTask>, waiting: &AtomicUsize) -> ThreadEnd {
-    for close in closing {
+fn work(closing: &CloseQueue, waiting: &AtomicUsize) -> ThreadEnd {
+    while let Some(close) = closing.next() {
         // The next files must be closed, and here: on a worker, closing could block.
         supervisor::survive(THREAD, close);
         waiting.fetch_sub(1, Ordering::Relaxed);
@@ -94,6 +151,7 @@ fn work(closing: &Receiver<CloseTask>, waiting: &AtomicUsize) -> ThreadEnd {
 mod tests {
     use super::{Closer, ThreadMain, start};
     use std::io;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
 
@@ -106,7 +164,7 @@ mod tests {
             }
             start(work)
         }
-        let closer = Closer { start: refused_twice, ..Closer::default() };
+        let closer = Closer::with(refused_twice, Arc::default());
         assert!(!closer.keeps_up() && !closer.keeps_up(), "no file begins that could not be closed");
         assert!(closer.keeps_up(), "the system has a thread again");
         let (sender, closed) = channel();

@@ -2,8 +2,9 @@
 //!
 //! Invariant: an invalidation that comes while the thread works is not missed.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
+use threads::{Condvar, Mutex};
 
 /// Wakes and ends the thread.
 #[derive(Debug, Default)]

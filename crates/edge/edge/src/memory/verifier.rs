@@ -2,10 +2,11 @@
 //!
 //! Invariant: the shutdown waits for the thread at most [`END_WAIT`], whatever the disk does.
 
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use store::ExaminationStep;
+use threads::{Condvar, Mutex, MutexGuard};
 
 /// Bytes that count for finding an object and reading its head.
 const HEAD_COST_BYTES: u64 = 16 << 10;

@@ -341,11 +341,6 @@ impl ClientConnection {
         self.write_patience.poll_over(context, write_timeout).map(|()| SendError::TimedOut)
     }
 
-    /// The limits of this connection.
-    pub(crate) fn limits(&self) -> &EdgeLimits {
-        &self.limits
-    }
-
     /// Whether the whole content of the current request has been read.
     pub(crate) fn is_content_read(&self) -> bool {
         self.content.decoder.is_done()

@@ -14,7 +14,6 @@ use crate::request::interrupted::{BATCH_BYTES, Interrupted};
 use crate::request::lookup::stored_without_gzip;
 use crate::request::respond::ResponseAccount;
 use crate::request::visit::{RequestOutcome, Visit};
-use crate::upkeep::disk_threads;
 use bytes::Bytes;
 use h1::BodyFraming;
 use message::ResponseHead;
@@ -52,7 +51,7 @@ impl<'a> CodedSource<'a> {
     }
 
     /// The next piece; `None` at the end.
-    async fn next(&mut self, client: &ClientConnection) -> Result<Option<Bytes>, Interrupted> {
+    async fn next(&mut self) -> Result<Option<Bytes>, Interrupted> {
         match self {
             Self::Pieces(pieces) => Ok(pieces.pop_front()),
             Self::Disk { body, at, .. } if *at >= body.len() => Ok(None),
@@ -60,10 +59,9 @@ impl<'a> CodedSource<'a> {
                 let (reader, from) = (Arc::clone(body), *at);
                 // Fits a usize, because the limit does.
                 let bytes_max = (body.len() - from).min(READ_BYTES as u64) as usize;
-                let within = client.limits().disk_timeout;
                 let Some(turn) = repair.turn().await else { return Err(Interrupted::Damage) };
                 let read = move || (reader.read_at(from, bytes_max), turn).0;
-                match disk_threads::run(within, read).await {
+                match repair.read(read).await {
                     Some(Ok(bytes)) if !bytes.is_empty() => {
                         *at += bytes.len() as u64;
                         Ok(Some(bytes))
@@ -185,7 +183,7 @@ async fn send(
     loop {
         // Flushed before waiting for more, so that the client has everything decoded so far.
         flush(client, &mut source).await?;
-        let Some(mut coded) = source.next(client).await? else { break };
+        let Some(mut coded) = source.next().await? else { break };
         while !coded.is_empty() {
             push(client, gunzip.step(&mut coded)?);
             if client.queued_bytes() >= BATCH_BYTES {

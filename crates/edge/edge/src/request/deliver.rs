@@ -8,7 +8,6 @@ use crate::memory::buffer::Buffer;
 use crate::request::client::{ClientConnection, SendError};
 use crate::request::excerpt::Extract;
 use crate::request::interrupted::{BATCH_BYTES, Interrupted};
-use crate::upkeep::disk_threads;
 use bytes::{Bytes, BytesMut};
 use disk::FileRange;
 use h1::BodyFraming;
@@ -108,7 +107,7 @@ async fn send_from_disk(
         let checked = match repair.turn().await {
             Some(turn) => {
                 let check = move || (reader.check(at, bytes_max), turn).0;
-                disk_threads::run(client.limits().disk_timeout, check).await
+                repair.read(check).await
             }
             None => None,
         };

@@ -172,7 +172,7 @@ impl LeakCheck {
         content: Vec<u8>,
     ) -> Option<(ComparedResponse, ComparedResponse)> {
         let stored = Arc::clone(&self.stored);
-        aside(move || ComparedResponse::of(&stored).zip(ComparedResponse::new(&head, content)))
+        threads::run_aside(move || ComparedResponse::of(&stored).zip(ComparedResponse::new(&head, content)))
             .await
             .flatten()
     }
@@ -194,8 +194,10 @@ impl LeakCheck {
                 return Finding::Leak;
             }
             let (before, own) = (fetched.clone(), Arc::clone(&own));
-            let explained =
-                aside(move || (is_explained(&before, &last.content, &own.content), last.content)).await;
+            let explained = threads::run_aside(move || {
+                (is_explained(&before, &last.content, &own.content), last.content)
+            })
+            .await;
             match explained {
                 Some((false, last)) => fetched.push(last),
                 Some((true, _)) => return Finding::Changes,
@@ -212,7 +214,7 @@ impl LeakCheck {
         let state = fetch.subscribe().borrow().state.clone();
         let FetchState::Shared(answer) = state else { return None };
         let object = answer.object.get().cloned()?;
-        aside(move || ComparedResponse::of(&object)).await.flatten()
+        threads::run_aside(move || ComparedResponse::of(&object)).await.flatten()
     }
 
     fn report(&self) {
@@ -246,11 +248,6 @@ fn is_made(stored: &Object) -> bool {
     let head = stored.head_of(|name| name.eq_ignore_ascii_case(names::CONTENT_TYPE.as_bytes()));
     let media_type = head.fields.first(names::CONTENT_TYPE).map(|value| value.to_ascii_lowercase());
     media_type.is_none_or(|media_type| !NO_PAGES.iter().any(|other| media_type.starts_with(other)))
-}
-
-/// Runs work on the blocking pool that would occupy a worker for too long.
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    tokio::task::spawn_blocking(work).await.ok()
 }
 
 /// A response in the form in which it is compared.

@@ -4,7 +4,7 @@
 //! `pieces_max` pieces are queued or running. A piece that gets no turn in time is dropped, because
 //! by then its requests no longer wait.
 
-use crate::upkeep::disk_threads;
+use crate::upkeep::disk_threads::DiskThreads;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,12 +17,14 @@ pub(crate) struct Backlog<K> {
     under_way: Mutex<HashMap<K, watch::Receiver<()>>>,
     turns: Arc<Semaphore>,
     pieces_max: usize,
+    threads: DiskThreads,
 }
 
 impl<K: Copy + Eq + Hash + Send + 'static> Backlog<K> {
-    /// At most `pieces_max` pieces, of which `turns_max` run at the same time.
-    pub(crate) fn new(turns_max: usize, pieces_max: usize) -> Self {
-        Self { under_way: Mutex::default(), turns: Arc::new(Semaphore::new(turns_max)), pieces_max }
+    /// At most `pieces_max` pieces, of which `turns_max` run at the same time on `threads`.
+    pub(crate) fn new(turns_max: usize, pieces_max: usize, threads: DiskThreads) -> Self {
+        let turns = Arc::new(Semaphore::new(turns_max));
+        Self { under_way: Mutex::default(), turns, pieces_max, threads }
     }
 
     /// The semaphore of running pieces, for other work that shares it.
@@ -61,7 +63,7 @@ impl<K: Copy + Eq + Hash + Send + 'static> Backlog<K> {
     ) {
         if let Ok(turn) = tokio::time::timeout(within, self.turns.acquire()).await {
             // A panic is ignored here: the waiting requests see the result themselves.
-            let _ = disk_threads::begin(work).await;
+            let _ = self.threads.begin(work).await;
             drop(turn);
             self.under_way().remove(&piece);
             // Removed first, so that a request that joins after the change starts a new piece.
@@ -79,6 +81,7 @@ impl<K: Copy + Eq + Hash + Send + 'static> Backlog<K> {
 #[cfg(test)]
 mod tests {
     use super::Backlog;
+    use crate::upkeep::disk_threads::DiskThreads;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
@@ -86,7 +89,7 @@ mod tests {
 
     #[tokio::test]
     async fn backlog_of_a_slow_disk_is_bounded() {
-        let backlog = Arc::new(Backlog::new(1, 3));
+        let backlog = Arc::new(Backlog::new(1, 3, DiskThreads::default()));
         let (release, gate) = channel::<()>();
         let work_done = Arc::new(AtomicUsize::new(0));
         let count = |done: &Arc<AtomicUsize>| {
@@ -114,7 +117,7 @@ mod tests {
 
     #[tokio::test]
     async fn piece_that_gets_no_turn_in_time_is_given_up() {
-        let backlog = Arc::new(Backlog::new(1, 2));
+        let backlog = Arc::new(Backlog::new(1, 2, DiskThreads::default()));
         let turn = backlog.turns().clone().acquire_owned().await;
         let work_done = Arc::new(AtomicUsize::new(0));
         let done = Arc::clone(&work_done);

@@ -16,8 +16,7 @@ use crate::control::counters::Metric;
 use crate::memory::detection::{Detected, DetectionState, InspectedRequest, UNCONFIRMED_MAX};
 use crate::shared::Shared;
 use crate::sites::Site;
-use crate::upkeep::detections_file;
-use crate::upkeep::disk_threads;
+use crate::upkeep::detections_file::DetectionsFile;
 use bytes::Bytes;
 use clock::Monotonic;
 use flate2::bufread::GzDecoder;
@@ -170,14 +169,15 @@ pub(crate) async fn set_detection(shared: &Arc<Shared>, site: &Arc<Site>, detect
         drop_detection(shared, site, &mut state, DropReason::ByOperator);
         site.detection.set_off(&mut state, !detects);
     }
-    let (shared, site) = (Arc::clone(shared), Arc::clone(site));
-    disk_threads::run(shared.limits.disk_timeout, move || note(&shared, &site)).await.unwrap_or(false)
+    let (own, site) = (Arc::clone(shared), Arc::clone(site));
+    let within = shared.limits.disk_timeout;
+    shared.disk_threads.run(within, move || note(&own, &site)).await.unwrap_or(false)
 }
 
 fn note_aside(shared: &Arc<Shared>, site: &Arc<Site>) {
-    let (shared, site) = (Arc::clone(shared), Arc::clone(site));
+    let (own, site) = (Arc::clone(shared), Arc::clone(site));
     // No caller waits for the result.
-    drop(disk_threads::begin(move || note(&shared, &site)));
+    drop(shared.disk_threads.begin(move || note(&own, &site)));
 }
 
 /// Records the detections for the next process, after the invalidation that came with the
@@ -192,7 +192,8 @@ fn note(shared: &Shared, site: &Site) -> bool {
         return false;
     }
     let _writing = shared.detections_file.lock().unwrap_or_else(PoisonError::into_inner);
-    let written = detections_file::write(&disk.directory, shared.sites.iter());
+    let file = DetectionsFile { directory: &disk.directory, disk: &shared.system.disk };
+    let written = file.write(shared.sites.iter());
     if let Err(error) = &written {
         tracing::warn!(
             "a restart will lose the detection of {}, because {} cannot be written: {error}",

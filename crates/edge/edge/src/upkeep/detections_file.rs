@@ -6,14 +6,12 @@
 
 use crate::memory::detection::{Detected, UNCONFIRMED_MAX};
 use crate::sites::Site;
-use crate::upkeep::disk_threads;
+use crate::upkeep::disk_threads::DiskThreads;
 use clock::Timestamp;
-use rustix::fs::OFlags;
+use platform::Disk;
 use semantics::Moment;
 use serde::{Deserialize, Serialize};
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +19,11 @@ use std::time::Duration;
 /// The file in the disk tier's directory.
 const FILE: &str = "recognised";
 
-/// The temporary name under which it is written before it is renamed.
-const PARTIAL_FILE: &str = "recognised.new";
+/// The temporary name under which earlier versions wrote it.
+const FORMER_PARTIAL_FILE: &str = "recognised.new";
 
 /// Files in the disk tier's directory that do not belong to the tier itself.
-pub(crate) const FILES: &[&str] = &[FILE, PARTIAL_FILE];
+pub(crate) const FILES: &[&str] = &[FILE, FORMER_PARTIAL_FILE];
 
 /// The version of the file format. Version 1 had one line of text for each site, without times.
 const FORMAT: u32 = 2;
@@ -57,31 +55,48 @@ struct DetectionRecord {
     confirmed: u64,
 }
 
-/// Writes the detections of all sites.
-pub(crate) fn write<'a>(directory: &Path, sites: impl Iterator<Item = &'a Arc<Site>>) -> io::Result<()> {
-    let sites = sites.filter_map(|site| DetectionRow::of(site)).collect();
-    let text = serde_json::to_vec_pretty(&DetectionsDocument { format: FORMAT, sites })?;
-    let (path, partial) = (directory.join(FILE), directory.join(PARTIAL_FILE));
-    // A link must not lead the content elsewhere.
-    let flags = OFlags::NOFOLLOW.bits().cast_signed();
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).custom_flags(flags);
-    options.open(&partial)?.write_all(&text)?;
-    std::fs::rename(&partial, &path)
+/// The file of detections on a disk.
+pub(crate) struct DetectionsFile<'a> {
+    /// The directory of the disk tier.
+    pub(crate) directory: &'a Path,
+    pub(crate) disk: &'a Arc<dyn Disk>,
 }
 
-/// Restores the detections of the previous process, if the disk delivers them `within` this time.
+/// What a previous process has detected.
+#[derive(Debug, Default)]
+pub(crate) struct Detections(Vec<DetectionRow>);
+
+impl DetectionsFile<'_> {
+    /// Writes the detections of all sites. Blocks.
+    ///
+    /// # Errors
+    /// As the disk reports them.
+    pub(crate) fn write<'a>(&self, sites: impl Iterator<Item = &'a Arc<Site>>) -> io::Result<()> {
+        let sites = sites.filter_map(|site| DetectionRow::of(site)).collect();
+        let text = serde_json::to_vec_pretty(&DetectionsDocument { format: FORMAT, sites })?;
+        self.disk.replace(&self.directory.join(FILE), &text)
+    }
+
+    /// Reads the detections of the previous process on `threads`; empty if the disk does not
+    /// deliver them `within` this time.
+    pub(crate) fn read(&self, threads: &DiskThreads, within: Duration) -> Detections {
+        let (disk, path) = (Arc::clone(self.disk), self.directory.join(FILE));
+        let Some(Ok(text)) = threads.run_here(within, move || disk.read(&path)) else {
+            return Detections::default();
+        };
+        match serde_json::from_slice::<DetectionsDocument>(&text) {
+            Ok(document) if document.format == FORMAT => Detections(document.sites),
+            Ok(_) | Err(_) => Detections::default(),
+        }
+    }
+}
+
+/// Restores the detections of the previous process.
 pub(crate) fn restore<'a>(
-    directory: &Path,
-    within: Duration,
+    Detections(rows): Detections,
     sites: impl Iterator<Item = &'a Arc<Site>>,
     now: Moment,
 ) {
-    let path = directory.join(FILE);
-    let Some(Ok(text)) = disk_threads::run_here(within, move || std::fs::read(path)) else { return };
-    let document =
-        serde_json::from_slice::<DetectionsDocument>(&text).ok().filter(|document| document.format == FORMAT);
-    let rows = document.map(|document| document.sites).unwrap_or_default();
     for site in sites {
         let is_own =
             |row: &&DetectionRow| row.site == site.label() && row.origin == site.plan.origin.to_string();
@@ -135,14 +150,19 @@ impl DetectionRecord {
 
 #[cfg(test)]
 mod tests {
-    use super::{PARTIAL_FILE, write};
+    use super::{DetectionsFile, FILE};
+    use platform::{Disk, SystemDisk};
+    use std::sync::Arc;
 
     #[test]
-    fn nothing_is_written_through_a_link() {
+    fn file_replaces_a_link_of_its_name() {
         let directory = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::NamedTempFile::new().unwrap();
-        std::os::unix::fs::symlink(elsewhere.path(), directory.path().join(PARTIAL_FILE)).unwrap();
-        assert!(write(directory.path(), std::iter::empty()).is_err());
+        std::os::unix::fs::symlink(elsewhere.path(), directory.path().join(FILE)).unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(SystemDisk);
+        let file = DetectionsFile { directory: directory.path(), disk: &disk };
+        file.write(std::iter::empty()).unwrap();
         assert_eq!(std::fs::read(elsewhere.path()).unwrap(), b"");
+        assert!(std::fs::read(directory.path().join(FILE)).unwrap().starts_with(b"{"));
     }
 }

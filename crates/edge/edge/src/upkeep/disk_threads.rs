@@ -6,9 +6,10 @@
 
 use crate::upkeep::supervisor::{self, ThreadEnd};
 use std::collections::VecDeque;
-use std::sync::mpsc::sync_channel;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
+use threads::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// Maximum number of threads. At the same time, 8 may read stored responses, 4 read ahead for
@@ -27,13 +28,17 @@ const THREAD: &str = "petasos-io";
 
 type DiskJob = Box<dyn FnOnce() + Send>;
 
-static THREADS: DiskThreads = DiskThreads { state: Mutex::new(ThreadsState::NEW), wake: Condvar::new() };
+/// The pool of an edge. Clones are the same pool.
+#[derive(Clone, Default)]
+pub(crate) struct DiskThreads(Arc<DiskPool>);
 
-struct DiskThreads {
+#[derive(Default)]
+struct DiskPool {
     state: Mutex<ThreadsState>,
     wake: Condvar,
 }
 
+#[derive(Default)]
 struct ThreadsState {
     jobs: VecDeque<DiskJob>,
     threads: usize,
@@ -42,48 +47,56 @@ struct ThreadsState {
     dismissals: u64,
 }
 
-/// Runs `work` on the pool. `None` if it does not finish `within` this time, or if it was refused.
-/// Work that is late still runs, but its result is dropped.
-pub(crate) async fn run<T: Send + 'static>(
-    within: Duration,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
-    let done = begin(work);
-    tokio::time::timeout(within, done).await.ok()?.ok()
+impl DiskThreads {
+    /// Runs `work` on the pool. `None` if it does not finish `within` this time, or if it was
+    /// refused. Work that is late still runs, but its result is dropped.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        within: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let done = self.begin(work);
+        tokio::time::timeout(within, done).await.ok()?.ok()
+    }
+
+    /// Queues `work` and returns a receiver for its result. The receiver fails if the work was
+    /// refused.
+    pub(crate) fn begin<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> oneshot::Receiver<T> {
+        let (sender, receiver) = oneshot::channel();
+        self.0.add(Box::new(move || {
+            // The receiver may have been dropped, and then the result is not needed.
+            let _ = sender.send(work());
+        }));
+        receiver
+    }
+
+    /// Blocking variant of [`DiskThreads::run`].
+    pub(crate) fn run_here<T: Send + 'static>(
+        &self,
+        within: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        threads::wait_for(within, self.begin(work))?.ok()
+    }
+
+    /// Ends the idle threads and thereby their heaps. Free pages go back to the system, and other
+    /// threads take over the rest.
+    pub(crate) fn dismiss(&self) {
+        self.0.state().dismissals += 1;
+        self.0.wake.notify_all();
+    }
 }
 
-/// Queues `work` and returns a receiver for its result. The receiver fails if the work was refused.
-pub(crate) fn begin<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
-    let (sender, receiver) = oneshot::channel();
-    THREADS.add(Box::new(move || {
-        // The receiver may have been dropped, and then the result is not needed.
-        let _ = sender.send(work());
-    }));
-    receiver
-}
-
-/// Ends the idle threads and thereby their heaps. Free pages go back to the system, and other
-/// threads take over the rest.
-pub(crate) fn dismiss() {
-    THREADS.dismiss();
-}
-
-/// Blocking variant of [`run`].
-pub(crate) fn run_here<T: Send + 'static>(
-    within: Duration,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
-    let (sender, receiver) = sync_channel(1);
-    THREADS.add(Box::new(move || {
-        // The receiver may have been dropped, and then the result is not needed.
-        let _ = sender.send(work());
-    }));
-    receiver.recv_timeout(within).ok()
+impl fmt::Debug for DiskThreads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DiskThreads").finish_non_exhaustive()
+    }
 }
 
 impl ThreadsState {
-    const NEW: Self = Self { jobs: VecDeque::new(), threads: 0, idle: 0, dismissals: 0 };
-
     /// Records that a thread could not be created. If none is left, returns the queued jobs so that
     /// they are refused, because no thread would run them.
     fn lose_thread(&mut self) -> VecDeque<DiskJob> {
@@ -92,18 +105,13 @@ impl ThreadsState {
     }
 }
 
-impl DiskThreads {
+impl DiskPool {
     fn state(&self) -> MutexGuard<'_, ThreadsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn dismiss(&self) {
-        self.state().dismissals += 1;
-        self.wake.notify_all();
-    }
-
     /// Queues a job. A refused job is dropped, which closes its result channel.
-    fn add(&'static self, job: DiskJob) {
+    fn add(self: &Arc<Self>, job: DiskJob) {
         let mut state = self.state();
         if state.jobs.len() >= WAITING_MAX {
             return;
@@ -114,8 +122,9 @@ impl DiskThreads {
         drop(state);
         self.wake.notify_one();
         if is_wanting {
+            let pool = Arc::clone(self);
             let work = move || {
-                self.work();
+                pool.work();
                 // It was idle or dismissed; the next job gets a new thread.
                 ThreadEnd::Due
             };
@@ -151,11 +160,11 @@ impl DiskThreads {
 
 #[cfg(test)]
 mod tests {
-    use super::{DiskJob, DiskThreads, THREADS_MAX, ThreadsState, begin, run_here};
+    use super::{DiskJob, DiskThreads, THREADS_MAX, ThreadsState};
     use std::sync::Arc;
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
-    use std::sync::{Condvar, Mutex};
     use std::time::Duration;
 
     #[test]
@@ -164,7 +173,7 @@ mod tests {
         let queued = || ThreadsState {
             threads: 2,
             jobs: [Box::new(move || drop(heard)) as DiskJob].into(),
-            ..ThreadsState::NEW
+            ..ThreadsState::default()
         };
         let mut state = queued();
         assert!(state.lose_thread().is_empty() && state.jobs.len() == 1, "the other thread does it");
@@ -174,37 +183,38 @@ mod tests {
 
     #[test]
     fn dismissed_threads_end_and_later_work_gets_new_ones() {
-        static OWN: DiskThreads = DiskThreads { state: Mutex::new(ThreadsState::NEW), wake: Condvar::new() };
+        let pool = DiskThreads::default();
         let (done, results) = channel();
         for number in 0..2 {
             let done = done.clone();
-            OWN.add(Box::new(move || done.send(number).unwrap()));
+            drop(pool.begin(move || done.send(number).unwrap()));
             assert_eq!(results.recv(), Ok(number));
-            testkit::eventually("an idle thread", || OWN.state().idle == 1);
-            OWN.dismiss();
-            testkit::eventually("no thread", || OWN.state().threads == 0);
+            testkit::eventually("an idle thread", || pool.0.state().idle == 1);
+            pool.dismiss();
+            testkit::eventually("no thread", || pool.0.state().threads == 0);
         }
     }
 
     #[test]
     fn stuck_work_is_bounded_and_given_up_in_time() {
+        let pool = DiskThreads::default();
         let (release, gate) = channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
         let begun = Arc::new(AtomicUsize::new(0));
         let stuck: Vec<_> = (0..2 * THREADS_MAX)
             .map(|_| {
                 let (gate, begun) = (Arc::clone(&gate), Arc::clone(&begun));
-                begin(move || {
+                pool.begin(move || {
                     begun.fetch_add(1, Ordering::SeqCst);
                     // Ends when the gate is dropped.
                     drop(gate.lock().map(|gate| gate.recv()));
                 })
             })
             .collect();
-        assert_eq!(run_here(Duration::from_millis(20), || 1), None, "no thread is free");
+        assert_eq!(pool.run_here(Duration::from_millis(20), || 1), None, "no thread is free");
         assert!(begun.load(Ordering::SeqCst) <= THREADS_MAX);
         drop(release);
-        assert_eq!(run_here(Duration::from_secs(60), || 2), Some(2), "the threads work on");
+        assert_eq!(pool.run_here(Duration::from_secs(60), || 2), Some(2), "the threads work on");
         drop(stuck);
     }
 }

@@ -6,7 +6,6 @@
 //! must not exceed its memory meanwhile.
 
 use crate::shared::Shared;
-use crate::upkeep::disk_threads;
 use crate::upkeep::supervisor::{self, ThreadEnd};
 use clock::Monotonic;
 use std::io;
@@ -113,7 +112,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
             // If the figure cannot be read for lack of descriptors, the next check may succeed.
             let pause = platform::resident_bytes().map_or(PAUSE, |bytes| keep(&shared, &mut state, bytes));
             drop(shared);
-            std::thread::sleep(pause);
+            threads::sleep(pause);
         }
         // The edge quits or is gone.
         ThreadEnd::Due
@@ -128,7 +127,7 @@ fn keep(shared: &Shared, state: &mut FootprintState, resident_bytes: u64) -> Dur
     let check = state.check(resident_bytes, resident_bytes_max, shared.clock.monotonic());
     shared.store.fit(check.fit_bytes, resident_bytes_max);
     if check.gives_back {
-        disk_threads::dismiss();
+        shared.disk_threads.dismiss();
         shared.memory_short.notify_waiters();
     }
     check.pause

@@ -2,8 +2,9 @@
 //!
 //! Invariant: the shutdown never waits for a thread that the kernel holds in disk sleep.
 
-use std::thread::JoinHandle;
+use std::any::Any;
 use std::time::Duration;
+use threads::JoinHandle;
 
 /// How often the thread is checked.
 const TICK: Duration = Duration::from_millis(5);
@@ -12,14 +13,14 @@ const TICK: Duration = Duration::from_millis(5);
 const TICKS_MAX: u32 = 400;
 
 /// The result of a thread; `None`, and a message on standard error, if it did not end in time.
-pub(crate) fn join_in_time<T>(thread: JoinHandle<T>) -> Option<std::thread::Result<T>> {
+pub(crate) fn join_in_time<T>(thread: JoinHandle<T>) -> Option<Result<T, Box<dyn Any + Send>>> {
     for _ in 0..TICKS_MAX {
         if thread.is_finished() {
             return Some(thread.join());
         }
-        std::thread::sleep(TICK);
+        threads::sleep(TICK);
     }
-    let name = thread.thread().name().unwrap_or("without a name");
+    let name = thread.name().unwrap_or("without a name");
     tracing::warn!("the thread {name} does not end; Petasos exits without it");
     None
 }

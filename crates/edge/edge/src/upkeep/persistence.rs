@@ -6,8 +6,8 @@
 
 use crate::sites::{Site, Sites};
 use crate::system::System;
-use crate::upkeep::detections_file;
-use crate::upkeep::disk_threads;
+use crate::upkeep::detections_file::{self, DetectionsFile};
+use crate::upkeep::disk_threads::DiskThreads;
 use crate::upkeep::set_aside::SetAside;
 use crate::upkeep::supervisor::{self, ThreadEnd};
 use config::EdgePlan;
@@ -20,10 +20,10 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use store::{Bans, Selector, SiteId, SiteNames, Store};
+use threads::{Condvar, JoinHandle, Mutex, MutexGuard};
 
 /// How long a start waits for the directory to be opened, which reads and replaces a few small
 /// files.
@@ -132,6 +132,7 @@ pub(crate) fn open(
     plan: &EdgePlan,
     sites: &Sites,
     system: &System,
+    threads: &DiskThreads,
     life: u64,
     hear: impl FnMut(u64, &Selector),
 ) -> io::Result<(Store, Persistence, Option<Recovery>)> {
@@ -150,8 +151,7 @@ pub(crate) fn open(
     };
     let absent = Persistence { is_wanted: true, ..Persistence::default() };
     let (of_tier, of_opening) = (system.clone(), settings.clone());
-    let opened =
-        disk_threads::run_here(OPEN_MAX, move || disk::open(of_tier.disk, of_tier.clock, of_opening));
+    let opened = threads.run_here(OPEN_MAX, move || disk::open(of_tier.disk, of_tier.clock, of_opening));
     let unopened = || Persistence {
         unopened: Some(UnopenedDirectory::of(Arc::clone(&system.disk), settings)),
         ..Persistence::default()
@@ -176,12 +176,9 @@ pub(crate) fn open(
             disk.directory.display()
         );
     }
-    detections_file::restore(
-        &disk.directory,
-        plan.limits.disk_timeout,
-        sites.iter(),
-        Moment::read(&*system.clock),
-    );
+    let detections = DetectionsFile { directory: &disk.directory, disk: &system.disk };
+    let found = detections.read(threads, plan.limits.disk_timeout);
+    detections_file::restore(found, sites.iter(), Moment::read(&*system.clock));
     let names = Arc::new(PersistentSiteNames::of(sites));
     let (store, keeper) = store.above(&tier, &recovery, names, &TextBans, life, hear);
     // A writer that panicked is not replaced, because what it has written is known to recovery
@@ -476,8 +473,9 @@ mod tests {
     use super::{DistrustState, Persistence, UnopenedDirectory};
     use disk::{OffReason, OpenedTier, RetentionPolicy, TierSettings};
     use platform::{Disk, HangingDisk, SimulatedDisk, SystemClock, SystemDisk};
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
     use std::time::Duration;
+    use threads::Mutex;
 
     struct Nothing;
 
@@ -494,7 +492,7 @@ mod tests {
         let settings = TierSettings { directory: directory.into(), ..TierSettings::default() };
         let opened = disk::open(Arc::new(disk), Arc::new(SystemClock::new()), settings).unwrap();
         let OpenedTier { tier, writer, recovery: _ } = opened;
-        let writer = std::thread::spawn(move || writer.run(&Nothing));
+        let writer = threads::spawn("petasos-disk", move || writer.run(&Nothing)).unwrap();
         Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..Persistence::default() }
     }
 

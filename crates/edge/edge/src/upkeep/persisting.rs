@@ -6,7 +6,6 @@
 
 use crate::control::counters::Metric;
 use crate::shared::Shared;
-use crate::upkeep::disk_threads;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::Semaphore;
@@ -66,7 +65,7 @@ async fn in_turn<T: Send + 'static>(
 ) -> Option<T> {
     let done = async {
         let turn = Arc::clone(turns).acquire_owned().await.ok()?;
-        disk_threads::begin(move || (work(), turn).0).await.ok()
+        shared.disk_threads.begin(move || (work(), turn).0).await.ok()
     };
     tokio::time::timeout(shared.limits.disk_timeout, done).await.ok().flatten()
 }
@@ -78,7 +77,7 @@ pub(crate) fn persist_aside(shared: &Arc<Shared>) {
     }
     let persisting = PersistenceMark(Arc::clone(shared));
     // No caller waits for the result.
-    drop(disk_threads::begin(move || {
+    drop(shared.disk_threads.begin(move || {
         let PersistenceMark(shared) = &persisting;
         shared.persistence.catch_up(|| shared.persist());
     }));

@@ -6,8 +6,9 @@
 //! or waits for the journal itself.
 
 use disk::{DistrustPlace, Tier};
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use threads::{Mutex, MutexGuard};
 
 /// The state of the record.
 #[derive(Debug, Default)]

@@ -12,8 +12,8 @@ use crate::memory::ending::Ending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
+use threads::JoinHandle;
 
 /// Pause before a thread or task is started again for the first time. It doubles each time, so that
 /// one that always fails costs neither a core nor the log.
@@ -55,7 +55,7 @@ pub(crate) fn start(
     work: impl FnMut() -> ThreadEnd + Send + 'static,
 ) -> std::io::Result<JoinHandle<()>> {
     let thread = name.to_owned();
-    Builder::new().name(name.to_owned()).spawn(move || keep(&thread, work))
+    threads::spawn(name, move || keep(&thread, work))
 }
 
 /// Spawns a task that does `work` on `state` until the drain begins, and does it again after each
@@ -99,7 +99,7 @@ fn keep(name: &str, mut work: impl FnMut() -> ThreadEnd) {
             Ok(ThreadEnd::Early) => lose("thread", name, "it ended early"),
             Err(_) => lose("thread", name, "it panicked"),
         }
-        std::thread::sleep(pause);
+        threads::sleep(pause);
         pause = longer(pause);
     }
 }

@@ -7,8 +7,8 @@ use crate::shared::Shared;
 use crate::upkeep::persisting::persist_aside;
 use crate::upkeep::supervisor::{self, ThreadEnd};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
+use threads::JoinHandle;
 
 /// Objects of one walk, so few that another thread on its core waits only some tens of
 /// microseconds.
@@ -63,7 +63,7 @@ fn sweep(shared: &Shared) -> Next {
         match (swept.more, swept.ended) {
             (false, _) => return Next::WhenDue,
             (true, true) => return Next::Gather,
-            (true, false) => std::thread::sleep(REST),
+            (true, false) => threads::sleep(REST),
         }
     }
     Next::GoOn
@@ -76,9 +76,7 @@ fn sweep(shared: &Shared) -> Next {
 /// If the system cannot create a thread.
 pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
     supervisor::start("petasos-sweeper", move || {
-        // On Linux this affects only the calling thread. Raising the nice value needs no privilege;
-        // if it fails, the thread just keeps its priority.
-        let _ = rustix::process::setpriority_process(None, GIVE_WAY_NICE);
+        threads::give_way(GIVE_WAY_NICE);
         let mut retry_at = shared.clock.monotonic();
         let mut next = Next::WhenDue;
         while shared.sweeper.wait(next.rest(), next == Next::WhenDue) {

@@ -7,8 +7,8 @@ use crate::upkeep::supervisor::{self, ThreadEnd};
 use disk::Recovery;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// How long the edge waits for the objects of the previous process before it accepts its first
 /// connection. The rest is taken over while it serves.
@@ -20,12 +20,13 @@ const TAKE_OVER_MAX: Duration = Duration::from_secs(1);
 /// # Errors
 /// If the system cannot create a thread.
 pub(crate) fn take_over(shared: &Arc<Shared>, recovery: Recovery) -> io::Result<()> {
-    let (done, waits): (_, Receiver<()>) = channel();
+    let (done, waits) = oneshot::channel::<()>();
+    let mut done = Some(done);
     let shared = Arc::clone(shared);
     let mut recovery = Some(recovery);
     let work = move || {
-        // The thread drops the sender at its end, which tells the receiver.
-        let _done = &done;
+        // Dropping the sender at the end, also after a panic, tells the receiver.
+        let _done = done.take();
         // After a panic the rest is not adopted, because the same record could panic again. The
         // pages that are missing are fetched.
         for recovered in recovery.take().into_iter().flatten() {
@@ -40,7 +41,7 @@ pub(crate) fn take_over(shared: &Arc<Shared>, recovery: Recovery) -> io::Result<
         ThreadEnd::Due
     };
     supervisor::start("petasos-recovery", work)?;
-    match waits.recv_timeout(TAKE_OVER_MAX) {
-        Ok(()) | Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) => Ok(()),
-    }
+    // The result says only whether the thread was in time.
+    let _ = threads::wait_for(TAKE_OVER_MAX, waits);
+    Ok(())
 }

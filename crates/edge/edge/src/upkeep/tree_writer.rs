@@ -7,7 +7,7 @@ use crate::shared::Shared;
 use crate::upkeep::supervisor::{self, ThreadEnd};
 use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use threads::JoinHandle;
 
 /// Starts the writer thread, if there is a tree.
 ///

@@ -29,9 +29,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
     let (verifier, shared) = (Arc::clone(&shared.verifier), Arc::downgrade(shared));
     // Restarted after a panic, from the first object: damage would go unnoticed without it.
     supervisor::start("petasos-verify", move || {
-        // On Linux this affects only the calling thread. If it fails, the thread just keeps its
-        // priority.
-        let _ = rustix::process::setpriority_process(None, GIVE_WAY_NICE);
+        threads::give_way(GIVE_WAY_NICE);
         let mut walk = Examination::default();
         while verifier.begin_step() {
             let rest = match shared.upgrade() {

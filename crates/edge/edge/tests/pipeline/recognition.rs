@@ -238,7 +238,7 @@ fn operator_call_drops_a_detection_and_allows_it_again() {
 fn call_that_the_disk_cannot_record_is_answered_503() {
     let (directory, stage) = detected_on_disk();
     // The file of detections is first written under this name.
-    let in_the_way = directory.path().join("recognised.new");
+    let in_the_way = directory.path().join(format!("recognised.{}.partial", std::process::id()));
     std::fs::create_dir(&in_the_way).unwrap();
     let ask = || stage.call_admin("POST", "/profile", "{\"site\":\"any\",\"detect\":false}");
     let answer = ask();

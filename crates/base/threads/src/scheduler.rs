@@ -28,11 +28,19 @@ pub trait Scheduler {
 
     /// The name of the running simulated thread; `None` outside of all.
     fn thread_name(&self) -> Option<Arc<str>>;
+
+    /// The next random number of the simulation, for the keys of hash tables and for names.
+    fn random(&self) -> u64;
 }
 
 /// The current scheduler of this system thread; `None` on the system.
 pub(crate) fn current() -> Option<Rc<dyn Scheduler>> {
     SCHEDULER.with_borrow(Clone::clone)
+}
+
+/// A number that takes the place of the system's randomness; `None` outside of simulations.
+pub fn simulated_seed() -> Option<u64> {
+    current().map(|scheduler| scheduler.random())
 }
 
 /// Whether the calling code runs in a simulation.

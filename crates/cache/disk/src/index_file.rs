@@ -4,12 +4,11 @@
 //! Invariant: entries are only appended. The state of an object follows from all entries with its
 //! offset.
 
-use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
 use bytes::{Bytes, BytesMut};
-use platform::{Disk, DiskFile};
+use platform::{Disk, DiskFile, HashMap};
 
 use crate::ReadError;
 use crate::frame::{FileFrame, Format, u32_at, u64_at};
@@ -171,8 +170,8 @@ impl IndexFile {
             octets,
             valid_bytes: 0,
             is_damaged: false,
-            changes: HashMap::new(),
-            syncs: HashMap::new(),
+            changes: HashMap::default(),
+            syncs: HashMap::default(),
             cursor: HEADER_BYTES,
         };
         file.survey();

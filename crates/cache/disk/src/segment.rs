@@ -4,14 +4,14 @@
 //! Invariants: a segment is in the table exactly while its files have names. The writer learns of
 //! every segment that another thread has removed. Lock order: table, then segment.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use bytes::Bytes;
-use platform::{Access, Disk, DiskFile, sound};
+use platform::{Access, Disk, DiskFile, HashMap, sound};
 
 use crate::figures::of;
 use crate::names;

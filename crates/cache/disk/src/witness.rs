@@ -11,12 +11,12 @@
 //! between does not cost the contents.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use platform::{Access, Disk, DiskFile};
+use platform::{Access, Disk, DiskFile, HashKeys};
 
 use crate::frame::u64_at;
 use crate::mark::DirectoryMark;
@@ -32,7 +32,7 @@ const NONE: u64 = 0;
 /// Draws a random number for a life.
 pub(crate) fn draw() -> u64 {
     // The lowest bit makes the number different from NONE.
-    RandomState::new().hash_one("life") | 1
+    HashKeys::new().hash_one("life") | 1
 }
 
 /// The place of a record that the tier's contents are distrusted.

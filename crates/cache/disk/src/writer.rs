@@ -7,7 +7,7 @@
 mod eviction;
 mod filling;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,8 +41,9 @@ pub struct DiskWriter {
     shared: Arc<TierState>,
     /// The segment for complete records.
     main: Option<OpenSegment>,
-    /// The running fills, by the address of the state that each shares with its owner.
-    filling: HashMap<usize, RunningFill>,
+    /// The running fills, in the order of their beginnings. They are few, because each takes a part
+    /// of the disk's space for fills.
+    filling: Vec<RunningFill>,
     /// Segments with room, whose fills have ended.
     idle: Vec<OpenSegment>,
     /// Segments with unsynced data.
@@ -65,7 +66,7 @@ impl DiskWriter {
         Self {
             shared,
             main: None,
-            filling: HashMap::new(),
+            filling: Vec::new(),
             idle: Vec::new(),
             dirty: BTreeSet::new(),
             are_names_dirty: false,

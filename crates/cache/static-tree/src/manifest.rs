@@ -5,7 +5,7 @@
 //! list as untrusted input.
 
 use crate::layout::FilePath;
-use std::collections::HashSet;
+use platform::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ impl Manifest {
     pub(crate) fn create(path: PathBuf) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).write(true).truncate(true).open(&path)?;
         file.sync_all()?;
-        Ok(Self { path, file, listed: HashSet::new(), is_torn: false })
+        Ok(Self { path, file, listed: HashSet::default(), is_torn: false })
     }
 
     /// Adds a place durably, unless it is listed. `in_use` returns the places that have files; it

@@ -13,9 +13,9 @@ use crate::layout::FilePath;
 use bytes::Bytes;
 use clock::Monotonic;
 use message::ResponseHead;
+use platform::{HashKeys, HashMap};
 use semantics::canonical_target;
-use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 use store::{Key, Selector, Store};
 
@@ -40,7 +40,7 @@ pub(crate) struct PageIndex {
     /// Places by the hash of each of their tags. A collision only makes the index ask the store
     /// about more pages.
     by_tag: BTreeSet<(u64, FilePath)>,
-    hasher: RandomState,
+    hasher: HashKeys,
     /// Invalidated pages whose files could not be removed.
     stuck: BTreeSet<FilePath>,
     bytes: u64,

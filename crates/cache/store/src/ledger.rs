@@ -26,7 +26,8 @@ use crate::tags::Tags;
 use crate::{Key, Selector, SiteId};
 use bytes::Bytes;
 use invalidation::Mode;
-use std::collections::{HashMap, VecDeque};
+use platform::HashMap;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The most pages, hosts and tags whose last invalidation is remembered; above it the oldest are
@@ -117,7 +118,7 @@ impl Ledger {
             sequence: 0,
             swept: 0,
             everything: InvalidationMark::default(),
-            sites: HashMap::new(),
+            sites: HashMap::default(),
             marks: HashMap::default(),
             tags: Tags::new(TextHasher::new(seed)),
             listed: List::new(listed_max.max(1)),

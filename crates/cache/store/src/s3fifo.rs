@@ -17,7 +17,8 @@
 
 use crate::growth::resize_by_eighths;
 use crate::hash::PrehashedState;
-use std::collections::{HashSet, VecDeque};
+use platform::HashSet;
+use std::collections::VecDeque;
 
 /// The small queue's share of the budget is one part in this many.
 const SMALL_PART: usize = 10;

@@ -5,8 +5,8 @@
 use crate::key::{Key, SiteId};
 use crate::weight::allocated;
 use bytes::Bytes;
+use platform::HashMap;
 use semantics::VaryRule;
-use std::collections::HashMap;
 
 /// The scopes of one shard.
 #[derive(Debug, Default)]

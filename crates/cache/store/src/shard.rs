@@ -25,10 +25,10 @@ use disk::Location;
 use hashbrown::HashTable;
 use invalidation::Mode;
 use message::Fields;
+use platform::HashMap;
 use semantics::{VaryRule, canonical_target};
 pub(crate) use shelved::Adoption;
 use shelved::TierBelow;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 mod shelved;
@@ -141,7 +141,7 @@ impl Shard {
             slot_locations: SlotLocations::default(),
             shelved_bytes: 0,
             shelved_hand: 0,
-            adopted: HashMap::new(),
+            adopted: HashMap::default(),
         }
     }
 

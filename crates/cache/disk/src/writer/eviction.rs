@@ -4,10 +4,9 @@
 //!
 //! Invariant: the new copy of an object is in the files before the old one is removed.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use platform::Access;
+use platform::{Access, HashSet};
 
 use super::DiskWriter;
 use crate::figures::{add, of};

@@ -23,10 +23,6 @@ pub(super) struct RunningFill {
     start: u64,
 }
 
-fn key(fill: &Arc<FillShared>) -> usize {
-    Arc::as_ptr(fill).addr()
-}
-
 impl DiskWriter {
     /// Writes the complete pieces that a fill has received.
     pub(super) fn fill(&mut self, keeper: &dyn RetentionPolicy, fill: &Arc<FillShared>) {
@@ -52,7 +48,7 @@ impl DiskWriter {
         match self.try_finish(keeper, fill, record, order) {
             Ok(location) => {
                 add(&self.shared.counters.written, 1);
-                let filling = self.filling.remove(&key(fill)).expect("a finished fill has begun");
+                let filling = self.take_running(fill).expect("a finished fill has begun");
                 self.park(filling.open);
                 fill.end();
                 answer.give(location);
@@ -101,7 +97,7 @@ impl DiskWriter {
         if fill.pushed() > self.shared.plan.object_bytes_max {
             return Err(TierFailure::NoRoom);
         }
-        if !self.filling.contains_key(&key(fill)) {
+        if self.position(fill).is_none() {
             self.begin_fill(keeper, fill)?;
         }
         loop {
@@ -129,7 +125,16 @@ impl DiskWriter {
     /// A fill that has begun and not ended.
     #[expect(clippy::expect_used, reason = "a fill begins before its first bytes are written")]
     fn running(&self, fill: &Arc<FillShared>) -> &RunningFill {
-        self.filling.get(&key(fill)).expect("a fill begins before its first bytes are written")
+        let found = self.filling.iter().find(|running| Arc::ptr_eq(&running.fill, fill));
+        found.expect("a fill begins before its first bytes are written")
+    }
+
+    fn position(&self, fill: &Arc<FillShared>) -> Option<usize> {
+        self.filling.iter().position(|running| Arc::ptr_eq(&running.fill, fill))
+    }
+
+    fn take_running(&mut self, fill: &Arc<FillShared>) -> Option<RunningFill> {
+        self.position(fill).map(|position| self.filling.remove(position))
     }
 
     fn begin_fill(
@@ -144,7 +149,7 @@ impl DiskWriter {
         };
         let start = of(&open.segment.data_bytes);
         fill.begin_at(Arc::clone(&open.data), start);
-        self.filling.insert(key(fill), RunningFill { fill: Arc::clone(fill), open, start });
+        self.filling.push(RunningFill { fill: Arc::clone(fill), open, start });
         Ok(())
     }
 
@@ -163,7 +168,7 @@ impl DiskWriter {
     fn drop_fill(&mut self, fill: &Arc<FillShared>, reason: OffReason) {
         let waiting = fill.fail(reason);
         self.shared.queue.release(waiting);
-        if let Some(RunningFill { open, start, .. }) = self.filling.remove(&key(fill)) {
+        if let Some(RunningFill { open, start, .. }) = self.take_running(fill) {
             open.cut(&self.shared.segments, start);
             self.park(open);
         }
@@ -172,12 +177,12 @@ impl DiskWriter {
 
     /// The bytes of segments that cannot be evicted while the current fills run.
     pub(super) fn pinned_bytes(&self) -> u64 {
-        self.filling.values().map(|filling| filling.open.segment.bytes()).sum()
+        self.filling.iter().map(|filling| filling.open.segment.bytes()).sum()
     }
 
     /// Ends all fills, because the tier closes.
     pub(super) fn fail_fills(&mut self, reason: OffReason) {
-        let fills: Vec<_> = self.filling.values().map(|filling| Arc::clone(&filling.fill)).collect();
+        let fills: Vec<_> = self.filling.iter().map(|filling| Arc::clone(&filling.fill)).collect();
         fills.iter().for_each(|fill| self.drop_fill(fill, reason));
     }
 

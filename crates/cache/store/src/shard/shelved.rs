@@ -12,7 +12,7 @@ use crate::selector::{IndexedResponse, ResponseAttributes};
 use crate::slot::{SLOT_BYTES, Slot};
 use crate::{Lookup, Object, OnDisk, ShelvedObject};
 use disk::{Location, RecoveredObject, Tier};
-use std::collections::HashMap;
+use platform::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -349,7 +349,7 @@ impl Shard {
 
     /// Ends the adoption of an earlier process's objects.
     pub(crate) fn end_adoption(&mut self) {
-        self.adopted = HashMap::new();
+        self.adopted = HashMap::default();
     }
 
     /// Whether shelved slots would exceed their share of the memory with `bytes` more.

@@ -7,7 +7,8 @@
 
 use super::{FetchBounds, FetchPermit};
 use crate::urgency::Urgency;
-use std::collections::{HashMap, VecDeque};
+use platform::HashMap;
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use tokio::sync::oneshot;
 
@@ -58,7 +59,7 @@ impl Turns {
             ceiling,
             stalled: 0,
             queue: VecDeque::new(),
-            shares: HashMap::new(),
+            shares: HashMap::default(),
             next: 0,
         }
     }

@@ -10,6 +10,7 @@
 //! and writes HTTP/1.1 messages, `store` keeps the objects and `origin` fetches them.
 
 mod control;
+mod embedded;
 mod fetch;
 #[cfg(test)]
 mod imports;
@@ -25,6 +26,7 @@ mod worker;
 pub use control::counters::{METRICS, Metric, MetricKind, MetricRow};
 pub use control::operator::OperatorLog;
 pub use control::reference::observing_reference;
+pub use embedded::EmbeddedEdge;
 pub use serve::{Bound, BoundEdge, RunningEdge, ServeError, serve};
 pub use system::System;
 pub use upkeep::directories::check_directories;

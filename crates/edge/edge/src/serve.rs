@@ -12,15 +12,12 @@ use crate::control::operator::Finishing;
 use crate::control::token;
 use crate::shared::Shared;
 use crate::system::System;
+use crate::upkeep::background::Background;
 use crate::upkeep::footprint;
 use crate::upkeep::leaving::join_in_time;
-use crate::upkeep::refill;
 use crate::upkeep::signals::{OperatorSignals, Stops};
 use crate::upkeep::supervisor;
-use crate::upkeep::sweeper;
 use crate::upkeep::take_over::take_over;
-use crate::upkeep::tree_writer;
-use crate::upkeep::verifier;
 use crate::worker;
 use address::Address;
 use config::{AccessLogTarget, EdgePlan};
@@ -206,45 +203,31 @@ impl BoundEdge {
         for (index, listener) in listeners.into_iter().enumerate() {
             workers.push(worker::start(Arc::clone(&shared), index, listener)?);
         }
-        let writer_of_tree = tree_writer::start(&shared)?;
+        let background = Background::start(&shared)?;
         let owns_process = matches!(stops, Stops::Signals { .. });
-        let sweeper = sweeper::start(Arc::clone(&shared))?;
         if owns_process {
             footprint::start(&shared)?;
         }
-        verifier::start(&shared)?;
         let controlled: io::Result<()> = runtime.block_on(async {
             let acceptor = Arc::new(admin.acceptor()?);
             supervisor::start_task("admin", &shared, move |shared| {
                 admin::serve(shared, Arc::clone(&acceptor))
             });
-            supervisor::start_task("refill", &shared, refill::run);
-            supervisor::start_task("popular-pages", &shared, refill::merge);
+            Background::start_tasks(&shared);
             control(&shared, stops).await;
             Ok(())
         });
         // The workers end whatever ended `control`, also an error.
         shared.quit();
-        shared.verifier.end();
         // The runtime's own connections and listener go with it. Its blocking threads are not
         // waited for.
         runtime.shutdown_background();
         drop(admin);
-        for thread in workers.into_iter().chain([sweeper]) {
+        for thread in workers {
             // The result is empty: a supervised thread ends without a panic.
             let _ = join_in_time(thread);
         }
-        shared.static_tree.end();
-        // A thread that does not end in time is reported, and the process ends without it.
-        let _ = writer_of_tree.and_then(join_in_time);
-        if !shared.persistence.is_hung() {
-            let shared = Arc::clone(&shared);
-            let (threads, within) = (shared.disk_threads.clone(), shared.limits.disk_timeout);
-            // If this last attempt fails, so has the disk tier, and its directory is not marked as
-            // cleanly closed.
-            let _ = threads.run_here(within, move || shared.persist());
-        }
-        shared.persistence.close();
+        background.end(&shared);
         drop(shared);
         // Lost lines are counted and reported where they are lost.
         let _ = writer.and_then(LogWriter::finish);
@@ -299,6 +282,7 @@ async fn control(shared: &Shared, mut stops: Stops) {
         }
     };
     tokio::select! {
+        biased;
         () = drained => {}
         () = tokio::time::sleep(shared.limits.drain_timeout) => {}
         () = stops.next() => {}

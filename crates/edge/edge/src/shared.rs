@@ -33,8 +33,8 @@ use config::{EdgeLimits, EdgePlan};
 use disk::Recovery;
 use invalidation::Mode;
 use net::Peer;
+use platform::HashKeys;
 use semantics::Reason;
-use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
@@ -140,7 +140,7 @@ impl Shared {
         };
         // The standard library's hasher has a random key in each process and needs no further
         // crate.
-        let random = RandomState::new();
+        let random = HashKeys::new();
         Self {
             limits: Arc::new(plan.limits.clone()),
             sites: Sites::new(&plan, &system),
@@ -192,7 +192,7 @@ impl Shared {
     /// Opens the disk that the plan names. Also returns the objects to be taken over from the
     /// previous process.
     pub(crate) fn above_disk(self) -> io::Result<(Self, Option<Recovery>)> {
-        let life = RandomState::new().hash_one("life");
+        let life = HashKeys::new().hash_one("life");
         let equivalents = &self.equivalents;
         let hear = |sequence, selector: &Selector| equivalents.hear(sequence, selector);
         let (system, threads) = (&self.system, &self.disk_threads);

@@ -14,8 +14,8 @@ use address::OriginUrl;
 use clock::Monotonic;
 use config::{EdgeLimits, EdgePlan};
 use origin::{BreakerLimits, FetchBounds, Origin, Settings};
+use platform::HashMap;
 use profiles::Policy;
-use std::collections::HashMap;
 use std::sync::Arc;
 use store::SiteId;
 

@@ -1,5 +1,6 @@
 //! Background tasks and threads.
 
+pub(crate) mod background;
 pub(crate) mod backlog;
 pub(crate) mod detection;
 pub(crate) mod detection_call;

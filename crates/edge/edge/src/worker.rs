@@ -96,8 +96,9 @@ async fn accept(shared: &Arc<Shared>, index: usize, acceptor: &Acceptor) {
     let mut drained = std::pin::pin!(shared.drained());
     loop {
         let accepted = tokio::select! {
-            accepted = acceptor.accept() => accepted,
+            biased;
             () = &mut drained => return,
+            accepted = acceptor.accept() => accepted,
         };
         match accepted {
             Ok((stream, peer)) => take(shared, index, stream, peer),
@@ -117,8 +118,8 @@ async fn accept_waiting(shared: &Arc<Shared>, index: usize, acceptor: &Acceptor)
     }
 }
 
-/// Serves a connection if the limits allow it.
-fn take(shared: &Arc<Shared>, index: usize, stream: Stream, peer: Peer) {
+/// Serves a connection in a task, if the limits allow it.
+pub(crate) fn take(shared: &Arc<Shared>, index: usize, stream: Stream, peer: Peer) {
     let cells = shared.cells(index);
     match shared.take_slot(peer) {
         Ok(slot) => {
@@ -204,7 +205,7 @@ async fn refuse(shared: &Shared, index: usize, mut client: ClientConnection, ref
 
 /// Closes connections to origins that were idle for too long, and logs the changes of their
 /// breakers.
-async fn sweep(shared: Arc<Shared>) {
+pub(crate) async fn sweep(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(SWEEP).await;
         for site in shared.sites.iter() {

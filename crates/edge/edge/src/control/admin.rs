@@ -27,7 +27,7 @@ use api::why::Question;
 use bytes::Bytes;
 use h1::{BodyFraming, Request};
 use message::{Frame, Method, RequestHead, ResponseHead, Status, Version, names};
-use net::{Acceptor, Peer};
+use net::{Acceptor, Peer, Stream};
 use origin::Upload;
 use purge::PurgeReply;
 use semantics::Reason;
@@ -79,25 +79,44 @@ struct AdminPage {
 
 /// Serves the admin address for as long as the runtime exists.
 pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Arc<Acceptor>) {
-    let places = Arc::new(Semaphore::new(shared.limits.admin_connections_max));
-    let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+    let entrance = AdminEntrance::new(&shared);
     loop {
-        let Ok((stream, peer)) = acceptor.accept().await else {
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            continue;
-        };
+        match acceptor.accept().await {
+            Ok((stream, peer)) => entrance.take(&shared, stream, peer),
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+/// The limits of connections to the admin address.
+#[derive(Debug)]
+pub(crate) struct AdminEntrance {
+    places: Arc<Semaphore>,
+    refusals: Arc<Semaphore>,
+}
+
+impl AdminEntrance {
+    pub(crate) fn new(shared: &Shared) -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(shared.limits.admin_connections_max)),
+            refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
+        }
+    }
+
+    /// Serves a connection in a task. Beyond the limit it is refused.
+    pub(crate) fn take(&self, shared: &Arc<Shared>, stream: Stream, peer: Peer) {
         let client = ClientConnection::new(stream, peer, Arc::clone(&shared.limits));
-        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-            let conversation = converse(Arc::clone(&shared), client);
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            let conversation = converse(Arc::clone(shared), client);
             tokio::spawn(async move {
                 conversation.await;
                 drop(place);
             });
-            continue;
+            return;
         }
         shared.cells(0).count(Metric::AdminConnectionsRefused);
-        if let Ok(turn) = Arc::clone(&refusals).try_acquire_owned() {
-            let refused = refuse(Arc::clone(&shared), client);
+        if let Ok(turn) = Arc::clone(&self.refusals).try_acquire_owned() {
+            let refused = refuse(Arc::clone(shared), client);
             tokio::spawn(async move {
                 refused.await;
                 drop(turn);

@@ -93,6 +93,11 @@ fn encode_value(encoder: MetricEncoder<'_>, kind: MetricKind, value: u64) -> fmt
     }
 }
 
+/// The current value of a metric, summed over all sites.
+pub(crate) fn sum(shared: &Shared, metric: Metric) -> u64 {
+    read(shared, metric).iter().map(|reading| reading.value).sum()
+}
+
 /// The current values of a metric: one, or one for each site.
 fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
     let store = || shared.store.stats();

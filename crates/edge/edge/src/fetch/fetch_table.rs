@@ -11,9 +11,9 @@
 use crate::fetch::coalesced_fetch::{CoalescedFetch, FetchDemand, FetchProgress, SharedResponse};
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
+use platform::HashMap;
 use semantics::{VaryRule, canonical_target};
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 use store::{FillingReader, Key, SiteId};
 use tokio::sync::watch;

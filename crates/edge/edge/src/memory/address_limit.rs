@@ -3,7 +3,7 @@
 //! Invariants: an address without connections takes no memory. An IPv6 client owns a /64 network,
 //! so the whole network counts as one address.
 
-use std::collections::HashMap;
+use platform::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -4,7 +4,7 @@
 //! apart. The memory is bounded.
 
 use clock::Monotonic;
-use std::collections::HashMap;
+use platform::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 

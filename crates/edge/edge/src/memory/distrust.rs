@@ -9,9 +9,9 @@
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use clock::Monotonic;
+use platform::{HashKeys, HashMap};
 use semantics::{Culprit, CulpritKind};
-use std::collections::hash_map::RandomState;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(crate) struct Distrust {
     entries: Mutex<WithheldPages>,
     /// Number of withheld pages in each group.
     groups: Vec<AtomicU32>,
-    hasher: RandomState,
+    hasher: HashKeys,
     pages_max: usize,
 }
 
@@ -90,7 +90,7 @@ impl Distrust {
     /// An empty table of at most `pages_max` pages.
     pub(crate) fn new(pages_max: usize) -> Self {
         let groups = (0..GROUPS).map(|_| AtomicU32::new(0)).collect();
-        Self { entries: Mutex::default(), groups, hasher: RandomState::new(), pages_max }
+        Self { entries: Mutex::default(), groups, hasher: HashKeys::new(), pages_max }
     }
 
     /// Why a visitor with these cookies does not receive the stored page; `None` if it does.

@@ -18,9 +18,8 @@
 use crate::memory::sync::{AtomicBool, PoisonError, RwLock};
 use bytes::Bytes;
 use message::{Fields, names};
+use platform::{HashKeys, HashMap};
 use semantics::{NoVarySearch, canonical_target};
-use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
 use store::{AdoptedEquivalent, Key, Selector};
@@ -42,7 +41,7 @@ pub(crate) struct Equivalents {
     /// under the lock, which an invalidation takes before it reads the flag, so that no
     /// invalidation misses a rule. A look-up that reads the flag too early finds no equivalent.
     any: AtomicBool,
-    hasher: RandomState,
+    hasher: HashKeys,
     known: RwLock<KnownPaths>,
 }
 
@@ -231,7 +230,7 @@ impl KnownPaths {
 
     /// Adds a key for which there is room.
     fn put(&mut self, hash: u64, rule: NoVarySearch, key: &Key) {
-        let path = self.paths.entry(hash).or_insert_with(|| Path { rule, keys: HashMap::new() });
+        let path = self.paths.entry(hash).or_insert_with(|| Path { rule, keys: HashMap::default() });
         let spellings = path.keys.entry(path.rule.canonical_spelling(key.target())).or_default();
         if !spellings.contains(key) {
             spellings.push(key.detached());

@@ -7,9 +7,9 @@
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use clock::Monotonic;
+use platform::{HashKeys, HashMap};
 use semantics::{Culprit, Reason};
-use std::collections::hash_map::RandomState;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::time::Duration;
 use store::Key;
@@ -18,7 +18,7 @@ use store::Key;
 #[derive(Debug)]
 pub(crate) struct HitForMiss {
     entries: Mutex<HitForMissEntries>,
-    hasher: RandomState,
+    hasher: HashKeys,
     memory: Duration,
     entries_max: usize,
 }
@@ -63,7 +63,7 @@ const NAME_BYTES_MAX: usize = 64;
 impl HitForMiss {
     /// An empty table. An entry lives for `memory`, and at most `entries_max` are kept.
     pub(crate) fn new(memory: Duration, entries_max: usize) -> Self {
-        Self { entries: Mutex::default(), hasher: RandomState::new(), memory, entries_max }
+        Self { entries: Mutex::default(), hasher: HashKeys::new(), memory, entries_max }
     }
 
     /// Records that the response for `key` could not be shared, so that later requests do not wait

@@ -10,10 +10,10 @@ use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use clock::Monotonic;
 use message::{Fields, names};
+use platform::{HashKeys, HashMap};
 use profiles::{Forwarding, Policy};
 use semantics::{AcceptedCodings, VaryRule, is_selecting};
-use std::collections::HashMap;
-use std::collections::hash_map::{Entry, RandomState};
+use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -60,7 +60,7 @@ pub(crate) struct PageVariant {
 pub(crate) struct HotPages {
     workers: Vec<Sampler>,
     ranking: Mutex<Ranking>,
-    hasher: RandomState,
+    hasher: HashKeys,
     pages_max: usize,
 }
 
@@ -131,7 +131,7 @@ impl HotPages {
     /// An empty ranking for this many workers, with at most `pages_max` pages.
     pub(crate) fn new(workers: usize, pages_max: usize) -> Self {
         let workers = (0..workers.max(1)).map(|_| Sampler::default()).collect();
-        Self { workers, ranking: Mutex::default(), hasher: RandomState::new(), pages_max }
+        Self { workers, ranking: Mutex::default(), hasher: HashKeys::new(), pages_max }
     }
 
     /// Counts the delivery of a stored page by a worker. `page` is called only if the request is

@@ -11,9 +11,9 @@ use crate::memory::distrust::{Distrust, Suspicion, Withheld};
 use clock::Monotonic;
 use difference::{Difference, Spot, compare};
 use message::{Fields, names};
+use platform::HashKeys;
 use profiles::{Forwarding, Policy};
 use semantics::other_cookies;
-use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -57,7 +57,7 @@ pub(crate) struct LeakGuard {
     /// Sampling interval: one hit with cookies in this many is checked; 0 disables the guard.
     every: usize,
     distrust: Distrust,
-    hasher: RandomState,
+    hasher: HashKeys,
 }
 
 /// The first checks of a site. Relaxed is enough for these counters and for [`SamplingState`]: they
@@ -99,7 +99,7 @@ impl LeakGuard {
             sampling: (0..workers.max(1)).map(|_| SamplingState::default()).collect(),
             every,
             distrust: Distrust::new(DISTRUSTED_MAX),
-            hasher: RandomState::new(),
+            hasher: HashKeys::new(),
         }
     }
 

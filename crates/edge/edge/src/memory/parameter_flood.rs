@@ -8,8 +8,8 @@
 
 use crate::memory::sync::{Mutex, PoisonError};
 use clock::Monotonic;
-use std::collections::hash_map::RandomState;
-use std::collections::{HashMap, HashSet, VecDeque};
+use platform::{HashKeys, HashMap, HashSet};
+use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::time::Duration;
 use store::Key;
@@ -24,7 +24,7 @@ const PATHS_AT_LIMIT: usize = 10;
 #[derive(Debug, Default)]
 pub(crate) struct ParameterFlood {
     window: Mutex<Window>,
-    hasher: RandomState,
+    hasher: HashKeys,
 }
 
 /// Paths and URLs are kept as randomly keyed hashes. Two that collide count as one.

@@ -5,7 +5,7 @@
 //! [`REFRESH_AFTER`] apart. Memory does not grow with the number of writes.
 
 use clock::Monotonic;
-use std::collections::hash_map::RandomState;
+use platform::HashKeys;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) struct Refresh {
 #[derive(Debug)]
 pub(crate) struct PageRefreshes {
     slots: Vec<Refresh>,
-    hasher: RandomState,
+    hasher: HashKeys,
     /// The latest scheduled time of all slots. An object stored since is not due, so most hits need
     /// not compute a hash. Relaxed is enough, as in [`Refresh`].
     latest: AtomicU64,
@@ -70,7 +70,7 @@ impl Refresh {
 impl Default for PageRefreshes {
     fn default() -> Self {
         let slots = (0..SLOTS).map(|_| Refresh::default()).collect();
-        Self { slots, hasher: RandomState::new(), latest: AtomicU64::new(0) }
+        Self { slots, hasher: HashKeys::new(), latest: AtomicU64::new(0) }
     }
 }
 

@@ -68,6 +68,7 @@ impl<'a> Visit<'a> {
                 FetchState::Failed(error) => return self.fail(&page_request, &error),
             }
             let changed = tokio::select! {
+                biased;
                 changed = tokio::time::timeout_at(end, receiver.changed()) => changed,
                 // Only while the origin is silent: if no connection can be made, the fetch fails by
                 // itself soon.

@@ -5,7 +5,7 @@
 //! by then its requests no longer wait.
 
 use crate::upkeep::disk_threads::DiskThreads;
-use std::collections::HashMap;
+use platform::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

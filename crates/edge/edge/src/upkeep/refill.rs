@@ -21,8 +21,9 @@ use crate::memory::hot_pages::PageVariant;
 use crate::memory::refiller::ORDERED_MAX;
 use crate::shared::Shared;
 use crate::sites::Site;
+use platform::HashMap;
 use semantics::is_server_error;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Lookup, SiteId};
@@ -155,7 +156,7 @@ impl RefillState {
     /// Looks once at each page and fetches it if necessary. Returns the pages that are left because
     /// their origin is busy, or because work with a higher priority has arrived.
     async fn pass(&mut self, pages: VecDeque<Arc<PageVariant>>, ordered: bool) -> VecDeque<Arc<PageVariant>> {
-        let (mut left, mut failures) = (VecDeque::new(), HashMap::<SiteId, u32>::new());
+        let (mut left, mut failures) = (VecDeque::new(), HashMap::<SiteId, u32>::default());
         for (number, page) in pages.into_iter().enumerate() {
             if self.shared.is_draining() || !ordered && self.shared.refiller.has_work() {
                 left.push_back(page);

@@ -1,0 +1,78 @@
+//! An edge without sockets, in the event loop of its caller.
+//!
+//! Invariant: it runs the same steps, stores, fetches and background work as an edge with sockets.
+//! Only accepting connections, signals, the access log and the memory of the process are missing.
+
+use crate::control::admin::AdminEntrance;
+use crate::control::counters::Metric;
+use crate::control::metrics;
+use crate::shared::Shared;
+use crate::system::System;
+use crate::upkeep::background::Background;
+use crate::upkeep::supervisor;
+use crate::upkeep::take_over::take_over;
+use crate::worker;
+use config::EdgePlan;
+use net::{Peer, Stream};
+use std::io;
+use std::sync::Arc;
+
+/// An edge whose connections its caller makes. Simulations run it.
+#[derive(Debug)]
+pub struct EmbeddedEdge {
+    shared: Arc<Shared>,
+    admin: AdminEntrance,
+    background: Background,
+}
+
+impl EmbeddedEdge {
+    /// Opens the disk tier of the plan, takes over the objects of the previous process, and starts
+    /// the threads. `token` is for purges. Blocks, as the start of the program does.
+    ///
+    /// # Errors
+    /// If a thread cannot be created.
+    pub fn open(plan: EdgePlan, system: System, token: Option<String>) -> io::Result<Self> {
+        let shared = Shared::new(plan, None, system).with_token(token).with_static_tree();
+        let (shared, recovery) = shared.above_disk()?;
+        let shared = Arc::new(shared);
+        shared.buffers.spool.probe();
+        if let Some(recovery) = recovery {
+            take_over(&shared, recovery)?;
+        }
+        let background = Background::start(&shared)?;
+        Ok(Self { admin: AdminEntrance::new(&shared), shared, background })
+    }
+
+    /// Starts the tasks, in the context of a runtime.
+    pub fn start_tasks(&self) {
+        supervisor::start_task("origins", &self.shared, worker::sweep);
+        Background::start_tasks(&self.shared);
+    }
+
+    /// Serves a client's connection as the worker with this number, in a task.
+    pub fn serve(&self, worker: usize, stream: Stream, peer: Peer) {
+        worker::take(&self.shared, worker, stream, peer);
+    }
+
+    /// Serves a connection to the admin address, in a task.
+    pub fn serve_admin(&self, stream: Stream, peer: Peer) {
+        self.admin.take(&self.shared, stream, peer);
+    }
+
+    /// The current value of a metric, summed over all sites.
+    pub fn metric(&self, metric: Metric) -> u64 {
+        metrics::sum(&self.shared, metric)
+    }
+
+    /// Begins the drain: idle connections are closed, and requests under way continue.
+    pub fn drain(&self) {
+        self.shared.drain();
+    }
+
+    /// Ends the background work and closes the disk tier. Blocks. Tasks of connections that are
+    /// still open end with the runtime.
+    pub fn end(self) {
+        self.shared.quit();
+        self.background.end(&self.shared);
+    }
+}

@@ -1,1 +1,18 @@
-//! Whoever meets the edge in a simulation: origins, visitors and clients that purge.
+//! Whoever meets the edge in a simulation: origins, visitors and clients that purge; and the ledger
+//! that records and judges what they saw.
+//!
+//! Invariant: all decisions follow from seeds, and all times from the paused clock of the runtime.
+//! The actors know only streams of bytes; the ledger knows only what the actors recorded.
+
+mod content;
+mod moment;
+mod page;
+mod site;
+
+pub use content::{BLOCK_BYTES, ContentId, Mismatch, NONE, slice, verify};
+pub use moment::{Moment, Timeline};
+pub use page::{Framing, Lifetime, PageKind, PagePlan, Validator};
+pub use site::{
+    DEFAULT_LANGUAGE, LANGUAGES, PageState, SharedSite, Site, SitePlan, USER_COOKIE, chosen_language,
+    content_target, lock,
+};

@@ -1,0 +1,175 @@
+//! The site: the planned pages, and their present versions and tags.
+//!
+//! Invariant: a version of a page is never made twice. A page is edited by [`Site::edit`] only, so
+//! its version, the time of the edit and its tags belong together.
+
+use crate::content::ContentId;
+use crate::moment::Moment;
+use crate::page::PagePlan;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use world::Random;
+
+/// The language of a page for visitors that accept none of [`LANGUAGES`].
+pub const DEFAULT_LANGUAGE: &str = "en";
+
+/// The languages of pages that vary by language.
+pub const LANGUAGES: [&str; 2] = ["de", "en"];
+
+/// The cookie that names the user.
+pub const USER_COOKIE: &str = "session";
+
+/// Largest number of pages of a random site.
+const PAGES_MAX: u64 = 14;
+
+/// The pages of a site. Pages can be removed from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SitePlan {
+    /// The host name.
+    pub host: String,
+    /// The pages.
+    pub pages: Vec<PagePlan>,
+}
+
+impl SitePlan {
+    /// A site by chance. Each page follows from one number of `random` and its own number.
+    pub fn random(random: &mut Random, host: &str) -> Self {
+        let seed = random.number();
+        let count = random.between(2, PAGES_MAX);
+        let page = |number| PagePlan::random(&mut Random::fork(seed, "page", number), number);
+        Self { host: host.to_owned(), pages: (0..count).map(page).collect() }
+    }
+
+    /// The page that a target means.
+    pub fn page(&self, target: &str) -> Option<&PagePlan> {
+        let path = target.split('?').next().unwrap_or_default();
+        self.pages.iter().find(|page| page.path == path)
+    }
+}
+
+/// The target that names the content: the requested one without parameters that only measure where
+/// a visitor came from. The edge removes these from its key too.
+pub fn content_target(target: &str) -> String {
+    let Some((path, query)) = target.split_once('?') else { return target.to_owned() };
+    let kept: Vec<_> = query.split('&').filter(|parameter| !parameter.starts_with("utm_")).collect();
+    if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) }
+}
+
+/// The language of a page that varies by language, for this `Accept-Language`.
+pub fn chosen_language(accepted: Option<&str>) -> &'static str {
+    let accepted = accepted.unwrap_or_default();
+    LANGUAGES.into_iter().find(|language| accepted.starts_with(language)).unwrap_or(DEFAULT_LANGUAGE)
+}
+
+/// What the author has made of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageState {
+    /// The present version; the first is 1.
+    pub version: u64,
+    /// The time of the last edit.
+    pub edited: Moment,
+    /// The present tags.
+    pub tags: Vec<String>,
+}
+
+/// The site in its present state.
+#[derive(Clone, Debug)]
+pub struct Site {
+    plan: Arc<SitePlan>,
+    states: BTreeMap<String, PageState>,
+}
+
+/// The site as all actors share it.
+pub type SharedSite = Arc<Mutex<Site>>;
+
+impl Site {
+    /// A site whose pages all have version 1.
+    pub fn new(plan: Arc<SitePlan>) -> Self {
+        let state =
+            |page: &PagePlan| PageState { version: 1, edited: Moment::default(), tags: page.tags.clone() };
+        let states = plan.pages.iter().map(|page| (page.path.clone(), state(page))).collect();
+        Self { plan, states }
+    }
+
+    /// The plan.
+    pub const fn plan(&self) -> &Arc<SitePlan> {
+        &self.plan
+    }
+
+    /// The state of the page at `path`.
+    pub fn state(&self, path: &str) -> Option<&PageState> {
+        self.states.get(path)
+    }
+
+    /// Makes a new version of the page at `path`, and replaces its tags if `tags` are given.
+    /// Returns the version; `None` if there is no such page.
+    pub fn edit(&mut self, path: &str, at: Moment, tags: Option<Vec<String>>) -> Option<u64> {
+        let state = self.states.get_mut(path)?;
+        state.version += 1;
+        state.edited = at;
+        if let Some(tags) = tags {
+            state.tags = tags;
+        }
+        Some(state.version)
+    }
+
+    /// The content that a request with this target, user and `Accept-Language` gets now, with its
+    /// page and state. `None` if there is no such page.
+    pub fn find(
+        &self,
+        target: &str,
+        user: Option<&str>,
+        accepted: Option<&str>,
+    ) -> Option<(&PagePlan, &PageState, ContentId)> {
+        let page = self.plan.page(target)?;
+        let state = self.states.get(&page.path)?;
+        let user = user.unwrap_or(crate::content::NONE);
+        let id = page.identify(&content_target(target), state.version, user, chosen_language(accepted));
+        Some((page, state, id))
+    }
+}
+
+/// Locks state that every operation leaves consistent.
+pub fn lock<T>(state: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Site, SitePlan, chosen_language, content_target};
+    use crate::moment::Moment;
+    use std::sync::Arc;
+    use world::Random;
+
+    #[test]
+    fn plans_follow_from_their_seed_and_cover_all_kinds() {
+        let plan = |seed| SitePlan::random(&mut Random::new(seed), "a.test");
+        assert_eq!(plan(3), plan(3));
+        let kinds: std::collections::BTreeSet<_> = (0..40)
+            .flat_map(|seed| plan(seed).pages)
+            .map(|page| format!("{:?} {:?} {:?}", page.kind, page.validator, page.framing))
+            .collect();
+        assert!(kinds.len() > 50, "{kinds:?}");
+    }
+
+    #[test]
+    fn edits_count_versions() {
+        let plan = Arc::new(SitePlan::random(&mut Random::new(1), "a.test"));
+        let path = plan.pages[0].path.clone();
+        let mut site = Site::new(plan);
+        assert_eq!(site.edit(&path, Moment::from_millis(5), None), Some(2));
+        let (_, state, id) = site.find(&format!("{path}?utm_source=x"), None, None).unwrap();
+        assert_eq!((state.version, state.edited), (2, Moment::from_millis(5)));
+        assert_eq!((id.target, id.version), (path, 2));
+        assert_eq!(site.edit("/none", Moment::default(), None), None);
+    }
+
+    #[test]
+    fn measuring_parameters_do_not_name_content() {
+        assert_eq!(content_target("/a"), "/a");
+        assert_eq!(content_target("/a?utm_source=b"), "/a");
+        assert_eq!(content_target("/a?utm_source=b&page=2"), "/a?page=2");
+        assert_eq!(chosen_language(Some("de, en;q=0.5")), "de");
+        assert_eq!(chosen_language(Some("fr")), "en");
+    }
+}

@@ -5,13 +5,24 @@
 //! The actors know only streams of bytes; the ledger knows only what the actors recorded.
 
 mod content;
+mod exchange;
+mod integrity;
+mod judge;
+mod ledger;
 mod moment;
 mod page;
+mod rules;
 mod site;
+mod staleness;
 
 pub use content::{BLOCK_BYTES, ContentId, Mismatch, NONE, slice, verify};
+pub use exchange::{Ask, Ending, HeldCopy, RangeSpec, Reply};
+pub use ledger::{
+    FaultId, FaultPlace, Ledger, Lie, PurgeAnswer, PurgeId, RequestId, Scope, SharedLedger, Stamp, Tally,
+};
 pub use moment::{Moment, Timeline};
 pub use page::{Framing, Lifetime, PageKind, PagePlan, Validator};
+pub use rules::{Rule, Rules, Violation};
 pub use site::{
     DEFAULT_LANGUAGE, LANGUAGES, PageState, SharedSite, Site, SitePlan, USER_COOKIE, chosen_language,
     content_target, lock,

@@ -1,0 +1,246 @@
+//! Judges one response: which rules apply to it, in which order.
+//!
+//! Invariant: each violation names the request, the content and the times. A response that violates
+//! several rules is reported once for each.
+
+use crate::content::ContentId;
+use crate::exchange::{Ending, Reply};
+use crate::integrity;
+use crate::ledger::{Asked, Ledger, Stamp};
+use crate::page::PagePlan;
+use crate::rules::Rule;
+use crate::site::{USER_COOKIE, chosen_language, content_target};
+use std::sync::Arc;
+
+/// Statuses that only the visitor's own conduct explains.
+const VISITORS_FAULTS: [u16; 6] = [400, 408, 411, 413, 414, 431];
+
+impl Ledger {
+    /// Judges the response to a request.
+    pub(crate) fn judge(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) {
+        self.judge_promptness(asked, ended, reply);
+        self.judge_ending(asked, ended, reply);
+        let Some(status) = reply.status else { return };
+        self.judge_fields(asked, ended, reply);
+        self.judge_cookies(asked, ended, reply);
+        match status {
+            500.. => {
+                if !asked.ask.misbehaves && !self.explains(asked.begun.at, ended.at) {
+                    let text = format!("{} was answered with {status} without a fault", told(asked, reply));
+                    self.violate(Rule::Errors, ended.at, text);
+                }
+            }
+            204 | 303 if asked.ask.is_write => self.judge_content(asked, ended, reply, status),
+            200 | 206 | 301 | 302 | 404 => self.judge_content(asked, ended, reply, status),
+            304 => self.judge_not_modified(asked, ended, reply),
+            416 => self.judge_unsatisfiable(asked, ended, reply),
+            429 if reply.reason() == "parameter-flood" => {}
+            _ if asked.ask.misbehaves && VISITORS_FAULTS.contains(&status) => {}
+            _ => {
+                let text = format!("{} has the unexpected status {status}", told(asked, reply));
+                self.violate(Rule::Errors, ended.at, text);
+            }
+        }
+    }
+
+    fn judge_promptness(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) {
+        let begun = asked.begun.at.plus(reply.own_delay);
+        let first_byte = reply.first_byte.unwrap_or(ended.at).since(begun);
+        let end = ended.at.since(begun);
+        let is_late = first_byte > self.rules.first_byte_max || end > self.rules.end_max;
+        if (is_late || reply.ending == Ending::TimedOut) && !asked.ask.misbehaves {
+            let text = format!(
+                "{} took {} ms until the first byte and {} ms in all, ending {}",
+                told(asked, reply),
+                first_byte.as_millis(),
+                end.as_millis(),
+                reply.ending
+            );
+            self.violate(Rule::Promptness, ended.at, text);
+        }
+    }
+
+    fn judge_ending(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) {
+        match &reply.ending {
+            Ending::Complete | Ending::GivenUp | Ending::TimedOut => {}
+            Ending::Malformed(fault) => {
+                let text = format!("{} is malformed: {fault}", told(asked, reply));
+                self.violate(Rule::Integrity, ended.at, text);
+            }
+            Ending::NoConnection | Ending::Closed | Ending::Cut => {
+                if !asked.ask.misbehaves && !self.explains(asked.begun.at, ended.at) {
+                    let text = format!("{} ended without a fault: {}", told(asked, reply), reply.ending);
+                    self.violate(Rule::Errors, ended.at, text);
+                }
+            }
+        }
+    }
+
+    /// Checks `Cache-Status` and the form of `Age`.
+    fn judge_fields(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) {
+        if self.rules.through_edge && reply.reason().is_empty() {
+            let text = format!("{} has no reason in Cache-Status", told(asked, reply));
+            self.violate(Rule::Fields, ended.at, text);
+        }
+        if reply.field("Age").is_some_and(|age| age.parse::<u64>().is_err()) {
+            let text = format!("{} has a malformed Age", told(asked, reply));
+            self.violate(Rule::Fields, ended.at, text);
+        }
+    }
+
+    /// A visitor receives only the cookie of its own session.
+    fn judge_cookies(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) {
+        let own = asked.ask.user.as_ref().map(|user| format!("{USER_COOKIE}={user}"));
+        for line in reply.fields.all("Set-Cookie") {
+            let line = String::from_utf8_lossy(line);
+            let pair = line.split(';').next().unwrap_or_default();
+            if own.as_deref() != Some(pair) {
+                let text = format!("{} sets the cookie of another visitor: {pair}", told(asked, reply));
+                self.violate(Rule::Privacy, ended.at, text);
+            }
+        }
+    }
+
+    /// Judges a response with content of the site, or the head of one.
+    fn judge_content(&mut self, asked: &Asked, ended: Stamp, reply: &Reply, status: u16) {
+        let site = Arc::clone(&self.site);
+        let id = reply.field("X-Sim").and_then(ContentId::parse);
+        let (Some(id), Some(page)) = (id, site.page(&asked.ask.target)) else {
+            let text = format!("{} has no content of the site", told(asked, reply));
+            return self.violate(Rule::Integrity, ended.at, text);
+        };
+        if asked.ask.is_write {
+            if id.target != content_target(&asked.ask.target) {
+                let text = format!("{} received \"{id}\"", told(asked, reply));
+                self.violate(Rule::Integrity, ended.at, text);
+            }
+            return;
+        }
+        if !self.judge_identity(asked, ended, reply, page, &id) {
+            return;
+        }
+        if status != page.status() && status != 206 || status == 206 && page.status() != 200 {
+            let text = format!("{} has status {status}, its page {}", told(asked, reply), page.status());
+            self.violate(Rule::Integrity, ended.at, text);
+        }
+        let lies = self.begun.get(&id).cloned().unwrap_or_default();
+        if let Err(fault) = integrity::check(&asked.ask, reply, page, &id, &lies) {
+            let text = format!("{}: {fault}", told(asked, reply));
+            self.violate(Rule::Integrity, ended.at, text);
+        }
+        self.judge_staleness(asked, ended, reply, &id);
+        self.judge_age(asked, ended, reply, page, &id);
+    }
+
+    /// Checks that the content belongs to the page, user and language of the request. Returns
+    /// whether it does.
+    fn judge_identity(
+        &mut self,
+        asked: &Asked,
+        ended: Stamp,
+        reply: &Reply,
+        page: &PagePlan,
+        id: &ContentId,
+    ) -> bool {
+        let user = asked.ask.user.as_deref().unwrap_or(crate::content::NONE);
+        if id.user != crate::content::NONE && id.user != user {
+            let text = format!("{} received the page of {}", told(asked, reply), id.user);
+            self.violate(Rule::Privacy, ended.at, text);
+            return false;
+        }
+        let language = chosen_language(asked.ask.language.as_deref());
+        let expected = page.identify(&content_target(&asked.ask.target), id.version, user, language);
+        if expected != *id {
+            let text = format!("{} received \"{id}\" instead of \"{expected}\"", told(asked, reply));
+            self.violate(Rule::Integrity, ended.at, text);
+        }
+        expected == *id
+    }
+
+    /// A 304 may confirm only a copy that the visitor holds and that it could receive now.
+    fn judge_not_modified(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) {
+        let Some(held) = &asked.ask.held else {
+            let text = format!("{} got 304, but it has no condition", told(asked, reply));
+            return self.violate(Rule::Integrity, ended.at, text);
+        };
+        if !reply.body.is_empty() {
+            let text = format!("{} got 304 with a body", told(asked, reply));
+            self.violate(Rule::Integrity, ended.at, text);
+        }
+        // A date names every version that was edited up to its second. The 304 is right if one of
+        // them could be served.
+        if let Some(date_secs) = held.date_secs {
+            let same = |id: &ContentId| {
+                (&id.target, &id.user, &id.language) == (&held.id.target, &held.id.user, &held.id.language)
+            };
+            let dated = self.begun.iter().filter(|(id, begun)| same(id) && begun.modified_secs <= date_secs);
+            if dated.into_iter().any(|(id, _)| self.stale_by(asked, reply, id).is_none()) {
+                return;
+            }
+        }
+        let id = held.id.clone();
+        self.judge_staleness(asked, ended, reply, &id);
+        if let Some(page) = Arc::clone(&self.site).page(&asked.ask.target) {
+            self.judge_age(asked, ended, reply, page, &id);
+        }
+    }
+
+    /// A 416 names the length of a version of the page.
+    fn judge_unsatisfiable(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) {
+        let stated = reply.field("Content-Range").and_then(|range| range.strip_prefix("bytes */"));
+        let bytes = stated.and_then(|bytes| bytes.parse::<usize>().ok());
+        let target = content_target(&asked.ask.target);
+        let of_page = |(id, begun): (&ContentId, &crate::ledger::Begun)| {
+            let page = self.site.page(&id.target)?;
+            let knows = |bytes| page.length_bytes(id.version) == bytes || begun.whole_bytes.contains(&bytes);
+            let is_beyond = |bytes| asked.ask.ranges.iter().all(|range| range.resolve(bytes).is_none());
+            Some(id.target == target && bytes.is_none_or(|bytes| knows(bytes) && is_beyond(bytes)))
+        };
+        let is_right = self.begun.iter().filter_map(of_page).any(|is_right| is_right);
+        if !is_right || asked.ask.ranges.is_empty() {
+            let range = reply.field("Content-Range").unwrap_or("none");
+            let text = format!("{} got 416 with Content-Range {range}", told(asked, reply));
+            self.violate(Rule::Integrity, ended.at, text);
+        }
+    }
+
+    /// No response from a version that the origin has not confirmed within its lifetime and
+    /// permitted staleness. While the origin still sends the version, its age is zero.
+    fn judge_age(&mut self, asked: &Asked, ended: Stamp, reply: &Reply, page: &PagePlan, id: &ContentId) {
+        let Some(begun) = self.begun.get(id).filter(|begun| begun.last.number > 0) else {
+            let text = format!("{} has \"{id}\", which the origin never sent", told(asked, reply));
+            return self.violate(Rule::Integrity, ended.at, text);
+        };
+        if begun.open > 0 {
+            return;
+        }
+        let rules = &self.rules;
+        let fresh = page.fresh_for(rules.heuristic_max, rules.missing_max);
+        let stale = page.stale_for(reply.reason(), rules.stale_on_error_max);
+        let age = asked.begun.at.since(begun.ended);
+        let stated = reply.field("Age").and_then(|age| age.parse::<u64>().ok());
+        let slack = rules.age_slack;
+        if age > fresh.saturating_add(stale).saturating_add(slack) {
+            let text = format!(
+                "{} has \"{id}\", which the origin sent last at {}, {} s before; fresh for {} s, stale for {} s",
+                told(asked, reply),
+                begun.ended,
+                age.as_secs(),
+                fresh.as_secs(),
+                stale.as_secs()
+            );
+            return self.violate(Rule::Age, ended.at, text);
+        }
+        if let Some(stated) = stated.filter(|stated| std::time::Duration::from_secs(*stated) + slack < age) {
+            let text = format!("{} says Age {stated}, but it is {} s old", told(asked, reply), age.as_secs());
+            self.violate(Rule::Fields, ended.at, text);
+        }
+    }
+}
+
+/// The request and the reason of its response, for messages.
+pub(crate) fn told(asked: &Asked, reply: &Reply) -> String {
+    let reason = reply.reason();
+    let reason = if reason.is_empty() { "no reason" } else { reason };
+    format!("{}, begun at {} (event {}; {reason})", asked.ask, asked.begun.at, asked.begun.number)
+}

@@ -1,0 +1,469 @@
+//! The record of what happened, and the oracle that judges it.
+//!
+//! Invariant: all events have one total order, the order in which they were recorded, because many
+//! events have the same simulated time. The ledger depends on nothing but the recorded events.
+
+use crate::content::ContentId;
+use crate::exchange::{Ask, Ending, Reply};
+use crate::moment::Moment;
+use crate::rules::{Rule, Rules, Violation};
+use crate::site::SitePlan;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+/// Largest number of lines in the log.
+const LOG_LINES_MAX: usize = 100_000;
+
+/// Largest number of violations that are kept; further ones are counted only.
+const VIOLATIONS_MAX: usize = 100;
+
+/// The ledger as all actors share it.
+pub type SharedLedger = Arc<Mutex<Ledger>>;
+
+/// The place of an event in time and in the order of all events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// The simulated time.
+    pub at: Moment,
+    /// The number of the event. Later events have larger numbers.
+    pub number: u64,
+}
+
+/// A request in the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestId(usize);
+
+/// A purge in the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PurgeId(usize);
+
+/// A fault in the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultId(usize);
+
+/// The pages that a purge means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The page with exactly this target, in all variants.
+    Target(String),
+    /// The pages whose target begins with this text.
+    Prefix(String),
+    /// The responses that had one of these tags.
+    AnyTag(Vec<String>),
+    /// The responses that had all of these tags.
+    AllTags(Vec<String>),
+    /// All pages of the site.
+    Everything,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Target(target) => to.write_str(target),
+            Self::Prefix(prefix) => write!(to, "prefix {prefix}"),
+            Self::AnyTag(tags) => write!(to, "any tag of {}", tags.join(" ")),
+            Self::AllTags(tags) => write!(to, "all tags of {}", tags.join(" ")),
+            Self::Everything => to.write_str("everything"),
+        }
+    }
+}
+
+/// What the edge said about a purge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PurgeAnswer {
+    /// In force and durable.
+    Done,
+    /// In force, but a restart would forget it.
+    Undurable,
+    /// Not in force everywhere, or answered with an error of the edge or origin.
+    Failed(u16),
+    /// Refused with this status, which is a fault of the edge or of the simulation.
+    Refused(u16),
+    /// There was no whole answer.
+    Lost,
+}
+
+/// The place of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FaultPlace {
+    /// The origin fails, lies or is slow.
+    Origin,
+    /// Connections are refused or break.
+    Network,
+    /// The disk is slow, full, hung or failing.
+    Disk,
+    /// The edge was killed, is stopped, or starts.
+    Edge,
+}
+
+/// A lie of the origin in one response, as far as a recipient could believe it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// The response looks complete with this many bytes of the content: a `Content-Length` that is
+    /// too short, an empty body, or a close-delimited body that ends early in an orderly way.
+    /// Nobody can notice it.
+    LooksWhole(usize),
+    /// The head announces this many bytes, and the connection ends before them.
+    Announces(usize),
+}
+
+/// What the origin did with one content.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Begun {
+    /// The last time when it received a request that it answered with this content, or confirmed.
+    pub(crate) last: Stamp,
+    /// Responses with this content that it is sending.
+    pub(crate) open: usize,
+    /// When it ended the last such response.
+    pub(crate) ended: Moment,
+    /// Tags that all of these responses had.
+    pub(crate) tags: BTreeSet<String>,
+    /// The second of the edit, in seconds since 1970.
+    pub(crate) modified_secs: u64,
+    /// Lengths with which a response looked complete.
+    pub(crate) whole_bytes: BTreeSet<usize>,
+    /// Lengths that were announced.
+    pub(crate) announced_bytes: BTreeSet<usize>,
+}
+
+/// A request as it was recorded.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) ask: Ask,
+    pub(crate) begun: Stamp,
+    pub(crate) ended: bool,
+}
+
+/// A purge or a write.
+#[derive(Clone, Debug)]
+pub(crate) struct Purge {
+    pub(crate) order: String,
+    pub(crate) scope: Scope,
+    pub(crate) is_soft: bool,
+    pub(crate) is_write: bool,
+    pub(crate) sent: Stamp,
+    /// When it was answered, unless it does not count.
+    pub(crate) answered: Option<Stamp>,
+    pub(crate) is_durable: bool,
+}
+
+/// A fault that explains errors.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) place: FaultPlace,
+    pub(crate) begun: Moment,
+    pub(crate) ended: Option<Moment>,
+}
+
+/// Numbers of a run, for reports and coverage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Requests that ended, by the way they ended.
+    pub endings: BTreeMap<String, u64>,
+    /// Responses by status.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Responses by the detail of `Cache-Status`.
+    pub reasons: BTreeMap<String, u64>,
+    /// Purges by their answer.
+    pub purges: BTreeMap<String, u64>,
+    /// All violations, also those that were not kept.
+    pub violations: u64,
+}
+
+/// The record and its oracle.
+#[derive(Debug)]
+pub struct Ledger {
+    pub(crate) site: Arc<SitePlan>,
+    pub(crate) rules: Rules,
+    number: u64,
+    pub(crate) begun: BTreeMap<ContentId, Begun>,
+    edits: BTreeMap<(String, u64), Stamp>,
+    requests: Vec<Asked>,
+    pub(crate) purges: Vec<Purge>,
+    pub(crate) faults: Vec<Fault>,
+    violations: Vec<Violation>,
+    log: Vec<String>,
+    tally: Tally,
+}
+
+impl Ledger {
+    /// An empty record.
+    pub const fn new(site: Arc<SitePlan>, rules: Rules) -> Self {
+        Self {
+            site,
+            rules,
+            number: 0,
+            begun: BTreeMap::new(),
+            edits: BTreeMap::new(),
+            requests: Vec::new(),
+            purges: Vec::new(),
+            faults: Vec::new(),
+            violations: Vec::new(),
+            log: Vec::new(),
+            tally: Tally {
+                endings: BTreeMap::new(),
+                statuses: BTreeMap::new(),
+                reasons: BTreeMap::new(),
+                purges: BTreeMap::new(),
+                violations: 0,
+            },
+        }
+    }
+
+    /// An empty record that actors can share.
+    pub fn shared(site: Arc<SitePlan>, rules: Rules) -> SharedLedger {
+        Arc::new(Mutex::new(Self::new(site, rules)))
+    }
+
+    /// The bounds, which a life may change while it runs.
+    pub const fn rules_mut(&mut self) -> &mut Rules {
+        &mut self.rules
+    }
+
+    /// Violations so far, the first ones.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// Numbers so far.
+    pub const fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// All events as lines, if the rules say `trace`.
+    pub fn log(&self) -> &[String] {
+        &self.log
+    }
+
+    /// Takes the next place in the order of events.
+    pub const fn stamp(&mut self, at: Moment) -> Stamp {
+        self.number += 1;
+        Stamp { at, number: self.number }
+    }
+
+    /// Adds a line to the log.
+    pub fn note(&mut self, at: Moment, event: impl FnOnce() -> String) {
+        if self.rules.trace && self.log.len() < LOG_LINES_MAX {
+            self.log.push(format!("{:4} {at}: {}", self.number, event()));
+        }
+    }
+
+    pub(crate) fn violate(&mut self, rule: Rule, at: Moment, text: String) {
+        self.tally.violations += 1;
+        let violation = Violation { rule, at, text };
+        self.note(at, || format!("VIOLATION of {violation}"));
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(violation);
+        }
+    }
+
+    /// Records that the author edited the page at `path`.
+    pub fn edited(&mut self, at: Moment, path: &str, version: u64) {
+        let stamp = self.stamp(at);
+        self.edits.insert((path.to_owned(), version), stamp);
+        self.note(at, || format!("{path} is edited, version {version}"));
+    }
+
+    /// Records that the origin begins to answer with `id`, or confirms it. `received` is the place
+    /// of the request, taken by [`Ledger::stamp`] when it arrived, with the version of that moment.
+    /// `tags` are those that the response has, and `modified_secs` the second of the edit.
+    pub fn origin_begins(
+        &mut self,
+        received: Stamp,
+        id: &ContentId,
+        tags: &[String],
+        modified_secs: u64,
+        is_confirmation: bool,
+    ) {
+        let tags: BTreeSet<String> = tags.iter().cloned().collect();
+        let begun = self
+            .begun
+            .entry(id.clone())
+            .and_modify(|begun| begun.tags = begun.tags.intersection(&tags).cloned().collect())
+            .or_insert_with(|| Begun { tags: tags.clone(), ..Begun::default() });
+        if begun.last.number < received.number {
+            begun.last = received;
+        }
+        begun.open += 1;
+        begun.modified_secs = modified_secs;
+        let verb = if is_confirmation { "confirms" } else { "answers with" };
+        self.note(received.at, || format!("the origin {verb} {id} (event {})", received.number));
+    }
+
+    /// Records that a response or confirmation with `id` ended at the origin.
+    pub fn origin_ends(&mut self, at: Moment, id: &ContentId) {
+        if let Some(begun) = self.begun.get_mut(id) {
+            begun.open = begun.open.saturating_sub(1);
+            begun.ended = begun.ended.max(at);
+        }
+    }
+
+    /// Records that the origin lies about the length of a response with `id`.
+    pub fn origin_lies(&mut self, at: Moment, id: &ContentId, lie: Lie) {
+        let begun = self.begun.entry(id.clone()).or_default();
+        match lie {
+            Lie::LooksWhole(bytes) => {
+                begun.whole_bytes.insert(bytes);
+                begun.announced_bytes.insert(bytes);
+            }
+            Lie::Announces(bytes) => {
+                begun.announced_bytes.insert(bytes);
+            }
+        }
+        self.note(at, || format!("the origin lies about {id}: {lie:?}"));
+    }
+
+    /// Records that a purge is about to be sent. `order` describes it for messages.
+    pub fn purge_sent(&mut self, at: Moment, order: &str, scope: Scope, is_soft: bool) -> PurgeId {
+        let sent = self.stamp(at);
+        self.note(at, || format!("{order} is sent: {scope}, soft: {is_soft}"));
+        let (order, answered, is_write) = (order.to_owned(), None, false);
+        self.purges.push(Purge { order, scope, is_soft, is_write, sent, answered, is_durable: false });
+        PurgeId(self.purges.len() - 1)
+    }
+
+    /// Records the answer to a purge. `misbehaves`: the client broke the protocol, so that the edge
+    /// may refuse it.
+    pub fn purge_answered(&mut self, at: Moment, id: PurgeId, answer: PurgeAnswer, misbehaves: bool) {
+        let stamp = self.stamp(at);
+        let Some(purge) = self.purges.get_mut(id.0) else { return };
+        if matches!(answer, PurgeAnswer::Done | PurgeAnswer::Undurable) {
+            purge.answered = Some(stamp);
+            purge.is_durable = answer == PurgeAnswer::Done;
+        }
+        let (order, sent) = (purge.order.clone(), purge.sent);
+        *self.tally.purges.entry(format!("{answer:?}")).or_default() += 1;
+        self.note(at, || format!("{order} (event {}) is answered: {answer:?}", sent.number));
+        let is_explained = misbehaves || self.explains(sent.at, at);
+        match answer {
+            PurgeAnswer::Refused(status) if !misbehaves => {
+                let text = format!("{order}, sent at {}, was refused with status {status}", sent.at);
+                self.violate(Rule::Purging, at, text);
+            }
+            PurgeAnswer::Failed(_) | PurgeAnswer::Lost | PurgeAnswer::Undurable if !is_explained => {
+                let text = format!("{order}, sent at {}, ended as {answer:?} without a fault", sent.at);
+                self.violate(Rule::Purging, at, text);
+            }
+            _ => {}
+        }
+    }
+
+    /// Records that a fault begins, which explains errors until its end and some time after it.
+    pub fn fault_begins(&mut self, at: Moment, place: FaultPlace, name: &str) -> FaultId {
+        self.note(at, || format!("fault {name} begins at {place:?}"));
+        self.faults.push(Fault { place, begun: at, ended: None });
+        FaultId(self.faults.len() - 1)
+    }
+
+    /// Records that a fault ends.
+    pub fn fault_ends(&mut self, at: Moment, id: FaultId) {
+        if let Some(fault) = self.faults.get_mut(id.0) {
+            fault.ended = Some(at);
+        }
+        self.note(at, || format!("fault {} ends", id.0));
+    }
+
+    /// Whether a fault explains an error of a request from `begun` to `ended`.
+    pub(crate) fn explains(&self, begun: Moment, ended: Moment) -> bool {
+        self.faults.iter().any(|fault| self.overlaps(fault, begun, ended))
+    }
+
+    fn overlaps(&self, fault: &Fault, begun: Moment, ended: Moment) -> bool {
+        let is_over = fault.ended.is_some_and(|end| end.plus(self.rules.grace) < begun);
+        fault.begun <= ended && !is_over
+    }
+
+    /// The edge was killed: purges that it called not durable no longer count. A write has no
+    /// answer that could say so; it no longer counts if the disk was failing at that time.
+    pub fn lose_undurable_purges(&mut self) {
+        let is_lost = |ledger: &Self, purge: &Purge| {
+            let Some(answered) = purge.answered else { return false };
+            let disk = ledger.faults.iter().filter(|fault| fault.place == FaultPlace::Disk);
+            let mut disk = disk.filter(|fault| ledger.overlaps(fault, purge.sent.at, answered.at));
+            if purge.is_write { disk.next().is_some() } else { !purge.is_durable }
+        };
+        let lost: Vec<_> = self.purges.iter().map(|purge| is_lost(self, purge)).collect();
+        for (purge, _) in self.purges.iter_mut().zip(lost).filter(|(_, is_lost)| *is_lost) {
+            purge.answered = None;
+        }
+    }
+
+    /// The machine lost its power. Unless purges are `power_safe`, the edge validates each stored
+    /// response before it uses it. Until then a hard purge has the force of a soft one.
+    pub fn power_cut(&mut self, power_safe: bool) {
+        self.lose_undurable_purges();
+        if !power_safe {
+            self.purges.iter_mut().for_each(|purge| purge.is_soft = true);
+        }
+    }
+
+    /// Records that a request is about to be sent.
+    pub fn request_begins(&mut self, at: Moment, ask: Ask) -> RequestId {
+        let begun = self.stamp(at);
+        self.note(at, || format!("{ask} begins"));
+        self.requests.push(Asked { ask, begun, ended: false });
+        RequestId(self.requests.len() - 1)
+    }
+
+    /// Records the end of a request, and judges its response.
+    pub fn request_ends(&mut self, at: Moment, id: RequestId, reply: &Reply) {
+        let ended = self.stamp(at);
+        let Some(asked) = self.requests.get_mut(id.0) else { return };
+        asked.ended = true;
+        let asked = asked.clone();
+        let status = reply.status.unwrap_or_default();
+        let (ending, reason) = (reply.ending.to_string(), reply.reason());
+        self.note(at, || {
+            let sim = reply.field("X-Sim").unwrap_or("no X-Sim");
+            format!(
+                "{} (event {}): {status} {sim}, {} bytes, {ending}, {reason}",
+                asked.ask,
+                asked.begun.number,
+                reply.body.len()
+            )
+        });
+        let ending = if matches!(reply.ending, Ending::Malformed(_)) { "malformed".into() } else { ending };
+        *self.tally.endings.entry(ending).or_default() += 1;
+        if let Some(status) = reply.status {
+            *self.tally.statuses.entry(status).or_default() += 1;
+        }
+        if !reason.is_empty() {
+            *self.tally.reasons.entry(reason.to_owned()).or_default() += 1;
+        }
+        self.judge(&asked, ended, reply);
+        self.record_write(&asked, ended, reply);
+    }
+
+    /// A successful write counts as a hard purge of its page from its answer on. It was sent at the
+    /// edit that its response names, if the origin edited the page.
+    fn record_write(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) {
+        let is_success = reply.status.is_some_and(|status| (200..400).contains(&status));
+        if !asked.ask.is_write || !is_success || !reply.is_complete() {
+            return;
+        }
+        let named = reply.field("X-Sim").and_then(ContentId::parse);
+        let edit = named.and_then(|id| self.edits.get(&(asked.ask.target.clone(), id.version)));
+        let sent = edit.copied().unwrap_or(asked.begun);
+        self.purges.push(Purge {
+            order: asked.ask.to_string(),
+            scope: Scope::Target(asked.ask.target.clone()),
+            is_soft: false,
+            is_write: true,
+            sent,
+            answered: Some(ended),
+            is_durable: true,
+        });
+    }
+
+    /// Ends the record: requests that have not ended within their bound are violations.
+    pub fn finish(&mut self, at: Moment) {
+        let bound = self.rules.end_max;
+        let late = |asked: &&Asked| !asked.ended && !asked.ask.misbehaves && at.since(asked.begun.at) > bound;
+        let late: Vec<_> = self.requests.iter().filter(late).cloned().collect();
+        for asked in late {
+            let text = format!("{}, begun at {}, has not ended", asked.ask, asked.begun.at);
+            self.violate(Rule::Promptness, at, text);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The bounds that the oracle grants, and the rules that it checks.
+//!
+//! Invariant: each number here is a bound that the documentation of the edge states, or a slack
+//! with a reason.
+
+use crate::moment::Moment;
+use std::fmt;
+use std::time::Duration;
+
+/// The bounds of a run.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// Whether responses come through the edge, so that they have `Cache-Status`.
+    pub through_edge: bool,
+    /// Longest lifetime of a static file that states none. The default profile has 5 minutes.
+    pub heuristic_max: Duration,
+    /// Lifetime of a 404 that states none. The default profile has 30 s.
+    pub missing_max: Duration,
+    /// Time after the lifetime for which a page may replace an error (`stale_on_error_max`).
+    pub stale_on_error_max: Duration,
+    /// Slack of ages: rounding to seconds, latency of the network and jumps of the clock.
+    pub age_slack: Duration,
+    /// Longest time until the first byte of a response, without the visitor's own delays.
+    pub first_byte_max: Duration,
+    /// Longest time until the end of a response, without the visitor's own delays.
+    pub end_max: Duration,
+    /// Time after a fault for which an error is still explained by it.
+    pub grace: Duration,
+    /// Whether the ledger keeps a log of all events.
+    pub trace: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            through_edge: true,
+            heuristic_max: Duration::from_secs(300),
+            missing_max: Duration::from_secs(30),
+            stale_on_error_max: Duration::from_secs(24 * 3600),
+            age_slack: Duration::from_secs(3),
+            first_byte_max: Duration::from_secs(75),
+            end_max: Duration::from_secs(600),
+            grace: Duration::from_secs(15),
+            trace: false,
+        }
+    }
+}
+
+/// A rule that a response or a reply can violate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rule {
+    /// A purged page was served.
+    Staleness,
+    /// A page was served that is older than its lifetime and permitted staleness.
+    Age,
+    /// A body, a range or a head does not belong to exactly one content.
+    Integrity,
+    /// A visitor received what belongs to another one.
+    Privacy,
+    /// A request took too long.
+    Promptness,
+    /// An error without a cause.
+    Errors,
+    /// A field of the edge is missing or wrong.
+    Fields,
+    /// A purge was not carried out.
+    Purging,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Self::Staleness => "staleness",
+            Self::Age => "age",
+            Self::Integrity => "integrity",
+            Self::Privacy => "privacy",
+            Self::Promptness => "promptness",
+            Self::Errors => "unexplained error",
+            Self::Fields => "fields",
+            Self::Purging => "purging",
+        })
+    }
+}
+
+/// A violated rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule.
+    pub rule: Rule,
+    /// The time when it was found.
+    pub at: Moment,
+    /// A sentence that names request, page, versions, times and purge.
+    pub text: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{} at {}: {}", self.rule, self.at, self.text)
+    }
+}

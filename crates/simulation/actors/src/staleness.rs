@@ -1,0 +1,74 @@
+//! The rule about purges: a response to a request that began after an answered purge is not older
+//! than the purge.
+//!
+//! Invariant: a content counts as new if the origin began to answer with it, or confirmed it, after
+//! the purge was sent. The edge may have fetched it between the sending and the answer.
+
+use crate::content::ContentId;
+use crate::exchange::Reply;
+use crate::judge::told;
+use crate::ledger::{Asked, Begun, Ledger, Purge, Scope, Stamp};
+use crate::rules::Rule;
+
+impl Ledger {
+    pub(crate) fn judge_staleness(&mut self, asked: &Asked, ended: Stamp, reply: &Reply, id: &ContentId) {
+        let Some(purge) = self.stale_by(asked, reply, id) else { return };
+        let begun = self.begun.get(id).map(|begun| begun.last).unwrap_or_default();
+        let kind = match purge {
+            Purge { is_write: true, .. } => "write",
+            Purge { is_soft: true, .. } => "soft purge",
+            Purge { .. } => "hard purge",
+        };
+        let answered = purge.answered.unwrap_or_default();
+        let text = format!(
+            "{} has \"{id}\", which the origin sent or confirmed last at {} (event {}), before the {kind} \
+             \"{}\" sent at {} (event {}) and answered at {} (event {})",
+            told(asked, reply),
+            begun.at,
+            begun.number,
+            purge.order,
+            purge.sent.at,
+            purge.sent.number,
+            answered.at,
+            answered.number
+        );
+        self.violate(Rule::Staleness, ended.at, text);
+    }
+
+    /// The first purge that forbids `id` as a response to this request; `None` if it is permitted.
+    pub(crate) fn stale_by(&self, asked: &Asked, reply: &Reply, id: &ContentId) -> Option<&Purge> {
+        let unknown = Begun::default();
+        let begun = self.begun.get(id).unwrap_or(&unknown);
+        self.purges.iter().find(|purge| {
+            let Some(answered) = purge.answered else { return false };
+            let is_after = answered.number < asked.begun.number;
+            let is_old = begun.last.number < purge.sent.number;
+            is_after && is_old && covers(&purge.scope, id, begun) && !self.permits(purge, asked, reply, id)
+        })
+    }
+
+    /// Whether a soft purge permits this stale response: its reason says that it is stale, and the
+    /// page's time for this reason has not passed since the purge.
+    fn permits(&self, purge: &Purge, asked: &Asked, reply: &Reply, id: &ContentId) -> bool {
+        let reason = reply.reason();
+        if !purge.is_soft || !reason.starts_with("stale-") {
+            return false;
+        }
+        let stale =
+            self.site.page(&id.target).map(|page| page.stale_for(reason, self.rules.stale_on_error_max));
+        let answered = purge.answered.unwrap_or_default();
+        asked.begun.at.since(answered.at) <= stale.unwrap_or_default().saturating_add(self.rules.age_slack)
+    }
+}
+
+/// Whether a purge means this content. Tags count as the origin sent them. If it sent different
+/// tags with the same content, only the common ones are certain.
+fn covers(scope: &Scope, id: &ContentId, begun: &Begun) -> bool {
+    match scope {
+        Scope::Target(target) => *target == id.target,
+        Scope::Prefix(prefix) => id.target.starts_with(prefix.as_str()),
+        Scope::AnyTag(tags) => tags.iter().any(|tag| begun.tags.contains(tag)),
+        Scope::AllTags(tags) => tags.iter().all(|tag| begun.tags.contains(tag)),
+        Scope::Everything => true,
+    }
+}

@@ -4,23 +4,29 @@
 //! Invariant: all decisions follow from seeds, and all times from the paused clock of the runtime.
 //! The actors know only streams of bytes; the ledger knows only what the actors recorded.
 
+mod answer;
 mod content;
 mod exchange;
+mod fault;
 mod integrity;
 mod judge;
 mod ledger;
 mod moment;
+mod origin;
 mod page;
 mod rules;
+mod send;
 mod site;
 mod staleness;
 
 pub use content::{BLOCK_BYTES, ContentId, Mismatch, NONE, slice, verify};
 pub use exchange::{Ask, Ending, HeldCopy, RangeSpec, Reply};
+pub use fault::{OriginFault, OriginFaults};
 pub use ledger::{
     FaultId, FaultPlace, Ledger, Lie, PurgeAnswer, PurgeId, RequestId, Scope, SharedLedger, Stamp, Tally,
 };
 pub use moment::{Moment, Timeline};
+pub use origin::Origin;
 pub use page::{Framing, Lifetime, PageKind, PagePlan, Validator};
 pub use rules::{Rule, Rules, Violation};
 pub use site::{

@@ -1,0 +1,334 @@
+//! The origin: an HTTP/1.1 server that misbehaves as its faults say.
+//!
+//! Invariant: every response with content of the site is recorded before its first byte is sent,
+//! with the moment at which its request arrived. Each lie and each failure is recorded too.
+
+use crate::answer::{Answer, Conditions, answer, user_of};
+use crate::content::{ContentId, NONE, verify};
+use crate::fault::{OriginFault, OriginFaults};
+use crate::ledger::{FaultId, FaultPlace, SharedLedger, Stamp};
+use crate::moment::Timeline;
+use crate::page::{Framing, PagePlan};
+use crate::rules::Rule;
+use crate::send::{Connection, ConnectionEnd, Failure};
+use crate::site::{SharedSite, lock};
+use bytes::BytesMut;
+use h1::{BodyDecoder, Decoded, Limits, Request, Strictness, parse_request};
+use message::{Fields, Method};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use world::Random;
+
+/// Longest time for which an origin that never answers keeps its connection.
+const HANG_MAX: Duration = Duration::from_secs(900);
+
+/// The field of an upload that names its content.
+pub(crate) const UPLOAD_FIELD: &str = "X-Sim-Upload";
+
+/// An origin. Clones are the same origin.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    shared: Arc<OriginState>,
+}
+
+#[derive(Debug)]
+struct OriginState {
+    site: SharedSite,
+    ledger: SharedLedger,
+    timeline: Timeline,
+    seed: u64,
+    faults: OriginFaults,
+    connections: AtomicU64,
+}
+
+/// What the origin decided when a request arrived.
+struct Decision {
+    received: Stamp,
+    answer: Answer,
+    page: Option<PagePlan>,
+    tags: Vec<String>,
+    modified_secs: u64,
+}
+
+impl Origin {
+    /// An origin of this site. Its random decisions follow from `seed` and the number of the
+    /// connection.
+    pub fn new(site: SharedSite, ledger: SharedLedger, timeline: Timeline, seed: u64) -> Self {
+        let (faults, connections) = (OriginFaults::new(), AtomicU64::new(0));
+        Self { shared: Arc::new(OriginState { site, ledger, timeline, seed, faults, connections }) }
+    }
+
+    /// The switch of its faults.
+    pub fn faults(&self) -> &OriginFaults {
+        &self.shared.faults
+    }
+
+    /// Serves one connection until it ends. `reset` ends a connection in a disorderly way; for
+    /// streams that cannot do this, it is `drop`.
+    pub async fn serve<S>(&self, stream: S, reset: fn(S))
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let number = self.shared.connections.fetch_add(1, Ordering::Relaxed);
+        let random = Random::fork(self.shared.seed, "origin connection", number);
+        let mut connection = Connection { stream, input: BytesMut::new(), random };
+        let end = loop {
+            match self.exchange(&mut connection).await {
+                Ok(()) => {}
+                Err(Failure::Ends(end)) => break end,
+                Err(Failure::Stream(_)) => break ConnectionEnd::Close,
+            }
+        };
+        match end {
+            ConnectionEnd::Reset => reset(connection.stream),
+            ConnectionEnd::Close => {
+                // The peer may have closed its side already.
+                let _ = connection.stream.shutdown().await;
+            }
+        }
+    }
+
+    /// Answers one request.
+    async fn exchange<S>(&self, connection: &mut Connection<S>) -> Result<(), Failure>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let request = self.read_head(connection).await?;
+        let is_write = !request.head.method.is_safe();
+        let is_body = !request.framing.is_empty();
+        let faults = &self.shared.faults;
+        if is_write && faults.draw(&mut connection.random, |fault| fault == OriginFault::EmptyOk).is_some() {
+            let _fault = self.fault(OriginFault::EmptyOk);
+            connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").await?;
+            return Err(Failure::Ends(ConnectionEnd::Close));
+        }
+        if request.expect_continue {
+            connection.send(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+        }
+        if is_body {
+            self.read_body(connection, &request).await?;
+        }
+        let wrong_tags = |fault| fault == OriginFault::WrongTags;
+        let has_wrong_tags = faults.draw(&mut connection.random, wrong_tags).is_some();
+        let decision = self.decide(&request, has_wrong_tags, &mut connection.random);
+        let is_head = request.head.method == Method::Head;
+        let applies = |fault| applies(fault, &decision.answer, is_head, is_write);
+        let fault = faults.draw(&mut connection.random, applies);
+        self.send(connection, &decision, is_head, fault).await?;
+        if request.persistent { Ok(()) } else { Err(Failure::Ends(ConnectionEnd::Close)) }
+    }
+
+    async fn read_head<S>(&self, connection: &mut Connection<S>) -> Result<Request, Failure>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        loop {
+            match parse_request(&mut connection.input, &Limits::DEFAULT, Strictness::Strict) {
+                Ok(Some(request)) => return Ok(request),
+                Ok(None) => connection.receive().await?,
+                Err(error) => {
+                    self.complain(format!("the origin received a malformed request: {error}"));
+                    connection.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await?;
+                    return Err(Failure::Ends(ConnectionEnd::Close));
+                }
+            }
+        }
+    }
+
+    /// Reads the body of a request, and compares it with what its visitor sent.
+    async fn read_body<S>(&self, connection: &mut Connection<S>, request: &Request) -> Result<(), Failure>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let mut decoder = BodyDecoder::new(request.framing);
+        let mut body = Vec::new();
+        loop {
+            match decoder.decode(&mut connection.input) {
+                Ok(Decoded::NeedMore) => connection.receive().await?,
+                Ok(Decoded::Data(octets)) => body.extend_from_slice(&octets),
+                Ok(Decoded::End(_)) => break,
+                Err(error) => {
+                    self.complain(format!("the origin received a malformed body: {error}"));
+                    return Err(Failure::Ends(ConnectionEnd::Close));
+                }
+            }
+        }
+        let named = request.head.fields.first(UPLOAD_FIELD).and_then(|value| std::str::from_utf8(value).ok());
+        let named = named.and_then(|text| text.rsplit_once(' '));
+        let Some((id, bytes)) = named.and_then(|(id, bytes)| Some((ContentId::parse(id)?, bytes))) else {
+            return Ok(());
+        };
+        if bytes != body.len().to_string() {
+            self.complain(format!("an upload \"{id}\" of {bytes} bytes arrived with {} bytes", body.len()));
+        }
+        if let Err(fault) = verify(&id, 0, &body) {
+            self.complain(format!("an upload \"{id}\" arrived changed: {fault}"));
+        }
+        Ok(())
+    }
+
+    fn complain(&self, text: String) {
+        let at = self.shared.timeline.now();
+        lock(&self.shared.ledger).violate(Rule::Integrity, at, text);
+    }
+
+    /// Edits the page if the request is a write, and makes the response.
+    fn decide(&self, request: &Request, has_wrong_tags: bool, random: &mut Random) -> Decision {
+        let now = self.shared.timeline.now();
+        let fields = &request.head.fields;
+        let target = String::from_utf8_lossy(&request.head.target).into_owned();
+        let accepted = fields.first("Accept-Language").and_then(|value| std::str::from_utf8(value).ok());
+        let is_write = !request.head.method.is_safe();
+        let mut site = lock(&self.shared.site);
+        let path = target.split('?').next().unwrap_or_default();
+        let edited = if is_write { site.edit(path, now, None) } else { None };
+        let found = site.find(&target, user_of(fields), accepted);
+        let found = found.map(|(page, state, id)| (page.clone(), state.clone(), id));
+        drop(site);
+        let mut ledger = lock(&self.shared.ledger);
+        if let Some(version) = edited {
+            ledger.edited(now, path, version);
+        }
+        let received = ledger.stamp(now);
+        drop(ledger);
+        let Some((page, state, id)) = found else {
+            let answer = Answer {
+                status: 404,
+                fields: Fields::new(),
+                body: Vec::new(),
+                framing: Framing::Length,
+                id: None,
+            };
+            return Decision { received, answer, page: None, tags: Vec::new(), modified_secs: 0 };
+        };
+        let tags = if has_wrong_tags {
+            self.shared.faults.count(OriginFault::WrongTags);
+            vec!["of-no-page".to_owned()]
+        } else {
+            state.tags
+        };
+        let modified_secs = self.shared.timeline.unix_secs(state.edited);
+        let answer = if is_write {
+            write_answer(&id, random)
+        } else {
+            let asked = Conditions::of(fields, request.head.method == Method::Head);
+            answer(asked, &page, &id, &tags, modified_secs)
+        };
+        Decision { received, answer, page: Some(page), tags, modified_secs }
+    }
+
+    /// Sends the response, with a fault.
+    async fn send<S>(
+        &self,
+        connection: &mut Connection<S>,
+        decision: &Decision,
+        is_head: bool,
+        fault: Option<OriginFault>,
+    ) -> Result<(), Failure>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let _guard = fault.map(|fault| self.fault(fault));
+        match fault {
+            Some(OriginFault::SlowHead) => {
+                tokio::time::sleep(connection.random.millis(200, 20_000)).await;
+            }
+            Some(OriginFault::Hang) => return connection.hang(HANG_MAX).await,
+            Some(OriginFault::Garbage) => return connection.send_garbage().await,
+            Some(OriginFault::Error500) => return connection.send_error(500).await,
+            Some(OriginFault::Error503) => return connection.send_error(503).await,
+            Some(OriginFault::Reset) if connection.random.percent(50) => {
+                return Err(Failure::Ends(ConnectionEnd::Reset));
+            }
+            _ => {}
+        }
+        let _open = self.begin(decision);
+        let date = self.shared.timeline.http_date(self.shared.timeline.now());
+        let lie = connection.send_answer(&decision.answer, is_head, fault, &date, |lie| {
+            if let Some(id) = &decision.answer.id {
+                let at = self.shared.timeline.now();
+                lock(&self.shared.ledger).origin_lies(at, id, lie);
+            }
+        });
+        lie.await
+    }
+
+    /// Records that the response begins, until the returned value is dropped.
+    fn begin(&self, decision: &Decision) -> Option<OpenAnswer> {
+        let id = decision.answer.id.clone()?;
+        decision.page.as_ref()?;
+        let is_confirmation = decision.answer.status == 304;
+        let (tags, modified_secs) = (&decision.tags, decision.modified_secs);
+        lock(&self.shared.ledger).origin_begins(decision.received, &id, tags, modified_secs, is_confirmation);
+        Some(OpenAnswer { id, origin: self.clone() })
+    }
+
+    /// Records a fault, until the returned value is dropped.
+    fn fault(&self, fault: OriginFault) -> OpenFault {
+        self.shared.faults.count(fault);
+        let at = self.shared.timeline.now();
+        let id = lock(&self.shared.ledger).fault_begins(at, FaultPlace::Origin, &fault.to_string());
+        OpenFault { id, origin: self.clone() }
+    }
+}
+
+/// The response to a write. It names the version that the write made.
+fn write_answer(id: &ContentId, random: &mut Random) -> Answer {
+    let id = ContentId { user: NONE.into(), language: NONE.into(), ..id.clone() };
+    let mut fields = Fields::new();
+    fields.push("X-Sim", id.to_string());
+    fields.push("Cache-Control", "no-store");
+    let status = match random.below(10) {
+        0 => 204,
+        1 | 2 => {
+            fields.push("Location", id.target);
+            303
+        }
+        _ => 200,
+    };
+    let body = if status == 204 { Vec::new() } else { b"edited\n".to_vec() };
+    Answer { status, fields, body, framing: Framing::Length, id: None }
+}
+
+/// Whether a fault can happen to this response.
+fn applies(fault: OriginFault, answer: &Answer, is_head: bool, is_write: bool) -> bool {
+    let has_body = !answer.body.is_empty() && !is_head;
+    let is_whole = has_body && answer.status == 200 && answer.id.is_some();
+    match fault {
+        OriginFault::SlowBody | OriginFault::HangInBody => has_body,
+        OriginFault::Truncate => has_body && answer.framing != Framing::Close,
+        OriginFault::EarlyEnd => is_whole && answer.framing == Framing::Close,
+        OriginFault::LongLength | OriginFault::ShortLength => is_whole && answer.framing == Framing::Length,
+        OriginFault::EmptyOk => is_whole && !is_write,
+        OriginFault::WrongTags => false,
+        _ => true,
+    }
+}
+
+/// A response that is being sent.
+struct OpenAnswer {
+    id: ContentId,
+    origin: Origin,
+}
+
+impl Drop for OpenAnswer {
+    fn drop(&mut self) {
+        let at = self.origin.shared.timeline.now();
+        lock(&self.origin.shared.ledger).origin_ends(at, &self.id);
+    }
+}
+
+/// A fault that lasts.
+struct OpenFault {
+    id: FaultId,
+    origin: Origin,
+}
+
+impl Drop for OpenFault {
+    fn drop(&mut self) {
+        let at = self.origin.shared.timeline.now();
+        lock(&self.origin.shared.ledger).fault_ends(at, self.id);
+    }
+}

@@ -14,10 +14,13 @@ mod ledger;
 mod moment;
 mod origin;
 mod page;
+mod read;
 mod rules;
 mod send;
 mod site;
 mod staleness;
+mod visit;
+mod visitor;
 
 pub use content::{BLOCK_BYTES, ContentId, Mismatch, NONE, slice, verify};
 pub use exchange::{Ask, Ending, HeldCopy, RangeSpec, Reply};
@@ -33,3 +36,5 @@ pub use site::{
     DEFAULT_LANGUAGE, LANGUAGES, PageState, SharedSite, Site, SitePlan, USER_COOKIE, chosen_language,
     content_target, lock,
 };
+pub use visit::{Condition, Manner, Upload, Visit, VisitMethod};
+pub use visitor::{Visitor, VisitorPlan};

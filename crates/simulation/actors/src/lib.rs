@@ -12,8 +12,10 @@ mod integrity;
 mod judge;
 mod ledger;
 mod moment;
+mod order;
 mod origin;
 mod page;
+mod purger;
 mod read;
 mod rules;
 mod send;
@@ -29,8 +31,10 @@ pub use ledger::{
     FaultId, FaultPlace, Ledger, Lie, PurgeAnswer, PurgeId, RequestId, Scope, SharedLedger, Stamp, Tally,
 };
 pub use moment::{Moment, Timeline};
+pub use order::{Dialect, PlannedPurge, WrittenPurge};
 pub use origin::Origin;
 pub use page::{Framing, Lifetime, PageKind, PagePlan, Validator};
+pub use purger::{PurgePlan, Purger};
 pub use rules::{Rule, Rules, Violation};
 pub use site::{
     DEFAULT_LANGUAGE, LANGUAGES, PageState, SharedSite, Site, SitePlan, USER_COOKIE, chosen_language,

@@ -1,0 +1,191 @@
+//! A client that edits pages and purges them in every dialect.
+//!
+//! Invariant: a page is edited before its purge is sent, and the purge is recorded before its first
+//! byte is sent.
+
+use crate::exchange::{Ending, Reply};
+use crate::ledger::{PurgeAnswer, SharedLedger};
+use crate::moment::Timeline;
+use crate::order::{PlannedPurge, WrittenPurge};
+use crate::read::{Reader, Reading};
+use crate::site::{SharedSite, SitePlan, lock};
+use crate::visit::Manner;
+use bytes::BytesMut;
+use message::Method;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
+use world::Random;
+
+/// Longest time that a client waits for the answer to a purge.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Largest number of purges of a random plan.
+const PURGES_MAX: u64 = 16;
+
+/// The plan of a client that purges. Purges can be removed from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PurgePlan {
+    /// The number of the client.
+    pub number: u64,
+    /// Its edits and purges.
+    pub purges: Vec<PlannedPurge>,
+}
+
+impl PurgePlan {
+    /// A plan by chance. Each purge follows from one number of `random` and its own number.
+    pub fn random(random: &mut Random, number: u64, site: &SitePlan) -> Self {
+        let seed = random.number();
+        let count = random.between(1, PURGES_MAX);
+        let purge = |purge| PlannedPurge::random(&mut Random::fork(seed, "purge", purge), purge, site);
+        Self { number, purges: (0..count).filter_map(purge).collect() }
+    }
+}
+
+impl fmt::Display for PurgePlan {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(to, "client {} that purges:", self.number)?;
+        self.purges.iter().try_for_each(|purge| writeln!(to, "  {purge}"))
+    }
+}
+
+/// A client that carries out its plan.
+pub struct Purger<C, A> {
+    plan: PurgePlan,
+    site: SharedSite,
+    ledger: SharedLedger,
+    timeline: Timeline,
+    token: Option<String>,
+    visitors: C,
+    admin: A,
+}
+
+impl<S, C, A> Purger<C, A>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    C: Fn() -> Option<S> + Send,
+    A: Fn() -> Option<S> + Send,
+{
+    /// A client that connects to the visitors' address with `visitors`, and to the admin address
+    /// with `admin`. It sends `token` if there is one; otherwise the edge must trust its address.
+    pub const fn new(
+        plan: PurgePlan,
+        site: SharedSite,
+        ledger: SharedLedger,
+        timeline: Timeline,
+        token: Option<String>,
+        visitors: C,
+        admin: A,
+    ) -> Self {
+        Self { plan, site, ledger, timeline, token, visitors, admin }
+    }
+
+    /// Carries out the plan.
+    pub async fn run(mut self) {
+        for purge in std::mem::take(&mut self.plan.purges) {
+            tokio::time::sleep(Duration::from_millis(purge.pause_ms)).await;
+            self.edit(&purge);
+            tokio::time::sleep(Duration::from_millis(purge.after_edit_ms)).await;
+            let site = Arc::clone(lock(&self.site).plan());
+            if let Some(written) = purge.write(&site, self.token.as_deref()) {
+                self.send(&purge, written).await;
+            }
+        }
+    }
+
+    fn edit(&self, purge: &PlannedPurge) {
+        let Some(path) = &purge.edits else { return };
+        let at = self.timeline.now();
+        let mut site = lock(&self.site);
+        let tags = purge.new_tag.as_ref().and_then(|tag| {
+            let mut tags = site.plan().page(path)?.tags.clone();
+            tags.push(tag.clone());
+            Some(tags)
+        });
+        let version = site.edit(path, at, tags);
+        drop(site);
+        if let Some(version) = version {
+            lock(&self.ledger).edited(at, path, version);
+        }
+    }
+
+    async fn send(&self, purge: &PlannedPurge, written: WrittenPurge) {
+        let stream = if written.is_admin { (self.admin)() } else { (self.visitors)() };
+        let name = format!("client {} purge {}", self.plan.number, purge.number);
+        let order = format!("{name} ({})", written.text.lines().next().unwrap_or_default());
+        let sent = self.timeline.now();
+        let id = lock(&self.ledger).purge_sent(sent, &order, written.scope, written.is_soft);
+        let reply = match stream {
+            Some(stream) => self.exchange(stream, purge, &written.method, &written.text).await,
+            None => Reply { ending: Ending::NoConnection, ..Reply::default() },
+        };
+        let answer = answer_of(&reply, &written.method);
+        lock(&self.ledger).purge_answered(self.timeline.now(), id, answer, purge.is_abandoned);
+    }
+
+    async fn exchange(&self, mut stream: S, purge: &PlannedPurge, method: &str, text: &str) -> Reply {
+        let is_sent = stream.write_all(text.as_bytes()).await.is_ok() && stream.flush().await.is_ok();
+        if purge.is_abandoned {
+            return Reply { ending: Ending::GivenUp, ..Reply::default() };
+        }
+        let _ = is_sent; // The edge may have answered although it did not read everything.
+        let method = Method::from_token(method.as_bytes());
+        let deadline = Instant::now() + PATIENCE;
+        let reading = Reading { timeline: self.timeline, manner: Manner::Plain, deadline };
+        let mut reader = Reader { stream, input: BytesMut::new() };
+        reader.response(&method, reading).await.0
+    }
+}
+
+/// Reads the answer to a purge.
+fn answer_of(reply: &Reply, method: &str) -> PurgeAnswer {
+    let Some(status) = reply.status.filter(|_| reply.is_complete()) else { return PurgeAnswer::Lost };
+    let mut content = String::from_utf8_lossy(&reply.body).into_owned();
+    content.retain(|letter| letter != ' ');
+    let is_in_force = content.contains("\"in_force\":true") && content.contains("\"durable\":false");
+    match status {
+        202 | 503 if is_in_force => PurgeAnswer::Undurable,
+        500.. => PurgeAnswer::Failed(status),
+        200 => PurgeAnswer::Done,
+        // The answer to a GET with X-Refresh is the page.
+        _ if method == "GET" && reply.reason() == "miss-refresh" => PurgeAnswer::Done,
+        _ => PurgeAnswer::Refused(status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PurgePlan, answer_of};
+    use crate::exchange::{Ending, Reply};
+    use crate::ledger::PurgeAnswer;
+    use crate::site::SitePlan;
+    use bytes::Bytes;
+    use world::Random;
+
+    #[test]
+    fn answers_are_read_from_status_and_content() {
+        let reply = |status, body: &'static str| Reply {
+            ending: Ending::Complete,
+            status: Some(status),
+            body: Bytes::from_static(body.as_bytes()),
+            ..Reply::default()
+        };
+        let undurable = r#"{"purged":1,"in_force":true,"durable":false}"#;
+        assert_eq!(answer_of(&reply(200, "{}"), "PURGE"), PurgeAnswer::Done);
+        assert_eq!(answer_of(&reply(503, undurable), "PURGE"), PurgeAnswer::Undurable);
+        assert_eq!(answer_of(&reply(202, undurable), "PURGE"), PurgeAnswer::Undurable);
+        assert_eq!(answer_of(&reply(503, "busy"), "PURGE"), PurgeAnswer::Failed(503));
+        assert_eq!(answer_of(&reply(403, "no"), "PURGE"), PurgeAnswer::Refused(403));
+        assert_eq!(answer_of(&Reply::default(), "PURGE"), PurgeAnswer::Lost);
+    }
+
+    #[test]
+    fn each_purge_depends_only_on_its_number() {
+        let site = SitePlan::random(&mut Random::new(1), "a.test");
+        let plan = PurgePlan::random(&mut Random::new(4), 0, &site);
+        assert_eq!(plan, PurgePlan::random(&mut Random::new(4), 0, &site));
+        assert_eq!(plan.to_string().lines().count(), 1 + plan.purges.len());
+    }
+}

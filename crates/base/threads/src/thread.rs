@@ -33,6 +33,15 @@ struct SimulatedResult<T> {
     value: std::sync::Mutex<Option<T>>,
 }
 
+/// Marks a simulated thread as ended, also when it panics.
+struct EndOnDrop<T>(Arc<SimulatedResult<T>>);
+
+impl<T> Drop for EndOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.has_ended.store(true, Ordering::Relaxed);
+    }
+}
+
 /// The name of a thread, taken when it was running.
 #[derive(Clone, Debug)]
 pub struct ThreadName(Name);
@@ -57,13 +66,12 @@ pub fn spawn<T: Send + 'static>(
     };
     let result =
         Arc::new(SimulatedResult { has_ended: AtomicBool::new(false), value: std::sync::Mutex::new(None) });
-    let own = Arc::clone(&result);
+    let end = EndOnDrop(Arc::clone(&result));
     scheduler.spawn(
         name,
         Box::new(move || {
             let value = main();
-            *own.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
-            own.has_ended.store(true, Ordering::Relaxed);
+            *end.0.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
         }),
     );
     Ok(JoinHandle(Handle::Simulated { name: name.to_owned(), result }))
@@ -89,7 +97,7 @@ impl<T> JoinHandle<T> {
     /// Waits for the end of the thread and returns its result.
     ///
     /// # Errors
-    /// The value of the panic that ended the thread.
+    /// The value of the panic that ended the thread; a text in its place in a simulation.
     pub fn join(self) -> Result<T, Box<dyn Any + Send>> {
         match self.0 {
             Handle::System(handle) => handle.join(),
@@ -97,6 +105,9 @@ impl<T> JoinHandle<T> {
                 let value = result.value.lock().unwrap_or_else(PoisonError::into_inner).take();
                 match value {
                     Some(value) => return Ok(value),
+                    None if result.has_ended.load(Ordering::Relaxed) => {
+                        return Err(Box::new("the simulated thread panicked"));
+                    }
                     None => sleep(TICK),
                 }
             },

@@ -6,6 +6,7 @@
 
 use crate::ShelvedObject;
 use bytes::Bytes;
+use defects::{Defect, is_planted};
 use disk::{DiskBody, FileRange, ReadError};
 use std::fmt;
 use std::sync::Arc;
@@ -141,6 +142,8 @@ impl Body {
     /// The bytes from `first` to `last` (both inclusive, both within the body) as slices of the
     /// chunks. Only for a body in memory.
     pub fn slice(&self, first: u64, last: u64) -> Vec<Bytes> {
+        let is_shifted = is_planted(Defect::ShiftedRange) && first > 0;
+        let (first, last) = if is_shifted { (first - 1, last - 1) } else { (first, last) };
         let mut slices = Vec::new();
         let mut offset = 0;
         for chunk in self.chunks() {

@@ -21,6 +21,7 @@ use crate::slot::{NONE, SLOT_BYTES, Slot, TAGS_MAX};
 use crate::slot_locations::SlotLocations;
 use crate::{Key, Lookup, Object, Publication, PublishResult, ShelvedObject, StoreLimits};
 use bytes::Bytes;
+use defects::{Defect, is_planted};
 use disk::Location;
 use hashbrown::HashTable;
 use invalidation::Mode;
@@ -227,7 +228,8 @@ impl Shard {
             return SlotVerdict::Valid;
         };
         let scope = self.scopes.of(slot.scope);
-        if slot.checked == self.log.sequence() {
+        let is_skipped = is_planted(Defect::PurgeSkipsDisk) && (slot.object.is_none() || read.is_some());
+        if slot.checked == self.log.sequence() || is_skipped {
             return SlotVerdict::Valid;
         }
         let unknown = IndexedResponse::new(slot.has_equivalents);
@@ -428,6 +430,9 @@ impl Shard {
             if self.bytes().saturating_add(bytes).saturating_add(place) <= self.bytes_max() {
                 return true;
             }
+            if is_planted(Defect::NoEviction) {
+                return true;
+            }
             if !self.give_way() {
                 return false;
             }
@@ -445,7 +450,7 @@ impl Shard {
     /// is.
     pub(crate) fn trim(&mut self, objects: usize) -> bool {
         for _ in 0..objects {
-            if self.bytes() <= self.bytes_max() || !self.give_way() {
+            if self.bytes() <= self.bytes_max() || is_planted(Defect::NoEviction) || !self.give_way() {
                 return false;
             }
         }

@@ -13,6 +13,7 @@ use crate::shards::Shards;
 use crate::sync::{DiskMutex, Mutex, sound};
 use crate::{Body, CHUNK_BYTES, Invalidation, Object, Selector};
 use bytes::Bytes;
+use defects::{Defect, is_planted};
 use disk::{DiskBody, Location, OffReason, ReadError, Record, RecoveredObject, StoredObject, Tier};
 use invalidation::Mode;
 use semantics::Moment;
@@ -66,6 +67,9 @@ impl StoreDisk {
         mut hear: impl FnMut(u64, &Selector),
     ) {
         for (sequence, octets) in invalidations {
+            if is_planted(Defect::ForgottenJournal) {
+                continue;
+            }
             let everything =
                 || Invalidation { selector: Selector::Everything { site: None }, mode: Mode::Hard };
             let Invalidation { selector, mode } =

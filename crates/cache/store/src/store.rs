@@ -23,6 +23,7 @@ use crate::slot::TAGS_MAX;
 use crate::sweep::{Sweep, Swept};
 use crate::{Bans, Invalidation, InvalidationResult, Key, Object, OnDisk, Selector, SiteId};
 use bytes::Bytes;
+use defects::{Defect, is_planted};
 use disk::{OffReason, ReadError, RecoveredObject, Recovery, StoredObject, Tier};
 use message::{Fields, ResponseHead, names};
 use semantics::{Moment, VariantKey, VaryRule};
@@ -290,6 +291,9 @@ impl Store {
     /// look-up finds it. Connections that already send the body continue with the part that can be
     /// read.
     pub fn forget_damaged(&self, body: &Arc<OnDisk>) {
+        if is_planted(Defect::DamagedBodyKept) {
+            return;
+        }
         body.distrust();
         let ShelvedObject { hash, location } = body.place();
         let mut shard = self.shards.of(hash);
@@ -554,7 +558,7 @@ impl Store {
     /// Whether a request may share a fetch that began at `begun` and whose response has this head
     /// and these tags. It may if no later invalidation matches the response.
     pub fn may_join(&self, begun: u64, key: &Key, tags: &[Bytes], head: &ResponseHead) -> bool {
-        if begun == self.sequence() {
+        if begun == self.sequence() || is_planted(Defect::JoinAfterPurge) {
             return true;
         }
         let subject = InvalidationSubject {

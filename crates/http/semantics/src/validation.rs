@@ -7,6 +7,7 @@
 
 use crate::dates::parse_date;
 use bytes::Bytes;
+use defects::{Defect, is_planted};
 use message::{Field, Fields, ResponseHead, Status, names};
 use profiles::Policy;
 use std::time::Duration;
@@ -60,7 +61,8 @@ fn is_settled(stored: &Fields) -> bool {
     let date = |name| stored.only(name).and_then(|value| parse_date(value));
     let changed = date(names::LAST_MODIFIED);
     let made = date(names::DATE);
-    changed.zip(made).is_some_and(|(changed, made)| made.since(changed) >= SETTLED)
+    let settled = if is_planted(Defect::OneSecondValidator) { Duration::ZERO } else { SETTLED };
+    changed.zip(made).is_some_and(|(changed, made)| made.since(changed) >= settled)
 }
 
 /// Whether a 304 to [`validation_fields`] of `stored` concerns it (RFC 9111 section 4.3.4).

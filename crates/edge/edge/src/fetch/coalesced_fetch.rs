@@ -17,6 +17,7 @@ use crate::fetch::fetch_table::JoinResult;
 use crate::fetch::selection::Selection;
 use crate::memory::sync::{AtomicBool, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
+use defects::{Defect, is_planted};
 use message::{Fields, ResponseHead, Status, names};
 use origin::{FetchError, OriginExchange, Urgency};
 use semantics::{Freshness, Reason, VariantKey, VaryRule};
@@ -207,6 +208,9 @@ impl CoalescedFetch {
 
     /// Announces a state to all waiting requests. After a final state it has no effect.
     pub(crate) fn announce(&self, state: FetchState) {
+        if is_planted(Defect::LostFailure) && matches!(state, FetchState::Failed(_)) {
+            return;
+        }
         self.progress.send_if_modified(|progress| {
             let changes = matches!(progress.state, FetchState::Waiting);
             if changes {
@@ -268,7 +272,7 @@ impl CoalescedFetch {
     /// Lock order: the gate, then the lock of the equivalent targets, then a shard of the store.
     pub(crate) fn publish(&self, publish: impl FnOnce()) {
         let revoked = self.gate();
-        if !*revoked {
+        if !*revoked || is_planted(Defect::PublishAfterPurge) {
             publish();
         }
     }
@@ -280,6 +284,10 @@ impl CoalescedFetch {
     /// Whether it requests the same part of the same variant, and further requests may join it.
     pub(crate) fn is_alike(&self, demand: FetchDemand<'_>) -> bool {
         !self.is_closed() && self.is_same_part(demand) && self.known.matches(demand.fields, &self.variant)
+    }
+
+    fn is_variant_of(&self, demand: FetchDemand<'_>) -> bool {
+        is_planted(Defect::JoinOtherVariant) || self.known.matches(demand.fields, &self.variant)
     }
 
     fn is_same_part(&self, demand: FetchDemand<'_>) -> bool {
@@ -300,7 +308,7 @@ impl CoalescedFetch {
         // further lock.
         let state = self.progress.borrow().state.clone();
         match state {
-            FetchState::Waiting if !self.exclusive && self.known.matches(demand.fields, &self.variant) => {
+            FetchState::Waiting if !self.exclusive && self.is_variant_of(demand) => {
                 self.is_awaited_by(demand);
                 Some(JoinResult::Waiter(self.subscribe()))
             }

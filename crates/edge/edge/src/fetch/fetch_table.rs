@@ -11,6 +11,7 @@
 use crate::fetch::coalesced_fetch::{CoalescedFetch, FetchDemand, FetchProgress, SharedResponse};
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
+use defects::{Defect, is_planted};
 use platform::HashMap;
 use semantics::{VaryRule, canonical_target};
 use std::borrow::Cow;
@@ -125,6 +126,9 @@ impl FetchTable {
     /// Only the requests that have already joined receive its response. Must be called before the
     /// store invalidates the key.
     pub(crate) fn invalidate(&self, key: &Key) {
+        if is_planted(Defect::JoinAfterPurge) {
+            return;
+        }
         let mut table = self.table();
         let revoked = table.extract_if(|other, _| other.is_spelling_of(key));
         let revoked: Vec<_> = revoked.flat_map(|(_, fetches)| fetches).collect();

@@ -28,6 +28,7 @@ use crate::request::respond;
 use crate::shared::Shared;
 use crate::sites::Site;
 use crate::upkeep::detection;
+use defects::{Defect, is_planted};
 use h1::BodyFraming;
 use message::{Fields, RequestHead, ResponseHead, Status};
 use origin::{FetchError, FetchRequest, NoUpload, OriginEvent, OriginExchange};
@@ -481,7 +482,10 @@ impl FetchTask {
         let (head, _) = shareable(head, &storable.withheld, self.site.policy());
         let variant = rule.stored_key(&self.head.fields, &head.fields);
         let object = Arc::new(stored_object(&head, body, storable.freshness, self.site.policy()));
-        let tags = self.tags(&head.fields);
+        let tags = match &self.base {
+            Some(base) if is_planted(Defect::TagsOfFirstResponse) => self.tags(&base.head().fields),
+            _ => self.tags(&head.fields),
+        };
         self.remember_use(&storable.freshness, &head.fields);
         if !self.is_base_replaced() {
             self.publish_object(rule.clone(), variant.clone(), Arc::clone(&object), &tags);

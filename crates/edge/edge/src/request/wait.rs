@@ -16,6 +16,7 @@ use crate::request::respond::ResponseAccount;
 use crate::request::step::{FetchWait, Step};
 use crate::request::visit::Visit;
 use bytes::Bytes;
+use defects::{Defect, is_planted};
 use message::{ResponseHead, Status};
 use origin::FetchError;
 use profiles::Forwarding;
@@ -44,6 +45,9 @@ impl<'a> Visit<'a> {
         let reloads = reason == Reason::MissReload;
         let patience = if reloads { limits.flight_wait } else { limits.stale_wait };
         let mut end = own_end.min(receiver.borrow().started_at + patience);
+        if is_planted(Defect::HungOrigin) {
+            end = far_away();
+        }
         let (mut informed, mut is_silent) = (0, false);
         loop {
             let FetchProgress { hints, state, .. } = receiver.borrow_and_update().clone();
@@ -176,7 +180,8 @@ impl<'a> Visit<'a> {
         answer: Arc<SharedResponse>,
         leads: bool,
     ) -> Step<'a> {
-        if !answer.rule.matches(&self.head().fields, &answer.variant) {
+        let is_other = !answer.rule.matches(&self.head().fields, &answer.variant);
+        if is_other && !is_planted(Defect::JoinOtherVariant) {
             return self.ask_again(page_request, Reason::MissVariant);
         }
         if !page_request.is_answered_by_head(&answer.head, self.head()) {

@@ -3,9 +3,18 @@
 //! Invariant: a world runs on one system thread, without sockets, files and real time. Everything
 //! that happens in it follows from its seed.
 
+mod clock;
+mod coroutine;
 mod direction;
 mod pipe;
 mod random;
+mod threads;
+mod trace;
+mod violations;
 
+pub use crate::clock::{START_SECONDS, SimulatedClock};
 pub use pipe::{OpenPipes, Pipe, PipeSettings, pipe};
 pub use random::Random;
+pub use threads::{SimulatedThreads, ThreadSettings};
+pub use trace::Trace;
+pub use violations::{VIOLATIONS_MAX, Violations};

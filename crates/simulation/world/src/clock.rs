@@ -1,0 +1,64 @@
+//! The clock of a world: simulated time, and wall time that can jump.
+//!
+//! Invariant: monotonic time is the simulated time since the start of the world. A jump changes
+//! only the wall time.
+
+use ::clock::{Clock, Monotonic, Timestamp};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use tokio::time::Instant;
+
+/// The wall time at which every world starts: 2026-01-01 00:00:00 UTC, in seconds since 1970.
+pub const START_SECONDS: u64 = 1_767_225_600;
+
+/// The clock of a world. Clones are the same clock.
+#[derive(Clone, Debug)]
+pub struct SimulatedClock {
+    start: Instant,
+    /// What the jumps so far add to the wall time, in microseconds.
+    offset_micros: Arc<AtomicI64>,
+}
+
+impl SimulatedClock {
+    /// A clock that starts now. Must be called in a runtime whose time is paused.
+    #[expect(clippy::new_without_default, reason = "it depends on the runtime")]
+    pub fn new() -> Self {
+        Self { start: Instant::now(), offset_micros: Arc::default() }
+    }
+
+    /// Adds `micros` microseconds to the wall time; a negative number makes it go back.
+    pub fn jump(&self, micros: i64) {
+        self.offset_micros.fetch_add(micros, Ordering::Relaxed);
+    }
+}
+
+impl Clock for SimulatedClock {
+    fn now(&self) -> Timestamp {
+        let elapsed_micros = self.start.elapsed().as_micros() as u64;
+        let micros = (START_SECONDS * 1_000_000).saturating_add(elapsed_micros);
+        Timestamp::from_micros(micros.saturating_add_signed(self.offset_micros.load(Ordering::Relaxed)))
+    }
+
+    fn monotonic(&self) -> Monotonic {
+        Monotonic::from_nanos(self.start.elapsed().as_nanos() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{START_SECONDS, SimulatedClock};
+    use ::clock::{Clock, Monotonic, Timestamp};
+    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn jump_changes_only_the_wall_time() {
+        let clock = SimulatedClock::new();
+        assert_eq!(clock.now(), Timestamp::from_secs(START_SECONDS));
+        tokio::time::advance(Duration::from_micros(1500)).await;
+        clock.jump(-3_000_000);
+        assert_eq!(clock.now().as_micros(), START_SECONDS * 1_000_000 + 1500 - 3_000_000);
+        clock.jump(i64::MAX);
+        assert!(clock.now() > Timestamp::from_secs(START_SECONDS));
+        assert_eq!(clock.monotonic(), Monotonic::from_nanos(1_500_000));
+    }
+}

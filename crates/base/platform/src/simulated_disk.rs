@@ -59,9 +59,14 @@ impl SimulatedDisk {
         self.files().room_bytes = bytes;
     }
 
-    /// The total size of all files with names in bytes.
+    /// The total size in bytes of all files with names, and of the open ones without.
     pub fn bytes(&self) -> u64 {
         self.files().bytes()
+    }
+
+    /// The paths of all files with names, in order.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.files().names.keys().cloned().collect()
     }
 
     /// Whether a [`DiskFault::Kill`] has happened since the last [`SimulatedDisk::kill`].
@@ -88,6 +93,9 @@ impl SimulatedDisk {
         files.killed = false;
         files.locks.clear();
         files.faults.clear();
+        while let Some(id) = files.unnamed.first().copied() {
+            files.remove_unnamed(id);
+        }
     }
 
     /// Ends the process and restarts the machine. Only synced content is sure to stay.
@@ -161,6 +169,18 @@ impl Disk for SimulatedDisk {
             return Err(io::Error::other("the process has ended"));
         }
         Ok(Arc::new(SimulatedFile { disk: self.clone(), inode, life }))
+    }
+
+    fn open_unnamed(&self, _: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let mut files = self.files();
+        let life = files.life;
+        match files.begin(life)? {
+            Some(DiskFault::Full) => return Err(io::ErrorKind::StorageFull.into()),
+            Some(DiskFault::Kill) => return Err(io::Error::other("the process has ended")),
+            _ => {}
+        }
+        let inode = files.create_unnamed();
+        Ok(Arc::new(UnnamedFile(SimulatedFile { disk: self.clone(), inode, life })))
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
@@ -307,6 +327,40 @@ impl DiskFile for SimulatedFile {
     }
 }
 
+/// An open file without a name. Its content is gone when it is closed.
+struct UnnamedFile(SimulatedFile);
+
+impl Drop for UnnamedFile {
+    fn drop(&mut self) {
+        let mut files = self.0.disk.files();
+        if files.life == self.0.life {
+            files.remove_unnamed(self.0.inode);
+        }
+    }
+}
+
+impl DiskFile for UnnamedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, content: &[u8], offset: u64) -> io::Result<usize> {
+        self.0.write_at(content, offset)
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.0.truncate(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+
+    fn system_file(&self) -> Option<Arc<File>> {
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{DiskFault, SimulatedDisk};
@@ -346,6 +400,25 @@ mod tests {
             lost += usize::from(left.len() == 3);
         }
         assert!(lost > 5 && lost < 45, "chance decides about the rest: {lost}");
+    }
+
+    #[test]
+    fn unnamed_file_takes_room_until_it_is_closed_or_its_process_ends() {
+        let disk = SimulatedDisk::new(1);
+        for is_killed in [false, true] {
+            let file = disk.open_unnamed(Path::new("/spool")).unwrap();
+            assert_eq!(file.write_at(b"abc", 0).unwrap(), 3);
+            assert_eq!((disk.bytes(), disk.paths().len()), (3, 0));
+            let mut read = [0; 3];
+            assert_eq!((file.read_at(&mut read, 0).unwrap(), &read), (3, b"abc"));
+            if is_killed {
+                disk.kill();
+                assert_eq!(disk.bytes(), 0);
+                assert!(file.read_at(&mut read, 0).is_err());
+            }
+            drop(file);
+            assert_eq!(disk.bytes(), 0);
+        }
     }
 
     #[test]

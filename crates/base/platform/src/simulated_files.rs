@@ -28,6 +28,8 @@ pub(crate) struct SimulatedFiles {
     /// one.
     pub(crate) renames: Vec<(PathBuf, Option<usize>)>,
     pub(crate) locks: BTreeSet<PathBuf>,
+    /// The open files without names.
+    pub(crate) unnamed: BTreeSet<usize>,
     pub(crate) inodes: Vec<Inode>,
 }
 
@@ -54,7 +56,8 @@ impl SimulatedFiles {
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.names.values().filter_map(|id| self.inodes.get(*id)).map(|inode| inode.cached.len() as u64).sum()
+        let ids = self.names.values().chain(&self.unnamed);
+        ids.filter_map(|id| self.inodes.get(*id)).map(|inode| inode.cached.len() as u64).sum()
     }
 
     /// Counts an operation. Returns its fault, or the error with which it ends at once.
@@ -103,6 +106,22 @@ impl SimulatedFiles {
         self.inodes.push(Inode { cached: content.clone(), durable: content, pending: Vec::new() });
         self.set_name(path, Some(self.inodes.len() - 1));
         self.inodes.len() - 1
+    }
+
+    /// Creates a file without a name.
+    pub(crate) fn create_unnamed(&mut self) -> usize {
+        self.inodes.push(Inode::default());
+        self.unnamed.insert(self.inodes.len() - 1);
+        self.inodes.len() - 1
+    }
+
+    /// Frees the content of a file without a name.
+    pub(crate) fn remove_unnamed(&mut self, id: usize) {
+        if self.unnamed.remove(&id)
+            && let Some(inode) = self.inodes.get_mut(id)
+        {
+            *inode = Inode::default();
+        }
     }
 
     pub(crate) fn inode(&mut self, id: usize) -> io::Result<&mut Inode> {

@@ -5,7 +5,7 @@
 //! therefore found in any slice, and the foreign part can be named.
 
 use std::fmt;
-use std::fmt::Write as _;
+use std::io::Write as _;
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 128;
@@ -115,34 +115,40 @@ fn named_part(block: &[u8]) -> String {
     block.get(..end).unwrap_or_default().escape_ascii().to_string()
 }
 
-/// Makes blocks, and reuses its buffer.
+/// Makes blocks. They are cut from a text that depends on the identity, at a place that depends on
+/// their number.
 struct Blocks {
     name: String,
-    seed: u64,
-    block: String,
+    text: Vec<u8>,
+    block: Vec<u8>,
 }
+
+/// Bytes of the text of an identity. A prime number, so that the places of blocks are spread.
+const TEXT_BYTES: usize = 2039;
 
 impl Blocks {
     fn new(id: &ContentId) -> Self {
         let name = id.to_string();
-        let seed = hash(&name);
-        Self { name, seed, block: String::with_capacity(BLOCK_BYTES * 2) }
+        let mut state = hash(&name);
+        let mut text = Vec::with_capacity(TEXT_BYTES + BLOCK_BYTES);
+        while text.len() < TEXT_BYTES + BLOCK_BYTES {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            text.extend(state.to_le_bytes().map(|octet| b'a' + octet % 26));
+        }
+        Self { name, text, block: Vec::with_capacity(BLOCK_BYTES * 2) }
     }
 
     fn block(&mut self, number: usize) -> &[u8] {
         self.block.clear();
-        // Writing to a String cannot fail.
+        // Writing to a Vec cannot fail.
         let _ = write!(self.block, "{number:06} {};", self.name);
-        let mut state = self.seed ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        while self.block.len() < BLOCK_BYTES - 1 {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            let _ = write!(self.block, "{state:016x}");
-        }
+        let place = number.wrapping_mul(613) % TEXT_BYTES;
+        self.block.extend_from_slice(self.text.get(place..place + BLOCK_BYTES).unwrap_or_default());
         self.block.truncate(BLOCK_BYTES - 1);
-        self.block.push('\n');
-        self.block.as_bytes()
+        self.block.push(b'\n');
+        &self.block
     }
 }
 

@@ -133,7 +133,8 @@ impl PagePlan {
             _ => format!("/s{section}/p{number}/"),
         };
         let bytes = match kind {
-            PageKind::Large => random.between(60_000, 2_000_000),
+            PageKind::Large if random.percent(20) => random.between(300_000, 3_000_000),
+            PageKind::Large => random.between(60_000, 300_000),
             PageKind::Redirect | PageKind::Missing => random.between(0, 400),
             _ => random.between(0, 30_000),
         };

@@ -16,6 +16,9 @@ use tokio::time::Instant;
 /// Largest number of informational responses before the final one.
 const INFORMATIONAL_MAX: usize = 8;
 
+/// Room for one read in bytes.
+pub(crate) const READ_BYTES: usize = 16 << 10;
+
 /// A stream that is read response by response.
 pub(crate) struct Reader<R> {
     pub(crate) stream: R,
@@ -127,6 +130,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         {
             return Err(Ending::GivenUp);
         }
+        self.input.reserve(READ_BYTES);
         let read = self.stream.read_buf(&mut self.input);
         // A reset counts as the end of the stream if nothing is expected, as `Cut` within a body.
         let bytes = match tokio::time::timeout_at(reading.deadline, read).await {

@@ -7,6 +7,7 @@ use crate::answer::Answer;
 use crate::fault::OriginFault;
 use crate::ledger::Lie;
 use crate::page::Framing;
+use crate::read::READ_BYTES;
 use bytes::BytesMut;
 use message::{ResponseHead, Status};
 use std::io;
@@ -47,6 +48,7 @@ impl From<io::Error> for Failure {
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Waits for more input.
     pub(crate) async fn receive(&mut self) -> Result<(), Failure> {
+        self.input.reserve(READ_BYTES);
         match self.stream.read_buf(&mut self.input).await? {
             0 => Err(Failure::Ends(ConnectionEnd::Close)),
             _ => Ok(()),

@@ -298,7 +298,8 @@ fn random_page<'a>(random: &mut Random, site: &'a SitePlan) -> Option<&'a PagePl
 
 fn random_ranges(random: &mut Random, page: &PagePlan) -> Vec<RangeSpec> {
     let bytes = page.bytes as u64 + 50;
-    let mut one = || match random.below(6) {
+    let mut one = || match random.below(8) {
+        7 => RangeSpec::From((bytes + 200) as usize),
         0 => RangeSpec::Last(random.between(1, bytes) as usize),
         1 => RangeSpec::From(random.below(bytes + 100) as usize),
         _ => {

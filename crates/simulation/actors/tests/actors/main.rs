@@ -1,0 +1,7 @@
+//! The actors against each other, without an edge: a visitor that talks to the origin directly sees
+//! no violation, and each fault gives what it says.
+
+mod direct;
+mod faults;
+mod purging;
+mod town;

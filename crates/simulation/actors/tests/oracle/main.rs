@@ -1,0 +1,6 @@
+//! Made-up histories, right and wrong, that the oracle must tell apart.
+
+mod conduct;
+mod contents;
+mod history;
+mod purges;

@@ -6,6 +6,11 @@
 mod clock;
 mod coroutine;
 mod direction;
+mod disk;
+mod disk_file;
+mod disk_mode;
+mod disk_operation;
+mod faults;
 mod pipe;
 mod random;
 mod threads;
@@ -13,6 +18,9 @@ mod trace;
 mod violations;
 
 pub use crate::clock::{START_SECONDS, SimulatedClock};
+pub use disk::WorldDisk;
+pub use disk_mode::{DiskHang, DiskMode, SLOW_MS};
+pub use faults::{FaultCounts, FaultKind};
 pub use pipe::{OpenPipes, Pipe, PipeSettings, pipe};
 pub use random::Random;
 pub use threads::{SimulatedThreads, ThreadSettings};

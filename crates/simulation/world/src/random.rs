@@ -70,6 +70,13 @@ pub(crate) const fn mix(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
+/// A number that depends on all of `octets`.
+pub(crate) fn digest(octets: &[u8]) -> u64 {
+    let words =
+        octets.chunks(8).map(|word| word.iter().fold(0, |word, octet| (word << 8) | u64::from(*octet)));
+    words.fold(octets.len() as u64, |hash, word| mix(hash ^ word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::Random;

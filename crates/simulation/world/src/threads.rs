@@ -123,6 +123,12 @@ impl SimulatedThreads {
         locked(&self.shared.state).running.is_some()
     }
 
+    /// Whether the running thread is being unwound. It must not wait without a time limit then.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        let state = locked(&self.shared.state);
+        state.running.as_ref().is_some_and(|thread| thread.is_cancelled.load(Ordering::Relaxed))
+    }
+
     /// Unwinds the stacks of all suspended threads, which end by this. Their waits without a time
     /// limit are still waited for, their other waits end at once.
     pub fn cancel_all(&self) {

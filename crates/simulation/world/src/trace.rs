@@ -4,7 +4,7 @@
 //! is formatted only if lines are kept.
 
 use crate::pipe::locked;
-use crate::random::mix;
+use crate::random::{digest, mix};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,12 +35,8 @@ impl Trace {
     pub fn event(&self, kind: &'static str, number: u64, line: impl FnOnce() -> String) {
         let mut events = locked(&self.0);
         let elapsed = events.start.elapsed();
-        let mut hash = mix(events.hash ^ (elapsed.as_nanos() as u64));
-        for octets in kind.as_bytes().chunks(8) {
-            let word = octets.iter().fold(0, |word, octet| (word << 8) | u64::from(*octet));
-            hash = mix(hash ^ word);
-        }
-        events.hash = mix(hash ^ number);
+        let what = digest(kind.as_bytes()) ^ mix(number);
+        events.hash = mix(events.hash ^ (elapsed.as_nanos() as u64) ^ mix(what));
         events.count += 1;
         if events.lines_max == 0 {
             return;

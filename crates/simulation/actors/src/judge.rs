@@ -4,9 +4,10 @@
 //! several rules is reported once for each.
 
 use crate::content::ContentId;
+use crate::event::{Asked, Stamp};
 use crate::exchange::{Ending, Reply};
 use crate::integrity;
-use crate::ledger::{Asked, Ledger, Stamp};
+use crate::ledger::Ledger;
 use crate::page::PagePlan;
 use crate::rules::Rule;
 use crate::site::{USER_COOKIE, chosen_language, content_target};
@@ -194,7 +195,7 @@ impl Ledger {
         let stated = reply.field("Content-Range").and_then(|range| range.strip_prefix("bytes */"));
         let bytes = stated.and_then(|bytes| bytes.parse::<usize>().ok());
         let target = content_target(&asked.ask.target);
-        let of_page = |(id, begun): (&ContentId, &crate::ledger::Begun)| {
+        let of_page = |(id, begun): (&ContentId, &crate::event::Begun)| {
             let page = self.site.page(&id.target)?;
             let knows = |bytes| page.length_bytes(id.version) == bytes || begun.whole_bytes.contains(&bytes);
             let is_beyond = |bytes| asked.ask.ranges.iter().all(|range| range.resolve(bytes).is_none());

@@ -6,6 +6,8 @@
 
 mod answer;
 mod content;
+mod dialect;
+mod event;
 mod exchange;
 mod fault;
 mod integrity;
@@ -25,13 +27,13 @@ mod visit;
 mod visitor;
 
 pub use content::{BLOCK_BYTES, ContentId, Mismatch, NONE, slice, verify};
+pub use dialect::Dialect;
+pub use event::{FaultId, FaultPlace, Lie, PurgeAnswer, PurgeId, RequestId, Scope, Stamp};
 pub use exchange::{Ask, Ending, HeldCopy, RangeSpec, Reply};
 pub use fault::{OriginFault, OriginFaults};
-pub use ledger::{
-    FaultId, FaultPlace, Ledger, Lie, PurgeAnswer, PurgeId, RequestId, Scope, SharedLedger, Stamp, Tally,
-};
+pub use ledger::{Ledger, SharedLedger, Tally};
 pub use moment::{Moment, Timeline};
-pub use order::{Dialect, PlannedPurge, WrittenPurge};
+pub use order::{PlannedPurge, WrittenPurge};
 pub use origin::Origin;
 pub use page::{Framing, Lifetime, PageKind, PagePlan, Validator};
 pub use purger::{PurgePlan, Purger};

@@ -5,8 +5,9 @@
 
 use crate::answer::{Answer, Conditions, answer, user_of};
 use crate::content::{ContentId, NONE, verify};
+use crate::event::{FaultId, FaultPlace, Stamp};
 use crate::fault::{OriginFault, OriginFaults};
-use crate::ledger::{FaultId, FaultPlace, SharedLedger, Stamp};
+use crate::ledger::SharedLedger;
 use crate::moment::Timeline;
 use crate::page::{Framing, PagePlan};
 use crate::rules::Rule;

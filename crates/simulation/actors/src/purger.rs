@@ -3,8 +3,9 @@
 //! Invariant: a page is edited before its purge is sent, and the purge is recorded before its first
 //! byte is sent.
 
+use crate::event::PurgeAnswer;
 use crate::exchange::{Ending, Reply};
-use crate::ledger::{PurgeAnswer, SharedLedger};
+use crate::ledger::SharedLedger;
 use crate::moment::Timeline;
 use crate::order::{PlannedPurge, WrittenPurge};
 use crate::read::{Reader, Reading};
@@ -158,8 +159,8 @@ fn answer_of(reply: &Reply, method: &str) -> PurgeAnswer {
 #[cfg(test)]
 mod tests {
     use super::{PurgePlan, answer_of};
+    use crate::event::PurgeAnswer;
     use crate::exchange::{Ending, Reply};
-    use crate::ledger::PurgeAnswer;
     use crate::site::SitePlan;
     use bytes::Bytes;
     use world::Random;

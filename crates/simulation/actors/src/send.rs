@@ -4,8 +4,8 @@
 //! beginning of the content, whatever the head says about its length.
 
 use crate::answer::Answer;
+use crate::event::Lie;
 use crate::fault::OriginFault;
-use crate::ledger::Lie;
 use crate::page::Framing;
 use crate::read::READ_BYTES;
 use bytes::BytesMut;

@@ -5,9 +5,10 @@
 //! the purge was sent. The edge may have fetched it between the sending and the answer.
 
 use crate::content::ContentId;
+use crate::event::{Asked, Begun, Purge, Scope, Stamp};
 use crate::exchange::Reply;
 use crate::judge::told;
-use crate::ledger::{Asked, Begun, Ledger, Purge, Scope, Stamp};
+use crate::ledger::Ledger;
 use crate::rules::Rule;
 
 impl Ledger {

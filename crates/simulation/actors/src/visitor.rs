@@ -5,8 +5,9 @@
 //! response, on a connection that carried others.
 
 use crate::content::ContentId;
+use crate::event::RequestId;
 use crate::exchange::{Ask, Ending, HeldCopy, Reply};
-use crate::ledger::{RequestId, SharedLedger};
+use crate::ledger::SharedLedger;
 use crate::moment::{Moment, Timeline, parse_http_date};
 use crate::read::{Reader, Reading};
 use crate::site::{SitePlan, content_target, lock};

@@ -161,6 +161,11 @@ fn parts_must_be_right() {
         assert_eq!(judge(asks(&ranges), wrong).violated(), [Rule::Integrity], "{number}");
     }
     judge(ask("/a"), &partial(100, 200, "bytes 100-199/1037")).violates(Rule::Integrity);
+    for bytes in [99, 100, 101] {
+        let mut chunked = partial(100, 100 + bytes, "bytes 100-199/1037");
+        chunked.fields.remove("Content-Length");
+        assert_eq!(judge(asks(&ranges), &chunked).violated().is_empty(), bytes == 100, "{bytes}");
+    }
 }
 
 #[test]

@@ -236,6 +236,18 @@ fn power_cut_makes_purges_soft_unless_they_are_power_safe() {
 }
 
 #[test]
+fn power_cut_loses_undurable_purges() {
+    let mut history = History::new();
+    let at = history.now();
+    history.ledger.fault_begins(at, FaultPlace::Disk, "full disk");
+    history.origin(&content("/a", 1));
+    history.purge_answered(target(), false, PurgeAnswer::Undurable);
+    history.ledger.power_cut(true);
+    history.hit(1);
+    history.is_right();
+}
+
+#[test]
 fn version_is_too_old_after_lifetime_and_permitted_staleness() {
     for (secs, reason, is_right) in [
         (60, "hit-fresh", true),
@@ -246,6 +258,7 @@ fn version_is_too_old_after_lifetime_and_permitted_staleness() {
         (25 * 3600, "stale-on-error", false),
     ] {
         let mut history = History::new();
+        history.pass(100);
         history.origin(&content("/a", 1));
         history.pass(secs);
         history.visit(ask("/a"), &reply(&content("/a", 1), reason));

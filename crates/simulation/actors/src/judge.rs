@@ -48,7 +48,10 @@ impl Ledger {
         let begun = asked.begun.at.plus(reply.own_delay);
         let first_byte = reply.first_byte.unwrap_or(ended.at).since(begun);
         let end = ended.at.since(begun);
-        let is_late = first_byte > self.rules.first_byte_max || end > self.rules.end_max;
+        let is_stale = reply.reason().starts_with("stale-");
+        let first_byte_max =
+            if is_stale { self.rules.stale_first_byte_max } else { self.rules.first_byte_max };
+        let is_late = first_byte > first_byte_max || end > self.rules.end_max;
         if (is_late || reply.ending == Ending::TimedOut) && !asked.ask.misbehaves {
             let text = format!(
                 "{} took {} ms until the first byte and {} ms in all, ending {}",

@@ -13,6 +13,7 @@ use crate::rules::{Rule, Rules, Violation};
 use crate::site::SitePlan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Largest number of lines in the log.
 const LOG_LINES_MAX: usize = 100_000;
@@ -263,6 +264,30 @@ impl Ledger {
         if !power_safe {
             self.purges.iter_mut().for_each(|purge| purge.is_soft = true);
         }
+    }
+
+    /// The process of the edge ended at once, with the power of the machine if `power_cut` is given,
+    /// which says whether purges are safe from that. Requests and responses under way end.
+    pub fn killed(&mut self, at: Moment, power_cut: Option<bool>) {
+        self.note(at, || format!("the edge is killed, power cut: {}", power_cut.is_some()));
+        match power_cut {
+            Some(power_safe) => self.power_cut(power_safe),
+            None => self.lose_undurable_purges(),
+        }
+        self.requests.iter_mut().for_each(|asked| asked.ended = true);
+        for begun in self.begun.values_mut().filter(|begun| begun.open > 0) {
+            begun.open = 0;
+            begun.ended = begun.ended.max(at);
+        }
+        for fault in self.faults.iter_mut().filter(|fault| fault.ended.is_none()) {
+            fault.ended = Some(at);
+        }
+    }
+
+    /// The wall clock of the edge jumped by `seconds`, so ages may be wrong by as much.
+    pub fn clock_jumps(&mut self, at: Moment, seconds: u64) {
+        self.note(at, || format!("the wall clock jumps by {seconds} s"));
+        self.rules.age_slack = self.rules.age_slack.saturating_add(Duration::from_secs(seconds));
     }
 
     /// Records that a request is about to be sent.

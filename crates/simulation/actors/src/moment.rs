@@ -50,6 +50,8 @@ impl fmt::Display for Moment {
 #[derive(Clone, Copy, Debug)]
 pub struct Timeline {
     begun: Instant,
+    /// The moment at `begun`.
+    from: Moment,
     unix_secs: u64,
 }
 
@@ -57,12 +59,17 @@ impl Timeline {
     /// A simulation that begins now, at `unix_secs` seconds after 1970. The caller is inside the
     /// runtime.
     pub fn start(unix_secs: u64) -> Self {
-        Self { begun: Instant::now(), unix_secs }
+        Self::resume(unix_secs, Moment::default())
+    }
+
+    /// A simulation that began `from` ago at `unix_secs`, and continues in another runtime.
+    pub fn resume(unix_secs: u64, from: Moment) -> Self {
+        Self { begun: Instant::now(), from, unix_secs }
     }
 
     /// The present moment.
     pub fn now(self) -> Moment {
-        Moment(Instant::now().saturating_duration_since(self.begun))
+        self.from.plus(Instant::now().saturating_duration_since(self.begun))
     }
 
     /// The second of the time of day at `moment`, in seconds since 1970.

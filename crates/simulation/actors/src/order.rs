@@ -37,6 +37,8 @@ pub struct PlannedPurge {
     pub wants_refill: bool,
     /// Whether the client closes the connection before the answer.
     pub is_abandoned: bool,
+    /// The pause in milliseconds after which the author looks at the page, if at all.
+    pub looks_after_ms: Option<u64>,
 }
 
 /// A purge as it is sent.
@@ -91,6 +93,8 @@ impl PlannedPurge {
             8 => format!("topic-{}", random.below(3)),
             _ => "all".to_owned(),
         };
+        let looks = random.percent(60);
+        let looks_after_ms = if random.percent(50) { 0 } else { random.between(1, 2000) };
         let mut tags = vec![tag];
         if random.percent(20) {
             tags.push(format!("page-{}", other.number));
@@ -108,6 +112,7 @@ impl PlannedPurge {
             wants_soft: random.percent(25),
             wants_refill: random.percent(20),
             is_abandoned: random.percent(4),
+            looks_after_ms: looks.then_some(looks_after_ms),
         })
     }
 
@@ -269,7 +274,11 @@ impl fmt::Display for PlannedPurge {
         write!(to, " (prefix {}, tags {})", self.prefix, self.tags.join(" "))?;
         let flags =
             [(self.wants_soft, "soft"), (self.wants_refill, "refill"), (self.is_abandoned, "abandoned")];
-        flags.iter().filter(|(is_set, _)| *is_set).try_for_each(|(_, flag)| write!(to, ", {flag}"))
+        flags.iter().filter(|(is_set, _)| *is_set).try_for_each(|(_, flag)| write!(to, ", {flag}"))?;
+        match self.looks_after_ms {
+            Some(pause_ms) => write!(to, ", looks at the page after {pause_ms} ms"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -119,9 +119,9 @@ impl PagePlan {
     /// A page by chance. Its decisions follow from `random` alone.
     pub fn random(random: &mut Random, number: u64) -> Self {
         let kind = match random.below(100) {
-            0..36 => PageKind::Shared,
-            36..48 => PageKind::Static,
-            48..60 => PageKind::Personal,
+            0..32 => PageKind::Shared,
+            32..44 => PageKind::Static,
+            44..60 => PageKind::Personal,
             60..74 => PageKind::Language,
             74..80 => PageKind::Redirect,
             80..86 => PageKind::Missing,
@@ -213,14 +213,16 @@ impl PagePlan {
 }
 
 fn random_lifetime(random: &mut Random) -> Lifetime {
+    // Short lifetimes end within a run, long ones outlive it.
+    let longest = if random.percent(60) { 12 } else { 150 };
     let mut secs = |percent: u64, least: u64, most: u64| {
         let drawn = random.between(least, most) as u32;
         random.percent(percent).then_some(drawn)
     };
     Lifetime {
-        max_age_secs: secs(80, 0, 120),
-        s_maxage_secs: secs(15, 1, 300),
-        while_revalidate_secs: secs(35, 1, 120),
+        max_age_secs: secs(80, 0, longest),
+        s_maxage_secs: secs(15, 1, longest * 2),
+        while_revalidate_secs: secs(35, 1, longest),
         if_error_secs: secs(20, 1, 600),
     }
 }

@@ -1,10 +1,10 @@
 //! A client that edits pages and purges them in every dialect.
 //!
 //! Invariant: a page is edited before its purge is sent, and the purge is recorded before its first
-//! byte is sent.
+//! byte is sent. The author's own look at the page is an ordinary request in the ledger.
 
 use crate::event::PurgeAnswer;
-use crate::exchange::{Ending, Reply};
+use crate::exchange::{Ask, Ending, Reply};
 use crate::ledger::SharedLedger;
 use crate::moment::Timeline;
 use crate::order::{PlannedPurge, WrittenPurge};
@@ -93,6 +93,10 @@ where
             if let Some(written) = purge.write(&site, self.token.as_deref()) {
                 self.send(&purge, written).await;
             }
+            if let Some(pause_ms) = purge.looks_after_ms {
+                tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+                self.look(&purge, &site).await;
+            }
         }
     }
 
@@ -119,16 +123,34 @@ where
         let sent = self.timeline.now();
         let id = lock(&self.ledger).purge_sent(sent, &order, written.scope, written.is_soft);
         let reply = match stream {
-            Some(stream) => self.exchange(stream, purge, &written.method, &written.text).await,
+            Some(stream) => self.exchange(stream, purge.is_abandoned, &written.method, &written.text).await,
             None => Reply { ending: Ending::NoConnection, ..Reply::default() },
         };
         let answer = answer_of(&reply, &written.method);
         lock(&self.ledger).purge_answered(self.timeline.now(), id, answer, purge.is_abandoned);
     }
 
-    async fn exchange(&self, mut stream: S, purge: &PlannedPurge, method: &str, text: &str) -> Reply {
+    /// Requests the page, as an author does who wants to see the edit.
+    async fn look(&self, purge: &PlannedPurge, site: &SitePlan) {
+        if site.page(&purge.path).is_none() {
+            return;
+        }
+        let who = format!("client {} after purge {}", self.plan.number, purge.number);
+        let (method, target) = ("GET".to_owned(), purge.path.clone());
+        let text = format!("GET {target} HTTP/1.1\r\nHost: {}\r\n\r\n", site.host);
+        let begun = self.timeline.now();
+        let ask = Ask { who, method, target, ..Ask::default() };
+        let id = lock(&self.ledger).request_begins(begun, ask);
+        let reply = match (self.visitors)() {
+            Some(stream) => self.exchange(stream, false, "GET", &text).await,
+            None => Reply { ending: Ending::NoConnection, ..Reply::default() },
+        };
+        lock(&self.ledger).request_ends(self.timeline.now(), id, &reply);
+    }
+
+    async fn exchange(&self, mut stream: S, is_abandoned: bool, method: &str, text: &str) -> Reply {
         let is_sent = stream.write_all(text.as_bytes()).await.is_ok() && stream.flush().await.is_ok();
-        if purge.is_abandoned {
+        if is_abandoned {
             return Reply { ending: Ending::GivenUp, ..Reply::default() };
         }
         let _ = is_sent; // The edge may have answered although it did not read everything.

@@ -22,6 +22,9 @@ pub struct Rules {
     pub age_slack: Duration,
     /// Longest time until the first byte of a response, without the visitor's own delays.
     pub first_byte_max: Duration,
+    /// Longest time until the first byte of a response that says it is stale: nobody waits longer
+    /// for an origin if a stale response is stored.
+    pub stale_first_byte_max: Duration,
     /// Longest time until the end of a response, without the visitor's own delays.
     pub end_max: Duration,
     /// Time after a fault for which an error is still explained by it.
@@ -39,6 +42,7 @@ impl Default for Rules {
             stale_on_error_max: Duration::from_secs(24 * 3600),
             age_slack: Duration::from_secs(3),
             first_byte_max: Duration::from_secs(75),
+            stale_first_byte_max: Duration::from_secs(75),
             end_max: Duration::from_secs(600),
             grace: Duration::from_secs(15),
             trace: false,

@@ -170,7 +170,7 @@ impl Visit {
             method,
             target: format!("{}{query}", page.path),
             language,
-            has_cookie: random.percent(40),
+            has_cookie: random.percent(45),
             has_noise: random.percent(15),
             is_reload: random.percent(3),
             condition: if is_post { Condition::None } else { condition },

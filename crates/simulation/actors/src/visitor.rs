@@ -44,7 +44,7 @@ impl VisitorPlan {
     /// A plan by chance. Each visit follows from one number of `random` and its own number.
     pub fn random(random: &mut Random, number: u64, site: &SitePlan) -> Self {
         let seed = random.number();
-        let user = random.percent(40).then(|| format!("u{number}"));
+        let user = random.percent(55).then(|| format!("u{number}"));
         let count = random.between(1, VISITS_MAX);
         let visit = |visit| Visit::random(&mut Random::fork(seed, "visit", visit), visit, site);
         Self { number, user, visits: (0..count).filter_map(visit).collect() }

@@ -131,7 +131,7 @@ async fn random_faults_are_explained_unless_they_hang_or_send_garbage() {
         .filter(|fault| !matches!(fault, OriginFault::Hang | OriginFault::HangInBody | OriginFault::Garbage));
     let faults: Vec<_> = faults.collect();
     let mut happened = std::collections::BTreeSet::new();
-    for seed in 0..40 {
+    for seed in 0..20 {
         let town = Town::random(seed);
         for fault in &faults {
             town.breaks(*fault, 5);

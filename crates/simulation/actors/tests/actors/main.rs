@@ -3,5 +3,7 @@
 
 mod direct;
 mod faults;
+mod power;
 mod purging;
 mod town;
+mod toy;

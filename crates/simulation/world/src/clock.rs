@@ -23,7 +23,19 @@ impl SimulatedClock {
     /// A clock that starts now. Must be called in a runtime whose time is paused.
     #[expect(clippy::new_without_default, reason = "it depends on the runtime")]
     pub fn new() -> Self {
-        Self { start: Instant::now(), offset_micros: Arc::default() }
+        Self::resume(0)
+    }
+
+    /// A clock that starts now, `ahead_micros` microseconds after the start of a world. The machine
+    /// was on before, but its monotonic time starts anew with the process.
+    pub fn resume(ahead_micros: i64) -> Self {
+        Self { start: Instant::now(), offset_micros: Arc::new(AtomicI64::new(ahead_micros)) }
+    }
+
+    /// How far the wall clock is ahead of a world that starts now, in microseconds.
+    pub fn ahead_micros(&self) -> i64 {
+        let elapsed = i64::try_from(self.start.elapsed().as_micros()).unwrap_or(i64::MAX);
+        self.offset_micros.load(Ordering::Relaxed).saturating_add(elapsed)
     }
 
     /// Adds `micros` microseconds to the wall time; a negative number makes it go back.

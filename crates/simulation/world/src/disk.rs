@@ -62,6 +62,20 @@ impl WorldDisk {
         faults: FaultCounts,
     ) -> Self {
         let files = SimulatedDisk::new(random.number());
+        Self::with_files(files, random, threads, violations, trace, faults)
+    }
+
+    /// A disk with the files of an earlier one, and its next process. The open files and locks of
+    /// the earlier process are invalid.
+    pub fn with_files(
+        files: SimulatedDisk,
+        random: Random,
+        threads: SimulatedThreads,
+        violations: Violations,
+        trace: Trace,
+        faults: FaultCounts,
+    ) -> Self {
+        files.kill();
         let state = State {
             random,
             mode: DiskMode::default(),
@@ -317,14 +331,12 @@ impl WorldDisk {
         *locked(&self.shared.state).open.entry(self.life).or_default() += 1;
     }
 
-    /// Closes a file.
+    /// Closes a file. It is also counted as closed if its thread is unwound while the disk hangs.
     pub(crate) fn close(&self) {
+        let _open = CountOpen(self);
         // A worker may drop a handle, which takes no time then.
         if self.shared.threads.is_inside() {
             self.pass_gate(Operation::Close);
-        }
-        if let Some(open) = locked(&self.shared.state).open.get_mut(&self.life) {
-            *open = open.saturating_sub(1);
         }
     }
 }
@@ -409,6 +421,17 @@ impl<'a> CountHung<'a> {
 impl Drop for CountHung<'_> {
     fn drop(&mut self) {
         locked(self.0).hung_count -= 1;
+    }
+}
+
+/// A file that is counted as open until this is dropped.
+struct CountOpen<'a>(&'a WorldDisk);
+
+impl Drop for CountOpen<'_> {
+    fn drop(&mut self) {
+        if let Some(open) = locked(&self.0.shared.state).open.get_mut(&self.0.life) {
+            *open = open.saturating_sub(1);
+        }
     }
 }
 

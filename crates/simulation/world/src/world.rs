@@ -8,8 +8,11 @@ use crate::{
     ThreadSettings, Trace, Violations, WorldDisk,
 };
 use ::threads::Simulation;
+use platform::SimulatedDisk;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The settings of a world that do not follow from its seed.
@@ -34,7 +37,7 @@ impl WorldSettings {
 }
 
 /// What is left of a world after its run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Ended {
     /// The violations, in order. Threads that have not ended and ends of connections that are open
     /// are the last ones.
@@ -49,6 +52,10 @@ pub struct Ended {
     pub elapsed: Duration,
     /// How often each kind of fault has hit.
     pub faults: BTreeMap<FaultKind, u64>,
+    /// The files that are left.
+    pub files: SimulatedDisk,
+    /// How far its wall clock was ahead of a new world's, in microseconds.
+    pub ahead_micros: i64,
 }
 
 /// A world. Clones are the same world.
@@ -62,6 +69,8 @@ pub struct World {
     threads: SimulatedThreads,
     trace: Trace,
     violations: Violations,
+    /// Whether the process ends at once, so that its threads are left.
+    is_abrupt: Arc<AtomicBool>,
 }
 
 impl World {
@@ -75,11 +84,25 @@ impl World {
         settings: WorldSettings,
         life: impl FnOnce(Self) -> F,
     ) -> (T, Ended) {
+        Self::resume(seed, settings, None, life)
+    }
+
+    /// Same as [`World::run`], with the disk and the wall clock of an earlier world, if there is
+    /// one. Its process has ended.
+    ///
+    /// # Panics
+    /// As [`World::run`].
+    pub fn resume<T, F: Future<Output = T>>(
+        seed: u64,
+        settings: WorldSettings,
+        before: Option<&Ended>,
+        life: impl FnOnce(Self) -> F,
+    ) -> (T, Ended) {
         let runtime = runtime();
         // Times are simulated as long as this context lasts, also after the end of the runtime.
         let handle = runtime.handle().clone();
         let _context = handle.enter();
-        let world = Self::new(seed, settings);
+        let world = Self::new(seed, settings, before);
         let simulation = Simulation::enter(Rc::new(world.threads.clone()));
         // Also if `life` panics, the stacks of the threads are unwound in the simulation.
         let end = EndThreads { threads: &world.threads, disk: &world.disk };
@@ -89,8 +112,14 @@ impl World {
         // This drops the tasks, which may close connections.
         drop(runtime);
         drop(simulation);
-        for name in left {
+        let is_abrupt = world.is_abrupt.load(Ordering::Relaxed);
+        for name in left.into_iter().filter(|_| !is_abrupt) {
             world.violations.record(format!("the thread `{name}` has not ended"));
+        }
+        match world.disk.open_files() {
+            0 => {}
+            _ if is_abrupt => {}
+            count => world.violations.record(format!("{count} files are still open")),
         }
         match world.network.open_pipes() {
             0 => {}
@@ -100,16 +129,23 @@ impl World {
     }
 
     /// A world, in the context of its runtime.
-    fn new(seed: u64, settings: WorldSettings) -> Self {
+    fn new(seed: u64, settings: WorldSettings, before: Option<&Ended>) -> Self {
         let (faults, violations) = (FaultCounts::default(), Violations::default());
         let trace = Trace::new(settings.trace_lines_max);
         let fork = |label| Random::fork(seed, label, 0);
         let threads =
             SimulatedThreads::new(settings.threads, fork("threads"), violations.clone(), trace.clone());
-        let disk =
-            WorldDisk::new(fork("disk"), threads.clone(), violations.clone(), trace.clone(), faults.clone());
+        let random = fork("disk");
+        let (of_disk, wrong, traced, hits) =
+            (threads.clone(), violations.clone(), trace.clone(), faults.clone());
+        let disk = match before {
+            Some(before) => WorldDisk::with_files(before.files.clone(), random, of_disk, wrong, traced, hits),
+            None => WorldDisk::new(random, of_disk, wrong, traced, hits),
+        };
+        let clock = SimulatedClock::resume(before.map_or(0, |before| before.ahead_micros));
         let network = SimulatedNetwork::new(fork("network"), trace.clone(), faults.clone());
-        Self { seed, clock: SimulatedClock::new(), disk, faults, network, threads, trace, violations }
+        let is_abrupt = Arc::default();
+        Self { seed, clock, disk, faults, network, threads, trace, violations, is_abrupt }
     }
 
     fn ended(&self) -> Ended {
@@ -120,6 +156,8 @@ impl World {
             trace_lines: self.trace.lines(),
             elapsed: self.trace.elapsed(),
             faults: self.faults.all(),
+            files: self.disk.content().clone(),
+            ahead_micros: self.clock.ahead_micros(),
         }
     }
 
@@ -170,6 +208,11 @@ impl World {
         &self.threads
     }
 
+    /// Says that the process ends at once when the run returns. Its threads may be left then.
+    pub fn end_abruptly(&self) {
+        self.is_abrupt.store(true, Ordering::Relaxed);
+    }
+
     /// The trace.
     pub fn trace(&self) -> &Trace {
         &self.trace
@@ -212,6 +255,7 @@ mod tests {
     use super::{World, WorldSettings};
     use crate::{FaultKind, Random, ThreadSettings};
     use clock::Clock;
+    use platform::Disk;
     use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -232,7 +276,6 @@ mod tests {
             world
                 .threads()
                 .run("writer", move || {
-                    use platform::Disk;
                     disk.replace(&path, &[number; 20]).unwrap();
                     disk.read(&path).unwrap()
                 })
@@ -294,6 +337,30 @@ mod tests {
         assert!(panicked.is_err());
         let ((), ended) = World::run(1, settings, life);
         assert!(ended.violations.is_empty(), "{:?}", ended.violations);
+    }
+
+    #[test]
+    fn next_world_has_the_files_and_the_wall_time_of_the_killed_one() {
+        let path = std::path::Path::new("/cache/file");
+        let (wall, killed) = World::run(1, WorldSettings::default(), |world| async move {
+            let disk = world.disk().clone();
+            world.threads().run("writer", move || disk.replace(path, b"abc")).await.unwrap();
+            drop(world.threads().run("forever", || threads::sleep(Duration::from_secs(1_000_000))));
+            world.jump_clock(5_000_000);
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            world.disk().kill();
+            world.end_abruptly();
+            world.clock().now()
+        });
+        assert!(killed.violations.is_empty(), "{:?}", killed.violations);
+        let life = |world: World| async move {
+            let disk = world.disk().clone();
+            let read = world.threads().run("reader", move || disk.read(path));
+            (world.clock().now(), read.await.unwrap())
+        };
+        let (found, next) = World::resume(2, WorldSettings::default(), Some(&killed), life);
+        assert_eq!(found, (wall, b"abc".to_vec()));
+        assert!(next.violations.is_empty(), "{:?}", next.violations);
     }
 
     #[test]

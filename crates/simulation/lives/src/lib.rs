@@ -1,1 +1,21 @@
-//! Simulated lives of the edge.
+//! Simulated lives of the edge: a plan from a seed, the lives that it describes, and what they
+//! violate.
+//!
+//! Invariant: a run follows from its plan alone, and a plan from its seed. Running a plan twice
+//! gives the same trace.
+
+mod fault;
+mod life;
+mod limits;
+mod plan;
+mod report;
+mod run;
+mod settings;
+mod shrink;
+
+pub use fault::{FaultAction, PlannedFault};
+pub use plan::{Element, LifeEnd, LifePlan, RunPlan};
+pub use report::Report;
+pub use run::{RunOptions, RunOutcome, run};
+pub use settings::Settings;
+pub use shrink::shrink;

@@ -1,0 +1,352 @@
+//! One life of the edge: its start, its actors and faults, and its end.
+//!
+//! Invariant: after an orderly end nothing is left: no connection, no fetch, no permit, no memory
+//! outside the store, no open file and no thread. After a kill nothing of the life continues.
+
+use crate::fault::{FaultAction, PlannedFault};
+use crate::limits::watch;
+use crate::plan::{LifeEnd, LifePlan};
+use crate::settings::{ORIGIN_ADDRESS, PURGER, Settings, TOKEN};
+use actors::{
+    Condition, Manner, Origin, Purger, SharedLedger, SharedSite, SitePlan, Timeline, Visit, VisitMethod,
+    Visitor, VisitorPlan, lock,
+};
+use edge::{EmbeddedEdge, Metric, System};
+use net::{Peer, Stream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use world::{ConnectMode, DiskHang, DiskMode, Pipe, World};
+
+/// The longest time, after the last arrival, in which actors and faults must be done.
+const ACTORS_MAX: Duration = Duration::from_secs(3600);
+
+/// The longest time that the start of the edge may take.
+const START_MAX: Duration = Duration::from_secs(120);
+
+/// The longest time that the end of the edge may take.
+const END_MAX: Duration = Duration::from_secs(120);
+
+/// Time after the last fault in which the edge returns to normal service: its breaker probes the
+/// origin, and the disk is used again.
+const RECOVERY: Duration = Duration::from_secs(120);
+
+/// Connections that wait to be accepted by the origin.
+const BACKLOG: usize = 64;
+
+/// The number of the visitor that comes when all faults are over.
+const CALM_VISITOR: u64 = 9_999;
+
+/// What the lives of a run share.
+#[derive(Clone)]
+pub(crate) struct Society {
+    pub(crate) settings: Settings,
+    pub(crate) site: SharedSite,
+    pub(crate) ledger: SharedLedger,
+    /// Bytes that the process has allocated, for the bound of the memory; 0 if unknown.
+    pub(crate) allocated_bytes: fn() -> u64,
+}
+
+/// A life under way.
+struct Life {
+    world: World,
+    society: Society,
+    timeline: Timeline,
+    origin: Origin,
+    /// `None` before the start and after the end of the edge.
+    edge: SharedEdge,
+}
+
+pub(crate) type SharedEdge = Arc<Mutex<Option<EmbeddedEdge>>>;
+
+/// Runs a life to its end. Its violations are in the ledger and in the world.
+pub(crate) async fn live(world: World, society: Society, plan: LifePlan, timeline: Timeline) -> Origin {
+    let origin = Origin::new(
+        Arc::clone(&society.site),
+        Arc::clone(&society.ledger),
+        timeline,
+        world.random("origin", 0).number(),
+    );
+    let life = Life { world, society, timeline, origin: origin.clone(), edge: SharedEdge::default() };
+    life.note(&format!("life {} begins", plan.number));
+    tokio::spawn(accept(life.world.clone(), origin.clone()));
+    if life.start().await {
+        match plan.end {
+            LifeEnd::Orderly => life.run_to_its_end(&plan).await,
+            LifeEnd::Kill(at_ms) => life.run_until_killed(&plan, at_ms, false).await,
+            LifeEnd::PowerCut(at_ms) => life.run_until_killed(&plan, at_ms, true).await,
+        }
+    }
+    origin
+}
+
+/// Accepts the connections of the origin.
+async fn accept(world: World, origin: Origin) {
+    let Ok(address) = ORIGIN_ADDRESS.parse() else { return };
+    let mut accepted = world.network().listen(&address, BACKLOG);
+    while let Some(pipe) = accepted.recv().await {
+        let origin = origin.clone();
+        tokio::spawn(async move { origin.serve(pipe, |pipe: Pipe| pipe.reset()).await });
+    }
+}
+
+impl Life {
+    fn note(&self, text: &str) {
+        let at = self.timeline.now();
+        lock(&self.society.ledger).note(at, || text.to_owned());
+    }
+
+    fn violate(&self, text: String) {
+        self.note(&format!("VIOLATION: {text}"));
+        self.world.violations().record(text);
+    }
+
+    /// Opens the edge in a simulated thread. Returns whether it runs.
+    async fn start(&self) -> bool {
+        let plan = match self.society.settings.plan() {
+            Ok(plan) => plan,
+            Err(error) => {
+                self.violate(error);
+                return false;
+            }
+        };
+        let system = System {
+            clock: Arc::new(self.world.clock().clone()),
+            disk: Arc::new(self.world.disk().of_current_process()),
+            network: Arc::new(self.world.network().clone()),
+        };
+        let open = move || EmbeddedEdge::open(plan, system, Some(TOKEN.to_owned()));
+        match timeout(START_MAX, self.world.threads().run("main", open)).await {
+            Ok(Ok(edge)) => {
+                edge.start_tasks();
+                *lock(&self.edge) = Some(edge);
+                true
+            }
+            Ok(Err(error)) => {
+                self.violate(format!("the edge does not start: {error}"));
+                false
+            }
+            Err(_) => {
+                self.violate(format!("the start of the edge takes more than {START_MAX:?}"));
+                false
+            }
+        }
+    }
+
+    async fn run_to_its_end(self, plan: &LifePlan) {
+        let mut tasks = self.begin(plan);
+        let done = async { while tasks.join_next().await.is_some() {} };
+        if timeout(ACTORS_MAX, done).await.is_err() {
+            self.violate(format!("actors and faults are not done after {ACTORS_MAX:?}"));
+            return;
+        }
+        sleep(RECOVERY).await;
+        self.note("all faults are over");
+        let site = Arc::clone(lock(&self.society.site).plan());
+        self.visitor(calm_visitor(&site)).await;
+        self.end().await;
+    }
+
+    async fn run_until_killed(self, plan: &LifePlan, at_ms: u64, is_power_cut: bool) {
+        let tasks = self.begin(plan);
+        sleep(Duration::from_millis(at_ms)).await;
+        let at = self.timeline.now();
+        let mut ledger = lock(&self.society.ledger);
+        ledger.killed(at, is_power_cut.then_some(self.society.settings.power_safe));
+        drop(ledger);
+        self.world.end_abruptly();
+        if is_power_cut {
+            self.world.disk().power_cut();
+        } else {
+            self.world.disk().kill();
+        }
+        drop(tasks);
+    }
+
+    /// Starts actors, faults and the watch over the limits.
+    fn begin(&self, plan: &LifePlan) -> JoinSet<()> {
+        let mut tasks = JoinSet::new();
+        for (at_ms, visitor) in &plan.visitors {
+            let visit = self.visitor(visitor.clone());
+            tasks.spawn(after(*at_ms, visit));
+        }
+        for (at_ms, purger) in &plan.purgers {
+            let society = &self.society;
+            let purger = Purger::new(
+                purger.clone(),
+                Arc::clone(&society.site),
+                Arc::clone(&society.ledger),
+                self.timeline,
+                Some(TOKEN.to_owned()),
+                self.entrance(0, purger_address()),
+                self.admin_entrance(),
+            );
+            tasks.spawn(after(*at_ms, purger.run()));
+        }
+        for fault in &plan.faults {
+            tasks.spawn(suffer(
+                self.world.clone(),
+                self.society.clone(),
+                self.origin.clone(),
+                self.timeline,
+                *fault,
+            ));
+        }
+        tokio::spawn(watch(self.world.clone(), self.society.clone(), Arc::clone(&self.edge)));
+        tasks
+    }
+
+    fn visitor(&self, plan: VisitorPlan) -> impl Future<Output = ()> + Send + use<> {
+        let number = plan.number;
+        let address = IpAddr::V4(Ipv4Addr::new(203, 0, (number / 250) as u8, (number % 250) as u8 + 1));
+        let worker = number as usize % self.society.settings.workers;
+        let site = Arc::clone(lock(&self.society.site).plan());
+        let ledger = Arc::clone(&self.society.ledger);
+        Visitor::new(plan, site, ledger, self.timeline, self.entrance(worker, address)).run()
+    }
+
+    /// Makes connections to the visitors' address.
+    fn entrance(&self, worker: usize, address: IpAddr) -> impl Fn() -> Option<Pipe> + Send + use<> {
+        let (world, edge) = (self.world.clone(), Arc::clone(&self.edge));
+        move || {
+            let edge = lock(&edge);
+            let edge = edge.as_ref()?;
+            let (own, its) = world.network().visit(None);
+            edge.serve(worker, Stream::Other(Box::new(its)), peer(address));
+            Some(own)
+        }
+    }
+
+    /// Makes connections to the admin address.
+    fn admin_entrance(&self) -> impl Fn() -> Option<Pipe> + Send + use<> {
+        let (world, edge) = (self.world.clone(), Arc::clone(&self.edge));
+        move || {
+            let edge = lock(&edge);
+            let edge = edge.as_ref()?;
+            let (own, its) = world.network().visit(None);
+            edge.serve_admin(Stream::Other(Box::new(its)), peer(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+            Some(own)
+        }
+    }
+
+    /// Drains the edge, checks that nothing is left, and closes the disk.
+    async fn end(&self) {
+        self.note("the edge drains");
+        if let Some(edge) = &*lock(&self.edge) {
+            edge.drain();
+        }
+        self.check_balance().await;
+        let Some(edge) = lock(&self.edge).take() else { return };
+        if timeout(END_MAX, self.world.threads().run("end", move || edge.end())).await.is_err() {
+            self.violate(format!("the end of the edge takes more than {END_MAX:?}"));
+            return;
+        }
+        // Threads that were told to end need some turns.
+        sleep(Duration::from_secs(30)).await;
+        match self.world.disk().open_files() {
+            0 => {}
+            count => self.violate(format!("{count} files are still open after the end")),
+        }
+        self.note("the edge has ended");
+    }
+
+    /// Waits until everything that requests hold is given back.
+    async fn check_balance(&self) {
+        let mut left = Vec::new();
+        for _ in 0..END_MAX.as_secs() {
+            left = match &*lock(&self.edge) {
+                Some(edge) => BALANCED.iter().map(|metric| (*metric, edge.metric(*metric))).collect(),
+                None => return,
+            };
+            left.retain(|(_, value)| *value > 0);
+            if left.is_empty() {
+                return;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+        self.violate(format!("not given back {END_MAX:?} after the drain began: {left:?}"));
+    }
+}
+
+/// The metrics that are zero when no request is under way.
+const BALANCED: [Metric; 8] = [
+    Metric::ConnectionsOpen,
+    Metric::FlightsOpen,
+    Metric::FillingBytes,
+    Metric::BufferedBytes,
+    Metric::SpoolBytes,
+    Metric::OriginFetchesActive,
+    Metric::OriginFetchesWaiting,
+    Metric::OriginFetchesStalled,
+];
+
+async fn after(at_ms: u64, work: impl Future<Output = ()>) {
+    sleep(Duration::from_millis(at_ms)).await;
+    work.await;
+}
+
+/// A visitor that requests each page twice, and expects normal service.
+fn calm_visitor(site: &SitePlan) -> VisitorPlan {
+    let targets = site.pages.iter().chain(&site.pages).map(|page| page.path.clone());
+    let visit = |(number, target)| Visit {
+        number,
+        think_ms: 50,
+        method: VisitMethod::Get,
+        target,
+        language: None,
+        has_cookie: false,
+        has_noise: false,
+        is_reload: false,
+        condition: Condition::None,
+        ranges: Vec::new(),
+        has_if_range: false,
+        upload: None,
+        manner: Manner::Plain,
+        is_pipelined: false,
+        is_fresh: true,
+    };
+    VisitorPlan { number: CALM_VISITOR, user: None, visits: (0..).zip(targets).map(visit).collect() }
+}
+
+fn peer(address: IpAddr) -> Peer {
+    Peer::from(SocketAddr::new(address, 50_000))
+}
+
+fn purger_address() -> IpAddr {
+    PURGER.parse().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+}
+
+/// Begins a fault, and ends it after its time.
+async fn suffer(world: World, society: Society, origin: Origin, timeline: Timeline, fault: PlannedFault) {
+    sleep(Duration::from_millis(fault.at_ms)).await;
+    let id = lock(&society.ledger).fault_begins(timeline.now(), fault.action.place(), &fault.to_string());
+    switch(&world, &origin, fault.action, true);
+    if let FaultAction::ClockJump(seconds, is_back) = fault.action {
+        let micros = i64::try_from(seconds).unwrap_or_default() * 1_000_000;
+        world.jump_clock(if is_back { -micros } else { micros });
+        lock(&society.ledger).clock_jumps(timeline.now(), seconds);
+    }
+    sleep(Duration::from_millis(fault.for_ms)).await;
+    switch(&world, &origin, fault.action, false);
+    lock(&society.ledger).fault_ends(timeline.now(), id);
+}
+
+/// Switches a fault on or off. Faults of one kind replace each other.
+fn switch(world: &World, origin: &Origin, action: FaultAction, is_on: bool) {
+    let disk = world.disk();
+    match action {
+        FaultAction::Origin(fault, percent) => origin.faults().set(fault, if is_on { percent } else { 0 }),
+        FaultAction::Connect(mode) => {
+            if let Ok(address) = ORIGIN_ADDRESS.parse() {
+                world.network().set_mode(&address, if is_on { mode } else { ConnectMode::Accept });
+            }
+        }
+        FaultAction::Disk(mode) => disk.set_mode(if is_on { mode } else { DiskMode::default() }),
+        FaultAction::DiskHangs(hang) => disk.hang(if is_on { hang } else { DiskHang::Nothing }),
+        FaultAction::DiskFull => disk.set_room(is_on.then(|| disk.bytes())),
+        FaultAction::Damage(count) if is_on => (0..count).for_each(|_| drop(disk.damage())),
+        FaultAction::Damage(_) | FaultAction::ClockJump(..) => {}
+    }
+}

@@ -1,0 +1,62 @@
+//! The watch over the limits of the edge while it lives.
+//!
+//! Invariant: a figure beyond its bound is recorded once.
+
+use crate::life::{SharedEdge, Society};
+use actors::lock;
+use edge::{EmbeddedEdge, Metric};
+use std::time::Duration;
+use tokio::time::sleep;
+use world::World;
+
+/// How often the figures are compared with their bounds, in simulated time.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What the process may allocate beside the configured memory: the program's tables, the write
+/// queue of the disk, connections with their buffers, and the actors with the bodies that they
+/// compare.
+const BESIDE_BYTES: u64 = 48 << 20;
+
+/// What the disk may take beyond its size: segments that are being written, the journal and marks.
+const DISK_BESIDE_BYTES: u64 = 2 << 20;
+
+/// Compares figures with their bounds until the edge has ended.
+pub(crate) async fn watch(world: World, society: Society, edge: SharedEdge) {
+    let before = (society.allocated_bytes)();
+    loop {
+        sleep(LOOK_EVERY).await;
+        let found = match &*lock(&edge) {
+            Some(edge) => excess(&world, &society, edge, before),
+            None => return,
+        };
+        if let Some(text) = found {
+            world.violations().record(text);
+            return;
+        }
+    }
+}
+
+/// The first figure that is beyond its bound.
+fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) -> Option<String> {
+    let settings = &society.settings;
+    let memory = settings.memory_bytes;
+    let bounds = [
+        ("the store takes", edge.metric(Metric::StoreBytes), memory),
+        ("bodies outside the store take", edge.metric(Metric::FillingBytes), memory),
+        ("buffers take", edge.metric(Metric::BufferedBytes), memory / 10 + (1 << 20)),
+        ("the spool takes", edge.metric(Metric::SpoolBytes), settings.spool_bytes.unwrap_or(0)),
+        ("active fetches are", edge.metric(Metric::OriginFetchesActive), settings.fetches_max as u64),
+        (
+            "the process has allocated",
+            (society.allocated_bytes)().saturating_sub(before),
+            memory + BESIDE_BYTES,
+        ),
+        (
+            "the disk holds",
+            world.disk().bytes(),
+            settings.disk_bytes.unwrap_or(0) + settings.spool_bytes.unwrap_or(0) + DISK_BESIDE_BYTES,
+        ),
+    ];
+    let beyond = bounds.into_iter().find(|(_, value, bound)| value > bound);
+    beyond.map(|(what, value, bound)| format!("{what} {value}, more than {bound}"))
+}

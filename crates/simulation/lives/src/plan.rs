@@ -1,0 +1,218 @@
+//! The plan of a simulated run: who comes when, what goes wrong, and how each life ends.
+//!
+//! Invariant: a plan follows from its seed. Each of its elements can be removed without a change of
+//! the others, because each has random numbers of its own.
+
+use crate::fault::PlannedFault;
+use crate::settings::{HOST, Settings};
+use actors::{PurgePlan, SitePlan, VisitorPlan};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use world::Random;
+
+/// The largest number of lives of a run.
+const LIVES_MAX: u64 = 3;
+
+/// The largest numbers of visitors, of clients that purge, and of faults in a life.
+const VISITORS_MAX: u64 = 12;
+const PURGERS_MAX: u64 = 3;
+const FAULTS_MAX: u64 = 5;
+
+/// The time in which actors arrive and faults begin, in simulated milliseconds.
+const ARRIVAL_MS_MAX: u64 = 20_000;
+
+/// The longest time until a kill, in simulated milliseconds.
+const KILL_MS_MAX: u64 = 60_000;
+
+/// The plan of a run.
+#[derive(Clone, Debug)]
+pub struct RunPlan {
+    /// The seed that it follows from.
+    pub seed: u64,
+    /// The settings of the edge.
+    pub settings: Settings,
+    /// The pages of the site.
+    pub site: Arc<SitePlan>,
+    /// The lives of the edge, one after the other. The last one ends in an orderly way.
+    pub lives: Vec<LifePlan>,
+}
+
+/// The plan of one life.
+#[derive(Clone, Debug)]
+pub struct LifePlan {
+    /// Its number, from 0 on.
+    pub number: u64,
+    /// The visitors, each with its arrival in milliseconds after the start.
+    pub visitors: Vec<(u64, VisitorPlan)>,
+    /// The clients that purge, in the same way.
+    pub purgers: Vec<(u64, PurgePlan)>,
+    /// The faults.
+    pub faults: Vec<PlannedFault>,
+    /// How it ends.
+    pub end: LifeEnd,
+}
+
+/// How a life ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LifeEnd {
+    /// The edge drains and closes its disk when all actors are done and all faults are over.
+    Orderly,
+    /// The process is killed after this many milliseconds.
+    Kill(u64),
+    /// The machine loses its power after this many milliseconds.
+    PowerCut(u64),
+}
+
+/// A removable element of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Element {
+    /// A life, except the last one.
+    Life(u64),
+    /// A fault of a life.
+    Fault(u64, u64),
+    /// A visitor of a life.
+    Visitor(u64, u64),
+    /// A client that purges.
+    Purger(u64, u64),
+    /// A visit of a visitor, by its place.
+    Visit(u64, u64, usize),
+    /// A purge of a client, by its place.
+    Purge(u64, u64, usize),
+}
+
+impl RunPlan {
+    /// The plan that follows from a seed.
+    pub fn of_seed(seed: u64) -> Self {
+        let fork = |label| Random::fork(seed, label, 0);
+        let settings = Settings::random(&mut fork("settings"));
+        let site = Arc::new(SitePlan::random(&mut fork("site"), HOST));
+        let count = if settings.disk_bytes.is_some() { fork("lives").between(1, LIVES_MAX) } else { 1 };
+        let life = |number| LifePlan::random(seed, number, number + 1 == count, &site);
+        let lives = (0..count).map(life).collect();
+        Self { seed, settings, site, lives }
+    }
+
+    /// All elements, the large ones first.
+    pub fn elements(&self) -> Vec<Element> {
+        let mut all: BTreeSet<Element> = BTreeSet::new();
+        for life in &self.lives {
+            if life.end != LifeEnd::Orderly {
+                all.insert(Element::Life(life.number));
+            }
+            all.extend(life.faults.iter().map(|fault| Element::Fault(life.number, fault.number)));
+            for (_, visitor) in &life.visitors {
+                all.insert(Element::Visitor(life.number, visitor.number));
+                all.extend(
+                    (0..visitor.visits.len()).map(|at| Element::Visit(life.number, visitor.number, at)),
+                );
+            }
+            for (_, purger) in &life.purgers {
+                all.insert(Element::Purger(life.number, purger.number));
+                all.extend((0..purger.purges.len()).map(|at| Element::Purge(life.number, purger.number, at)));
+            }
+        }
+        all.into_iter().collect()
+    }
+
+    /// The plan with these elements only.
+    #[must_use]
+    pub fn retained(&self, kept: &BTreeSet<Element>) -> Self {
+        let mut plan = self.clone();
+        plan.lives.retain(|life| life.end == LifeEnd::Orderly || kept.contains(&Element::Life(life.number)));
+        for life in &mut plan.lives {
+            let number = life.number;
+            life.faults.retain(|fault| kept.contains(&Element::Fault(number, fault.number)));
+            life.visitors.retain(|(_, visitor)| kept.contains(&Element::Visitor(number, visitor.number)));
+            life.purgers.retain(|(_, purger)| kept.contains(&Element::Purger(number, purger.number)));
+            for (_, visitor) in &mut life.visitors {
+                keep_places(&mut visitor.visits, |at| {
+                    kept.contains(&Element::Visit(number, visitor.number, at))
+                });
+            }
+            for (_, purger) in &mut life.purgers {
+                keep_places(&mut purger.purges, |at| {
+                    kept.contains(&Element::Purge(number, purger.number, at))
+                });
+            }
+        }
+        plan
+    }
+}
+
+fn keep_places<T>(list: &mut Vec<T>, kept: impl Fn(usize) -> bool) {
+    let mut at = 0;
+    list.retain(|_| {
+        at += 1;
+        kept(at - 1)
+    });
+}
+
+impl LifePlan {
+    fn random(seed: u64, number: u64, is_last: bool, site: &SitePlan) -> Self {
+        let mut random = Random::fork(seed, "life", number);
+        let fork = |label: &str, part: u64| Random::fork(seed, label, number * 1000 + part);
+        let visitors = (0..random.between(1, VISITORS_MAX))
+            .map(|visitor| {
+                let mut own = fork("visitor", visitor);
+                (own.below(ARRIVAL_MS_MAX), VisitorPlan::random(&mut own, number * 100 + visitor, site))
+            })
+            .collect();
+        let purgers = (0..random.between(0, PURGERS_MAX))
+            .map(|purger| {
+                let mut own = fork("purger", purger);
+                (own.below(ARRIVAL_MS_MAX), PurgePlan::random(&mut own, number * 100 + purger, site))
+            })
+            .collect();
+        let faults = (0..random.between(0, FAULTS_MAX))
+            .map(|fault| PlannedFault::random(&mut fork("fault", fault), fault, ARRIVAL_MS_MAX))
+            .collect();
+        let end = match random.below(3) {
+            _ if is_last => LifeEnd::Orderly,
+            0 => LifeEnd::PowerCut(random.between(100, KILL_MS_MAX)),
+            _ => LifeEnd::Kill(random.between(100, KILL_MS_MAX)),
+        };
+        Self { number, visitors, purgers, faults, end }
+    }
+}
+
+impl LifeEnd {
+    /// The kind of this end.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Orderly => "orderly end",
+            Self::Kill(_) => "kill",
+            Self::PowerCut(_) => "power cut",
+        }
+    }
+}
+
+impl fmt::Display for LifeEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Orderly => f.write_str("an orderly end"),
+            Self::Kill(at_ms) => write!(f, "a kill after {at_ms} ms"),
+            Self::PowerCut(at_ms) => write!(f, "a power cut after {at_ms} ms"),
+        }
+    }
+}
+
+impl fmt::Display for RunPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}: {}", self.seed, self.settings)?;
+        for page in &self.site.pages {
+            writeln!(f, "page {page:?}")?;
+        }
+        for life in &self.lives {
+            writeln!(f, "life {} with {}:", life.number, life.end)?;
+            life.faults.iter().try_for_each(|fault| writeln!(f, "  {fault}"))?;
+            for (at_ms, visitor) in &life.visitors {
+                write!(f, "  after {at_ms} ms {visitor}")?;
+            }
+            for (at_ms, purger) in &life.purgers {
+                write!(f, "  after {at_ms} ms {purger}")?;
+            }
+        }
+        Ok(())
+    }
+}

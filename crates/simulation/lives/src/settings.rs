@@ -1,0 +1,164 @@
+//! The settings of the edge in a simulated run.
+//!
+//! Invariant: all limits are so small that a run reaches them, and the rules of the ledger follow
+//! from them.
+
+use actors::Rules;
+use config::{DiskPlan, EdgePlan};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+use world::Random;
+
+/// The host name of the site.
+pub(crate) const HOST: &str = "site.test";
+
+/// The URL of the origin.
+pub(crate) const ORIGIN: &str = "http://192.0.2.1:80";
+
+/// The address of the origin.
+pub(crate) const ORIGIN_ADDRESS: &str = "192.0.2.1:80";
+
+/// The secret of clients that purge.
+pub(crate) const TOKEN: &str = "simulated-token";
+
+/// Pages of 4 KiB in a mebibyte: memory and disk are chosen in steps of this size.
+const MIB: u64 = 1 << 20;
+
+/// The settings of a run. They stay the same over its restarts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Memory for responses, in bytes.
+    pub memory_bytes: u64,
+    /// Size of the disk tier in bytes; `None` without a disk.
+    pub disk_bytes: Option<u64>,
+    /// Whether answered purges survive a power cut.
+    pub power_safe: bool,
+    /// Whether there is a directory for witnesses on another device.
+    pub has_state_directory: bool,
+    /// Size of the spool in bytes; `None` without a spool.
+    pub spool_bytes: Option<u64>,
+    /// Number of workers.
+    pub workers: usize,
+    /// Largest number of concurrent fetches.
+    pub fetches_max: usize,
+    /// How many hits of visitors with cookies are compared with the origin: one in this many; 0
+    /// for none.
+    pub leak_guard_every: usize,
+    /// Whether purged pages are fetched again.
+    pub has_refill: bool,
+    /// How long an operation of the disk may take.
+    pub disk_timeout: Duration,
+    /// How long the origin may take until its first byte.
+    pub first_byte_timeout: Duration,
+}
+
+impl Settings {
+    /// Settings by chance.
+    pub fn random(random: &mut Random) -> Self {
+        Self {
+            memory_bytes: random.between(2, 12) * MIB,
+            disk_bytes: random.percent(80).then(|| random.between(2, 16) * MIB),
+            power_safe: random.percent(30),
+            has_state_directory: random.percent(50),
+            spool_bytes: random.percent(70).then(|| random.between(1, 8) * MIB),
+            workers: random.between(1, 2) as usize,
+            fetches_max: random.between(2, 16) as usize,
+            leak_guard_every: if random.percent(50) { random.between(1, 8) as usize } else { 0 },
+            has_refill: random.percent(30),
+            disk_timeout: random.millis(300, 2000),
+            first_byte_timeout: random.millis(10_000, 20_000),
+        }
+    }
+
+    /// The plan of the edge.
+    ///
+    /// # Errors
+    /// If the address of the origin is wrong, which it is not.
+    pub fn plan(&self) -> Result<EdgePlan, String> {
+        let origin = ORIGIN.parse().map_err(|error| format!("{ORIGIN}: {error}"))?;
+        let mut plan = EdgePlan::for_origin(origin);
+        plan.workers = self.workers;
+        plan.memory_bytes = self.memory_bytes;
+        plan.disk = self.disk_bytes.map(|bytes_max| DiskPlan {
+            directory: PathBuf::from("/cache"),
+            bytes_max,
+            state_directory: self.has_state_directory.then(|| PathBuf::from("/state")),
+            runtime_directory: None,
+            power_safe_purges: self.power_safe,
+        });
+        plan.spool.directory = self.spool_bytes.map(|_| PathBuf::from("/spool"));
+        plan.spool.bytes_max = self.spool_bytes.unwrap_or(0);
+        plan.refill.enabled = self.has_refill;
+        plan.purge_peers = [PURGER].iter().filter_map(|peer| peer.parse::<address::Prefix>().ok()).collect();
+        let limits = &mut plan.limits;
+        limits.fetches_max = self.fetches_max;
+        limits.client_fetches_max = self.fetches_max;
+        limits.leak_guard_every = self.leak_guard_every;
+        limits.disk_timeout = self.disk_timeout;
+        limits.first_byte_timeout = self.first_byte_timeout;
+        limits.between_bytes_timeout = Duration::from_secs(10);
+        limits.connect_timeout = Duration::from_secs(2);
+        limits.queue_timeout = Duration::from_secs(5);
+        limits.flight_wait = FLIGHT_WAIT;
+        limits.completion_timeout = Duration::from_secs(5);
+        limits.request_head_timeout = Duration::from_secs(10);
+        limits.request_body_timeout = Duration::from_secs(10);
+        limits.write_timeout = Duration::from_secs(20);
+        limits.idle_timeout = Duration::from_secs(30);
+        limits.drain_timeout = Duration::from_secs(30);
+        limits.drain_streams = Duration::from_secs(10);
+        limits.disk_verify_rate = MIB;
+        Ok(plan)
+    }
+
+    /// The bounds of the ledger that follow from these settings.
+    pub fn rules(&self, trace: bool) -> Rules {
+        let limits = config::EdgeLimits::default();
+        Rules {
+            // The disk, the queue, and one fetch of its own after one that it has joined.
+            first_byte_max: 4 * self.disk_timeout + FLIGHT_WAIT + 3 * self.first_byte_timeout + SLACK,
+            stale_first_byte_max: 4 * self.disk_timeout + limits.stale_wait.max(FLIGHT_WAIT) + STALE_SLACK,
+            end_max: Duration::from_secs(400),
+            grace: self.first_byte_timeout + Duration::from_secs(30),
+            trace,
+            ..Rules::default()
+        }
+    }
+}
+
+/// Address of clients that may purge without the token.
+pub(crate) const PURGER: &str = "198.51.100.7";
+
+/// How long a follower waits for a fetch.
+const FLIGHT_WAIT: Duration = Duration::from_secs(4);
+
+/// Pauses after failures, the queue, and new connections.
+const SLACK: Duration = Duration::from_secs(30);
+
+/// Delays of threads and connections.
+const STALE_SLACK: Duration = Duration::from_secs(2);
+
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |bytes: Option<u64>| {
+            bytes.map_or_else(|| "none".to_owned(), |bytes| format!("{} MiB", bytes / MIB))
+        };
+        write!(
+            f,
+            "memory {}, disk {}{}{}, spool {}, {} workers, {} fetches, leak guard {}, refill {}, disk timeout {} \
+             ms, first byte timeout {} ms",
+            mib(Some(self.memory_bytes)),
+            mib(self.disk_bytes),
+            if self.power_safe { " with power-safe purges" } else { "" },
+            if self.has_state_directory { " with a witness" } else { "" },
+            mib(self.spool_bytes),
+            self.workers,
+            self.fetches_max,
+            self.leak_guard_every,
+            self.has_refill,
+            self.disk_timeout.as_millis(),
+            self.first_byte_timeout.as_millis(),
+        )
+    }
+}

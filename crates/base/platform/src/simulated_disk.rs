@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn unnamed_file_takes_room_until_it_is_closed_or_its_process_ends() {
+    fn unnamed_file_takes_room_until_closed_or_its_process_ends() {
         let disk = SimulatedDisk::new(1);
         for is_killed in [false, true] {
             let file = disk.open_unnamed(Path::new("/spool")).unwrap();

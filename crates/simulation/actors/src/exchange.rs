@@ -22,7 +22,7 @@ pub enum RangeSpec {
 }
 
 impl RangeSpec {
-    /// The first byte and the last one in a content of `bytes` bytes; `None` if it has none of them.
+    /// The first byte and the last one in a content of `bytes` bytes; `None` if it has none.
     pub fn resolve(self, bytes: usize) -> Option<(usize, usize)> {
         let last = bytes.checked_sub(1)?;
         match self {

@@ -53,6 +53,7 @@ pub struct Ledger {
     violations: Vec<Violation>,
     log: Vec<String>,
     tally: Tally,
+    is_disk_damaged: bool,
 }
 
 impl Ledger {
@@ -69,6 +70,7 @@ impl Ledger {
             faults: Vec::new(),
             violations: Vec::new(),
             log: Vec::new(),
+            is_disk_damaged: false,
             tally: Tally {
                 endings: BTreeMap::new(),
                 statuses: BTreeMap::new(),
@@ -203,7 +205,8 @@ impl Ledger {
         let (order, sent) = (purge.order.clone(), purge.sent);
         *self.tally.purges.entry(format!("{answer:?}")).or_default() += 1;
         self.note(at, || format!("{order} (event {}) is answered: {answer:?}", sent.number));
-        let is_explained = misbehaves || self.explains(sent.at, at);
+        let is_damaged = answer == PurgeAnswer::Undurable && self.is_disk_damaged;
+        let is_explained = misbehaves || is_damaged || self.explains(sent.at, at);
         match answer {
             PurgeAnswer::Refused(status) if !misbehaves => {
                 let text = format!("{order}, sent at {}, was refused with status {status}", sent.at);
@@ -266,8 +269,8 @@ impl Ledger {
         }
     }
 
-    /// The process of the edge ended at once, with the power of the machine if `power_cut` is given,
-    /// which says whether purges are safe from that. Requests and responses under way end.
+    /// The process of the edge ended at once, with the power of the machine if `power_cut` is
+    /// given, which says whether purges are safe from that. Requests and responses under way end.
     pub fn killed(&mut self, at: Moment, power_cut: Option<bool>) {
         self.note(at, || format!("the edge is killed, power cut: {}", power_cut.is_some()));
         match power_cut {
@@ -288,6 +291,12 @@ impl Ledger {
     pub fn clock_jumps(&mut self, at: Moment, seconds: u64) {
         self.note(at, || format!("the wall clock jumps by {seconds} s"));
         self.rules.age_slack = self.rules.age_slack.saturating_add(Duration::from_secs(seconds));
+    }
+
+    /// Stored bytes have changed. The next start may refuse the directory, because a damaged file
+    /// can look like one of another program. Purges are then never durable.
+    pub const fn disk_is_damaged(&mut self) {
+        self.is_disk_damaged = true;
     }
 
     /// Records that a request is about to be sent.

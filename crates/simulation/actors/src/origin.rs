@@ -19,7 +19,7 @@ use message::{Fields, Method};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use world::Random;
 
 /// Longest time for which an origin that never answers keeps its connection.
@@ -84,10 +84,7 @@ impl Origin {
         };
         match end {
             ConnectionEnd::Reset => reset(connection.stream),
-            ConnectionEnd::Close => {
-                // The peer may have closed its side already.
-                let _ = connection.stream.shutdown().await;
-            }
+            ConnectionEnd::Close => connection.close().await,
         }
     }
 

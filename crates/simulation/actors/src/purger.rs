@@ -173,7 +173,7 @@ fn answer_of(reply: &Reply, method: &str) -> PurgeAnswer {
         500.. => PurgeAnswer::Failed(status),
         200 => PurgeAnswer::Done,
         // The answer to a GET with X-Refresh is the page.
-        _ if method == "GET" && reply.reason() == "miss-refresh" => PurgeAnswer::Done,
+        300..=404 if method == "GET" => PurgeAnswer::Done,
         _ => PurgeAnswer::Refused(status),
     }
 }

@@ -1,7 +1,7 @@
 //! Reads responses from a stream, strictly.
 //!
-//! Invariant: the framing alone decides whether a response is complete. The content is judged by the
-//! ledger.
+//! Invariant: the framing alone decides whether a response is complete. The ledger judges the
+//! content.
 
 use crate::exchange::{Ending, Reply};
 use crate::moment::Timeline;

@@ -15,6 +15,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use world::Random;
 
+/// Longest time for which a closed connection is still read.
+const LINGER: Duration = Duration::from_secs(5);
+
 /// One connection of the origin.
 pub(crate) struct Connection<S> {
     pub(crate) stream: S,
@@ -67,6 +70,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         // Both ends mean the same: the origin closes.
         let _ = tokio::time::timeout(longest, until_closed).await;
         Err(Failure::Ends(ConnectionEnd::Close))
+    }
+
+    /// Closes the connection in an orderly way. Unread input would turn the close into a reset, and
+    /// the peer might lose the end of the response. It is therefore read for a while.
+    pub(crate) async fn close(mut self) {
+        // The peer may have closed its side already.
+        let _ = self.stream.shutdown().await;
+        let until_closed = async { while self.receive().await.is_ok() {} };
+        let _ = tokio::time::timeout(LINGER, until_closed).await;
     }
 
     pub(crate) async fn send_garbage(&mut self) -> Result<(), Failure> {

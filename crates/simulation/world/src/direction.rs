@@ -62,7 +62,7 @@ pub(crate) struct Direction {
     end: Option<(End, Arrival)>,
     /// How the reader ended, and when the writer learns it.
     reader_gone: Option<(End, Arrival)>,
-    /// Whether the writer's next write disappears because it does not know that the reader has left.
+    /// Whether the writer's next write disappears because it does not know that the reader left.
     swallows: bool,
     /// Whether the writer has received the error that a reset causes.
     reset_reported: bool,

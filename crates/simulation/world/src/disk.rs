@@ -221,7 +221,7 @@ impl WorldDisk {
         if self.is_alive() { Ok(()) } else { Err(io::Error::other("the process has ended")) }
     }
 
-    /// Does an operation: waits for its time, then applies the faults that hit it, then does `work`.
+    /// Does an operation: waits for its time, applies the faults that hit it, then does `work`.
     pub(crate) fn operate<T>(
         &self,
         operation: Operation,

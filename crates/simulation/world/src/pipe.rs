@@ -1,7 +1,7 @@
 //! Connections in memory: pairs of pipes that behave like the two ends of a TCP connection.
 //!
-//! Invariant: each end receives exactly the bytes that the other end wrote, in order, unless a reset
-//! loses the last ones. Only the settings and the given generator decide about the lengths of reads
+//! Invariant: each end receives exactly the bytes that the other end wrote, in order, unless a
+//! reset loses the last ones. Only the settings and the given generator decide about the lengths of reads
 //! and writes and about latency.
 
 use crate::Random;

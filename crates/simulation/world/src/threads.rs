@@ -1,8 +1,8 @@
 //! Simulated threads: blocking code that takes turns on one system thread.
 //!
-//! Invariant: a thread runs only while its task is polled, and nothing else runs meanwhile. A thread
-//! that waits is suspended, and its task is woken when the wait may be over. The order of the turns
-//! follows from tokio's queue and from the given generator.
+//! Invariant: a thread runs only while its task is polled, and nothing else runs meanwhile. A
+//! thread that waits is suspended, and its task is woken when the wait may be over. The order of
+//! the turns follows from tokio's queue and from the given generator.
 
 use crate::coroutine::{Coroutine, Resumed, suspend, unwind};
 use crate::pipe::locked;

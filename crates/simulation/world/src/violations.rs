@@ -1,6 +1,6 @@
 //! What a simulated run found wrong.
 //!
-//! Invariant: the list is in the order of the findings and holds at most [`VIOLATIONS_MAX`] of them.
+//! Invariant: the list is in the order of the findings and holds at most [`VIOLATIONS_MAX`].
 
 use crate::pipe::locked;
 use std::sync::{Arc, Mutex};

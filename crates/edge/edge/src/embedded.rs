@@ -16,6 +16,7 @@ use config::EdgePlan;
 use net::{Peer, Stream};
 use std::io;
 use std::sync::Arc;
+use tokio::task::AbortHandle;
 
 /// An edge whose connections its caller makes. Simulations run it.
 #[derive(Debug)]
@@ -23,6 +24,7 @@ pub struct EmbeddedEdge {
     shared: Arc<Shared>,
     admin: AdminEntrance,
     background: Background,
+    tasks: Vec<AbortHandle>,
 }
 
 impl EmbeddedEdge {
@@ -40,13 +42,13 @@ impl EmbeddedEdge {
             take_over(&shared, recovery)?;
         }
         let background = Background::start(&shared)?;
-        Ok(Self { admin: AdminEntrance::new(&shared), shared, background })
+        Ok(Self { admin: AdminEntrance::new(&shared), shared, background, tasks: Vec::new() })
     }
 
     /// Starts the tasks, in the context of a runtime.
-    pub fn start_tasks(&self) {
-        supervisor::start_task("origins", &self.shared, worker::sweep);
-        Background::start_tasks(&self.shared);
+    pub fn start_tasks(&mut self) {
+        self.tasks.push(supervisor::start_task("origins", &self.shared, worker::sweep));
+        self.tasks.extend(Background::start_tasks(&self.shared));
     }
 
     /// Serves a client's connection as the worker with this number, in a task.
@@ -73,6 +75,7 @@ impl EmbeddedEdge {
     /// still open end with the runtime.
     pub fn end(self) {
         self.shared.quit();
+        self.tasks.iter().for_each(AbortHandle::abort);
         self.background.end(&self.shared);
     }
 }

@@ -166,7 +166,8 @@ fn run_in_processes(arguments: &Arguments) -> anyhow::Result<Report> {
 fn show(seed: u64, options: &RunOptions) -> anyhow::Result<ExitCode> {
     let plan = RunPlan::of_seed(seed);
     let outcome = run(&plan, options);
-    print(&format!("{plan}\n{}", outcome.log.join("\n")))?;
+    print(&format!("{plan}\nthe worlds:\n{}", outcome.trace.join("\n")))?;
+    print(&format!("\nthe actors:\n{}", outcome.log.join("\n")))?;
     tell(&outcome)
 }
 

@@ -9,6 +9,7 @@ use crate::upkeep::{refill, supervisor, sweeper, tree_writer, verifier};
 use std::io;
 use std::sync::Arc;
 use threads::JoinHandle;
+use tokio::task::AbortHandle;
 
 /// The threads of an edge that are joined at its end.
 #[derive(Debug)]
@@ -30,9 +31,11 @@ impl Background {
     }
 
     /// Starts the tasks, in the context of a runtime.
-    pub(crate) fn start_tasks(shared: &Arc<Shared>) {
-        supervisor::start_task("refill", shared, refill::run);
-        supervisor::start_task("popular-pages", shared, refill::merge);
+    pub(crate) fn start_tasks(shared: &Arc<Shared>) -> [AbortHandle; 2] {
+        [
+            supervisor::start_task("refill", shared, refill::run),
+            supervisor::start_task("popular-pages", shared, refill::merge),
+        ]
     }
 
     /// Ends the threads, makes late purges durable and closes the disk tier. The edge must have

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use threads::JoinHandle;
+use tokio::task::{AbortHandle, JoinSet};
 
 /// Pause before a thread or task is started again for the first time. It doubles each time, so that
 /// one that always fails costs neither a core nor the log.
@@ -59,29 +60,35 @@ pub(crate) fn start(
 }
 
 /// Spawns a task that does `work` on `state` until the drain begins, and does it again after each
-/// unexpected end. Must be called in the context of a runtime.
+/// unexpected end. Aborting the returned handle ends the task at once. Must be called in the
+/// context of a runtime.
 pub(crate) fn start_task<S, F>(
     name: &'static str,
     state: &Arc<S>,
     mut work: impl FnMut(Arc<S>) -> F + Send + 'static,
-) where
+) -> AbortHandle
+where
     S: AsRef<Ending> + Send + Sync + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
     let state = Arc::clone(state);
-    tokio::spawn(async move {
+    let supervised = tokio::spawn(async move {
         let mut pause = PAUSE;
         loop {
-            match tokio::spawn(work(Arc::clone(&state))).await {
-                Err(error) if error.is_panic() => lose("task", name, "it panicked"),
-                Ok(()) if !(*state).as_ref().is_draining() => lose("task", name, "it ended early"),
+            // The set aborts the work when it is dropped.
+            let mut running = JoinSet::new();
+            running.spawn(work(Arc::clone(&state)));
+            match running.join_next().await {
+                Some(Err(error)) if error.is_panic() => lose("task", name, "it panicked"),
+                Some(Ok(())) if !(*state).as_ref().is_draining() => lose("task", name, "it ended early"),
                 // The drain has begun, or the runtime is gone.
-                Ok(()) | Err(_) => return,
+                Some(Ok(()) | Err(_)) | None => return,
             }
             tokio::time::sleep(pause).await;
             pause = longer(pause);
         }
     });
+    supervised.abort_handle()
 }
 
 /// Does a job of the thread `name`, which survives a panic of the job.

@@ -115,7 +115,8 @@ fn from_sql(value: ValueRef<'_>) -> Dynamic {
     match value {
         ValueRef::Null => Dynamic::UNIT,
         ValueRef::Integer(number) => number.into(),
-        ValueRef::Real(number) => number.into(),
+        // The schema has no fractions.
+        ValueRef::Real(number) => Dynamic::from(number as i64),
         ValueRef::Text(text) | ValueRef::Blob(text) => String::from_utf8_lossy(text).as_ref().into(),
     }
 }
@@ -134,9 +135,6 @@ impl ToSql for Parameter<'_> {
         }
         if let Ok(truth) = value.as_bool() {
             return Ok(i64::from(truth).into());
-        }
-        if let Ok(number) = value.as_float() {
-            return Ok(number.into());
         }
         match value.clone().into_immutable_string() {
             Ok(text) => Ok(ToSqlOutput::Owned(Value::Text(text.into_owned()))),

@@ -1,8 +1,8 @@
 //! Connections in memory: pairs of pipes that behave like the two ends of a TCP connection.
 //!
 //! Invariant: each end receives exactly the bytes that the other end wrote, in order, unless a
-//! reset loses the last ones. Only the settings and the given generator decide about the lengths of reads
-//! and writes and about latency.
+//! reset loses the last ones. Only the settings and the given generator decide about the lengths of
+//! reads and writes and about latency.
 
 use crate::Random;
 use crate::direction::{Direction, End, Readable, Writable, latency};

@@ -54,7 +54,7 @@ fn fetch_between_sending_and_answer_is_not_stale() {
 }
 
 #[test]
-fn fetch_that_arrived_before_the_sending_is_stale_if_it_ends_later() {
+fn fetch_that_arrived_before_the_sending_is_stale() {
     let mut history = History::new();
     let (id, at) = (content("/a", 1), history.now());
     let received = history.ledger.stamp(at);

@@ -376,7 +376,6 @@ mod tests {
     use address::Prefix;
     use config::EdgePlan;
     use net::Peer;
-
     use std::sync::Arc;
 
     #[test]

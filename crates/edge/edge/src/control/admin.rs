@@ -421,7 +421,6 @@ mod tests {
     use config::EdgePlan;
     use message::{Fields, Method, RequestHead, Version};
     use net::Peer;
-
     use std::net::{IpAddr, Ipv4Addr, SocketAddr};
     use std::sync::Arc;
 

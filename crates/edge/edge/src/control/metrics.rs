@@ -194,7 +194,6 @@ mod tests {
     use crate::shared::Shared;
     use crate::system::System;
     use config::EdgePlan;
-
     use semantics::Reason;
     use std::sync::Arc;
 

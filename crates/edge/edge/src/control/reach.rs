@@ -194,7 +194,6 @@ mod tests {
     use bytes::Bytes;
     use config::EdgePlan;
     use message::{Fields, ResponseHead, Status};
-
     use semantics::{Freshness, Moment, VaryRule};
     use std::sync::Arc;
     use std::time::Duration;

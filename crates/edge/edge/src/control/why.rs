@@ -344,7 +344,6 @@ mod tests {
     use crate::system::System;
     use address::Prefix;
     use config::EdgePlan;
-
     use profiles::Policy;
     use std::sync::Arc;
 

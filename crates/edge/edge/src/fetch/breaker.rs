@@ -68,10 +68,8 @@ mod tests {
     use super::{digest, line};
     use crate::sites::Sites;
     use bytes::Bytes;
-
     use config::EdgePlan;
     use origin::{BreakerChange, BreakerState};
-
     use std::time::Duration;
     use store::{Key, SiteId};
 

@@ -90,7 +90,6 @@ mod tests {
     use crate::shared::Shared;
     use crate::system::System;
     use config::EdgePlan;
-
     use std::sync::Arc;
     use std::sync::mpsc::channel;
     use std::time::Duration;

@@ -55,7 +55,6 @@ mod tests {
     use config::EdgePlan;
     use h1::{Limits, Strictness, parse_request};
     use net::Peer;
-
     use std::net::IpAddr;
 
     fn client(peer: Peer, trusted: &str, fields: &str) -> Option<String> {

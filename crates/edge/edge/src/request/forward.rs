@@ -244,7 +244,6 @@ mod tests {
     use h1::{Limits, Request, Strictness, parse_request};
     use message::Method;
     use net::Peer;
-
     use semantics::VaryRule;
 
     const MARK: Bytes = Bytes::from_static(b"petasos; id=7");

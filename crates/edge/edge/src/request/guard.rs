@@ -189,7 +189,6 @@ mod tests {
     use config::EdgePlan;
     use h1::{Limits, Request, Strictness, parse_request};
     use net::Peer;
-
     use semantics::Reason;
 
     fn request(head: &str) -> Request {

@@ -127,7 +127,6 @@ mod tests {
     use crate::shared::Shared;
     use crate::system::System;
     use config::EdgePlan;
-
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;

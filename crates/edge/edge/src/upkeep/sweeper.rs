@@ -105,7 +105,6 @@ mod tests {
     use config::EdgePlan;
     use invalidation::Mode;
     use message::{Fields, ResponseHead, Status};
-
     use semantics::{Freshness, Moment, VaryRule};
     use std::sync::Arc;
     use std::time::Duration;

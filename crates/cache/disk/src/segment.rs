@@ -82,6 +82,20 @@ impl Segment {
         of(&self.data_bytes) + of(&self.index_bytes)
     }
 
+    /// Keeps a file that was opened, unless another thread has kept one meanwhile. Returns the kept
+    /// one. A surplus file is closed when the lock is free again, because closing may wait for the
+    /// disk.
+    fn keep(
+        &self,
+        opened: Arc<dyn DiskFile>,
+        place: fn(&mut SegmentState) -> &mut Option<Arc<dyn DiskFile>>,
+    ) -> Arc<dyn DiskFile> {
+        let mut state = self.state();
+        let kept = Arc::clone(place(&mut state).get_or_insert_with(|| Arc::clone(&opened)));
+        drop(state);
+        kept
+    }
+
     pub(crate) fn lower_sequence_min(&self, sequence: u64) {
         self.sequence_min.fetch_min(sequence, Ordering::Relaxed);
     }
@@ -260,7 +274,7 @@ impl Segments {
             return Ok(Arc::clone(file));
         }
         let file = self.disk.open(&names::data(&self.directory, segment.id), Access::Read)?;
-        Ok(Arc::clone(segment.state().data.get_or_insert(file)))
+        Ok(segment.keep(file, |state| &mut state.data))
     }
 
     /// The file with the records of a segment, opened anew and past the page cache, to be read
@@ -275,7 +289,7 @@ impl Segments {
             return Ok(Arc::clone(file));
         }
         let file = self.disk.open(&names::index(&self.directory, segment.id), Access::Write)?;
-        Ok(Arc::clone(segment.state().index.get_or_insert(file)))
+        Ok(segment.keep(file, |state| &mut state.index))
     }
 
     /// The index file of a segment, for the writer. Truncates a torn entry at its end first.
@@ -288,5 +302,66 @@ impl Segments {
             self.resize(segment, of(&segment.data_bytes), bytes);
         }
         Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Segments;
+    use platform::{Access, Disk, DiskFile, SimulatedDisk};
+    use std::fs::File;
+    use std::io;
+    use std::path::Path;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Arc, Weak};
+
+    /// A file that counts its closings while its segment is not locked.
+    struct ObservedFile {
+        segment: Weak<super::Segment>,
+        closed_unlocked: Arc<AtomicU64>,
+    }
+
+    impl Drop for ObservedFile {
+        fn drop(&mut self) {
+            let is_free = self.segment.upgrade().is_some_and(|segment| segment.state.try_lock().is_ok());
+            self.closed_unlocked.fetch_add(u64::from(is_free), Ordering::SeqCst);
+        }
+    }
+
+    impl DiskFile for ObservedFile {
+        fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
+            Ok(0)
+        }
+
+        fn write_at(&self, content: &[u8], _: u64) -> io::Result<usize> {
+            Ok(content.len())
+        }
+
+        fn truncate(&self, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn system_file(&self) -> Option<Arc<File>> {
+            None
+        }
+    }
+
+    #[test]
+    fn file_that_another_thread_opened_first_is_closed_unlocked() {
+        let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new(1));
+        let segments = Segments::new(Arc::clone(&disk), "/cache".into());
+        segments.adopt(7, 0, 0);
+        let segment = segments.of(7).unwrap();
+        let first = disk.open(Path::new("/cache/data"), Access::Write).unwrap();
+        let kept = segment.keep(Arc::clone(&first), |state| &mut state.data);
+        let closed_unlocked = Arc::new(AtomicU64::new(0));
+        let surplus =
+            ObservedFile { segment: Arc::downgrade(&segment), closed_unlocked: Arc::clone(&closed_unlocked) };
+        assert!(Arc::ptr_eq(&segment.keep(Arc::new(surplus), |state| &mut state.data), &kept));
+        assert_eq!(closed_unlocked.load(Ordering::SeqCst), 1);
     }
 }

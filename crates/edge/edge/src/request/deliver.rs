@@ -95,6 +95,9 @@ async fn send_from_disk(
     (first, bytes): (u64, u64),
     repair: &BodyRepair<'_>,
 ) -> Result<(), Interrupted> {
+    if body.unchecked_range().is_none() {
+        return send_by_reading(client, object, body, (first, bytes), repair).await;
+    }
     let end = first + bytes;
     let begin = first + send_unread(client, body, (first, bytes), repair).await?;
     let mut at = begin;
@@ -128,6 +131,41 @@ async fn send_from_disk(
     }
     if begin == 0 && end == body.len() {
         body.was_read();
+    }
+    client.flush().await.map_err(Interrupted::from)
+}
+
+/// Same as [`send_from_disk`], for a disk whose files the system cannot send: each step is read into
+/// memory and checked.
+async fn send_by_reading(
+    client: &mut ClientConnection,
+    object: &Arc<Object>,
+    body: &Arc<OnDisk>,
+    (first, bytes): (u64, u64),
+    repair: &BodyRepair<'_>,
+) -> Result<(), Interrupted> {
+    let end = first + bytes;
+    let mut at = first;
+    while at < end {
+        let (reader, from) = (Arc::clone(body), at);
+        // Fits a usize, because the limit does.
+        let bytes_max = (end - at).min(DISK_READ_BYTES as u64) as usize;
+        // Flushed first, so that no disk turn is held while a slow client reads the queue.
+        client.flush().await?;
+        let read = match repair.turn().await {
+            Some(turn) => repair.read(move || (reader.read_at(from, bytes_max), turn).0).await,
+            None => None,
+        };
+        let missing = ByteRange { first: at, last: end - 1 };
+        match read {
+            Some(Ok(octets)) if !octets.is_empty() => {
+                at += octets.len() as u64;
+                client.push(octets);
+            }
+            // The disk was late, which says nothing about the bytes on it.
+            None => return repair.complete(client, object, None, missing).await,
+            Some(Ok(_) | Err(_)) => return repair.complete(client, object, Some(body), missing).await,
+        }
     }
     client.flush().await.map_err(Interrupted::from)
 }

@@ -135,8 +135,8 @@ async fn send_from_disk(
     client.flush().await.map_err(Interrupted::from)
 }
 
-/// Same as [`send_from_disk`], for a disk whose files the system cannot send: each step is read into
-/// memory and checked.
+/// Same as [`send_from_disk`], for a disk whose files the system cannot send: each step is read
+/// into memory and checked.
 async fn send_by_reading(
     client: &mut ClientConnection,
     object: &Arc<Object>,

@@ -66,7 +66,7 @@ impl WorldDisk {
     }
 
     /// A disk with the files of an earlier one, and its next process. The open files and locks of
-    /// the earlier process are invalid.
+    /// the earlier process are invalid, and all faults are over.
     pub fn with_files(
         files: SimulatedDisk,
         random: Random,
@@ -76,6 +76,7 @@ impl WorldDisk {
         faults: FaultCounts,
     ) -> Self {
         files.kill();
+        files.set_room(None);
         let state = State {
             random,
             mode: DiskMode::default(),

@@ -348,6 +348,7 @@ mod tests {
             drop(world.threads().run("forever", || threads::sleep(Duration::from_secs(1_000_000))));
             world.jump_clock(5_000_000);
             tokio::time::sleep(Duration::from_secs(60)).await;
+            world.disk().set_room(Some(world.disk().bytes()));
             world.disk().kill();
             world.end_abruptly();
             world.clock().now()
@@ -355,11 +356,14 @@ mod tests {
         assert!(killed.violations.is_empty(), "{:?}", killed.violations);
         let life = |world: World| async move {
             let disk = world.disk().clone();
-            let read = world.threads().run("reader", move || disk.read(path));
+            let read = world.threads().run("reader", move || {
+                // The disk has room again.
+                disk.append(path, b"d").and_then(|()| disk.read(path))
+            });
             (world.clock().now(), read.await.unwrap())
         };
         let (found, next) = World::resume(2, WorldSettings::default(), Some(&killed), life);
-        assert_eq!(found, (wall, b"abc".to_vec()));
+        assert_eq!(found, (wall, b"abcd".to_vec()));
         assert!(next.violations.is_empty(), "{:?}", next.violations);
     }
 

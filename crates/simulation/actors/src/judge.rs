@@ -48,9 +48,11 @@ impl Ledger {
         let begun = asked.begun.at.plus(reply.own_delay);
         let first_byte = reply.first_byte.unwrap_or(ended.at).since(begun);
         let end = ended.at.since(begun);
-        let is_stale = reply.reason().starts_with("stale-");
-        let first_byte_max =
-            if is_stale { self.rules.stale_first_byte_max } else { self.rules.first_byte_max };
+        let first_byte_max = if self.was_stored(asked, reply) {
+            self.rules.stale_first_byte_max
+        } else {
+            self.rules.first_byte_max
+        };
         let is_late = first_byte > first_byte_max || end > self.rules.end_max;
         if (is_late || reply.ending == Ending::TimedOut) && !asked.ask.misbehaves {
             let text = format!(
@@ -62,6 +64,15 @@ impl Ledger {
             );
             self.violate(Rule::Promptness, ended.at, text);
         }
+    }
+
+    /// Whether the edge had this stale content when the request began. Otherwise the fetch of
+    /// another request has stored it since, and the request could not be answered with it at once.
+    fn was_stored(&self, asked: &Asked, reply: &Reply) -> bool {
+        let id = reply.field("X-Sim").and_then(ContentId::parse);
+        let begun = id.and_then(|id| self.begun.get(&id));
+        reply.reason().starts_with("stale-")
+            && begun.is_some_and(|begun| begun.last.number < asked.begun.number)
     }
 
     fn judge_ending(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) {

@@ -22,8 +22,8 @@ pub struct Rules {
     pub age_slack: Duration,
     /// Longest time until the first byte of a response, without the visitor's own delays.
     pub first_byte_max: Duration,
-    /// Longest time until the first byte of a response that says it is stale: nobody waits longer
-    /// for an origin if a stale response is stored.
+    /// Longest time until the first byte of a response that says it is stale and that the origin
+    /// sent before the request: nobody waits longer for an origin if a stale response is stored.
     pub stale_first_byte_max: Duration,
     /// Longest time until the end of a response, without the visitor's own delays.
     pub end_max: Duration,

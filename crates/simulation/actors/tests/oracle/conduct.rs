@@ -84,6 +84,30 @@ fn responses_come_within_their_bounds() {
 }
 
 #[test]
+fn stored_stale_response_comes_earlier_than_a_new_one() {
+    let late = |is_stored_before: bool| {
+        let mut history = History::new();
+        history.ledger.rules_mut().stale_first_byte_max = Duration::from_secs(10);
+        let stored = content("/a", 1);
+        if is_stored_before {
+            history.origin(&stored);
+        }
+        let begun = history.now();
+        let id = history.ledger.request_begins(begun, ask("/a"));
+        if !is_stored_before {
+            history.origin(&stored);
+        }
+        let mut answer = reply(&stored, "stale-on-error");
+        let late = begun.plus(Duration::from_secs(20));
+        answer.first_byte = Some(late);
+        history.ledger.request_ends(late, id, &answer);
+        history
+    };
+    late(true).violates(Rule::Promptness);
+    late(false).is_right();
+}
+
+#[test]
 fn unfinished_request_is_found_at_the_end() {
     let mut history = History::new();
     let at = history.now();

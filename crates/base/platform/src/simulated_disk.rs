@@ -64,6 +64,12 @@ impl SimulatedDisk {
         self.files().bytes()
     }
 
+    /// The memory in bytes that the simulation takes for contents, also of changes that are not
+    /// durable yet and of files that were removed.
+    pub fn memory_bytes(&self) -> u64 {
+        self.files().memory_bytes()
+    }
+
     /// The paths of all files with names, in order.
     pub fn paths(&self) -> Vec<PathBuf> {
         self.files().names.keys().cloned().collect()
@@ -370,6 +376,18 @@ mod tests {
 
     fn path() -> &'static Path {
         Path::new("/cache/file")
+    }
+
+    #[test]
+    fn memory_counts_what_is_not_durable_and_what_is_removed() {
+        let disk = SimulatedDisk::new(1);
+        let file = disk.open(path(), Access::Write).unwrap();
+        file.write_at(&[7; 1000], 0).unwrap();
+        // The cached and the unsynced bytes. The vectors may have room for more.
+        assert!((2000..4000).contains(&disk.memory_bytes()), "{}", disk.memory_bytes());
+        disk.remove(path()).unwrap();
+        assert!(disk.memory_bytes() >= 2000);
+        assert_eq!(disk.bytes(), 0);
     }
 
     #[test]

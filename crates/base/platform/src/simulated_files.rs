@@ -46,6 +46,17 @@ pub(crate) enum UnsyncedChange {
     Truncate(usize),
 }
 
+impl Inode {
+    fn memory_bytes(&self) -> u64 {
+        let pending = self.pending.iter().map(|change| match change {
+            UnsyncedChange::Write(_, octets) => octets.capacity(),
+            UnsyncedChange::Truncate(_) => 0,
+        });
+        let list = self.pending.capacity() * size_of::<UnsyncedChange>();
+        (self.cached.capacity() + self.durable.capacity() + list + pending.sum::<usize>()) as u64
+    }
+}
+
 impl SimulatedFiles {
     pub(crate) fn chance(&mut self, of: u64) -> u64 {
         // A xorshift generator. Only a spread of values is needed.
@@ -58,6 +69,10 @@ impl SimulatedFiles {
     pub(crate) fn bytes(&self) -> u64 {
         let ids = self.names.values().chain(&self.unnamed);
         ids.filter_map(|id| self.inodes.get(*id)).map(|inode| inode.cached.len() as u64).sum()
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.inodes.iter().map(Inode::memory_bytes).sum()
     }
 
     /// Counts an operation. Returns its fault, or the error with which it ends at once.

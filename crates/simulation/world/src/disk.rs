@@ -193,6 +193,11 @@ impl WorldDisk {
         self.shared.files.bytes()
     }
 
+    /// The memory in bytes that the simulation takes for the disk.
+    pub fn memory_bytes(&self) -> u64 {
+        self.shared.files.memory_bytes()
+    }
+
     /// The disk in memory below, for looks at its content that take no time and meet no fault.
     pub fn content(&self) -> &SimulatedDisk {
         &self.shared.files

@@ -185,6 +185,11 @@ fn head(answer: &Answer, framing: Framing, announced: usize, is_head: bool, date
         Framing::Length => head.fields.push("Content-Length", announced.to_string()),
         Framing::Chunked if !is_head => head.fields.push("Transfer-Encoding", "chunked"),
         Framing::Close if !is_head => head.fields.push("Connection", "close"),
+        // RFC 9111 section 4.3.5 lets a HEAD response without validator and length renew a stored
+        // page of any version, and the edge obeys.
+        _ if !head.fields.has("ETag") && !head.fields.has("Last-Modified") => {
+            head.fields.push("Content-Length", announced.to_string());
+        }
         _ => {}
     }
     let mut octets = BytesMut::new();

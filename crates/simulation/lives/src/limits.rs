@@ -15,7 +15,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// What the process may allocate beside the configured memory: the program's tables, the write
 /// queue of the disk, connections with their buffers, and the actors with the bodies that they
 /// compare.
-const BESIDE_BYTES: u64 = 8 << 20;
+const BESIDE_BYTES: u64 = 24 << 20;
 
 /// What the disk may take beyond its size: segments that are being written, the journal and marks.
 const DISK_BESIDE_BYTES: u64 = 2 << 20;

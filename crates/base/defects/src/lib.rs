@@ -23,8 +23,8 @@ pub enum Defect {
     JoinAfterPurge,
     /// A request joins a fetch for another variant.
     JoinOtherVariant,
-    /// A failed fetch does not tell the requests that wait for it.
-    LostFailure,
+    /// A failed fetch stays in the table, and later requests join it.
+    FailedFetchStays,
     /// A fetch publishes its response although a purge came meanwhile.
     PublishAfterPurge,
     /// A purge does not cover objects that are only on the disk.
@@ -56,7 +56,7 @@ impl Defect {
         Self::SpillMemory,
         Self::JoinAfterPurge,
         Self::JoinOtherVariant,
-        Self::LostFailure,
+        Self::FailedFetchStays,
         Self::PublishAfterPurge,
         Self::PurgeSkipsDisk,
         Self::TagsOfFirstResponse,

@@ -229,7 +229,10 @@ impl Shard {
         };
         let scope = self.scopes.of(slot.scope);
         let is_skipped = is_planted(Defect::PurgeSkipsDisk) && (slot.object.is_none() || read.is_some());
-        if slot.checked == self.log.sequence() || is_skipped {
+        if is_skipped {
+            slot.checked = self.log.sequence();
+        }
+        if slot.checked == self.log.sequence() {
             return SlotVerdict::Valid;
         }
         let unknown = IndexedResponse::new(slot.has_equivalents);

@@ -154,7 +154,7 @@ mod tests {
 
     fn page(validator: Validator) -> PagePlan {
         let kind = PageKind::Shared;
-        PagePlan { kind, validator, bytes: 1000, ..PagePlan::random(&mut Random::new(2), 2) }
+        PagePlan { kind, validator, bytes: 1000, ..PagePlan::random(&mut Random::new(2), 2, 1) }
     }
 
     fn ask(page: &PagePlan, version: u64, asked: Conditions<'_>) -> Answer {

@@ -83,11 +83,37 @@ impl Ledger {
                 self.violate(Rule::Integrity, ended.at, text);
             }
             Ending::NoConnection | Ending::Closed | Ending::Cut => {
-                if !asked.ask.misbehaves && !self.explains(asked.begun.at, ended.at) {
-                    let text = format!("{} ended without a fault: {}", told(asked, reply), reply.ending);
-                    self.violate(Rule::Errors, ended.at, text);
+                if asked.ask.misbehaves || self.explains(asked.begun.at, ended.at) {
+                    return;
                 }
+                if let Some(id) = self.breaks_off(reply) {
+                    return self.judge_damage(asked, ended, reply, id);
+                }
+                let text = format!("{} ended without a fault: {}", told(asked, reply), reply.ending);
+                self.violate(Rule::Errors, ended.at, text);
             }
+        }
+    }
+
+    /// The content whose delivery from the store has broken off, if bytes on the disk have changed.
+    fn breaks_off(&self, reply: &Reply) -> Option<ContentId> {
+        let is_stored = reply.reason().starts_with("hit-") || reply.reason().starts_with("stale-");
+        let id = reply.field("X-Sim").and_then(ContentId::parse);
+        id.filter(|_| is_stored && self.is_disk_damaged && reply.ending == Ending::Cut)
+    }
+
+    /// A damaged body breaks off once. Then it is forgotten, and the origin sends it again.
+    fn judge_damage(&mut self, asked: &Asked, ended: Stamp, reply: &Reply, id: ContentId) {
+        let sent = self.begun.get(&id).map(|begun| begun.last).unwrap_or_default();
+        let earlier = self.broken.insert(id, ended).filter(|earlier| earlier.number > sent.number);
+        if let Some(earlier) = earlier {
+            let text = format!(
+                "{} broke off although it did so at {} (event {}), and the origin has not sent it since",
+                told(asked, reply),
+                earlier.at,
+                earlier.number
+            );
+            self.violate(Rule::Integrity, ended.at, text);
         }
     }
 

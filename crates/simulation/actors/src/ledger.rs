@@ -53,7 +53,9 @@ pub struct Ledger {
     violations: Vec<Violation>,
     log: Vec<String>,
     tally: Tally,
-    is_disk_damaged: bool,
+    pub(crate) is_disk_damaged: bool,
+    /// Contents whose delivery from the store broke off, with the time.
+    pub(crate) broken: BTreeMap<ContentId, Stamp>,
 }
 
 impl Ledger {
@@ -71,6 +73,7 @@ impl Ledger {
             violations: Vec::new(),
             log: Vec::new(),
             is_disk_damaged: false,
+            broken: BTreeMap::new(),
             tally: Tally {
                 endings: BTreeMap::new(),
                 statuses: BTreeMap::new(),

@@ -116,8 +116,9 @@ pub struct PagePlan {
 const TAG_FIELDS: [&str; 4] = ["Cache-Tag", "xkey", "Surrogate-Key", "Cache-Tags"];
 
 impl PagePlan {
-    /// A page by chance. Its decisions follow from `random` alone.
-    pub fn random(random: &mut Random, number: u64) -> Self {
+    /// A page by chance. Its decisions follow from `random` alone. Its size is `scale` times that of
+    /// an ordinary page, unless it is large anyway.
+    pub fn random(random: &mut Random, number: u64, scale: u64) -> Self {
         let kind = match random.below(100) {
             0..32 => PageKind::Shared,
             32..44 => PageKind::Static,
@@ -136,7 +137,7 @@ impl PagePlan {
             PageKind::Large if random.percent(20) => random.between(300_000, 3_000_000),
             PageKind::Large => random.between(60_000, 300_000),
             PageKind::Redirect | PageKind::Missing => random.between(0, 400),
-            _ => random.between(0, 30_000),
+            _ => random.between(0, 30_000) * scale,
         };
         let validator = match random.below(10) {
             0..2 => Validator::None,
@@ -244,7 +245,7 @@ mod tests {
 
     #[test]
     fn successive_versions_differ_in_length() {
-        let page = PagePlan::random(&mut Random::new(1), 1);
+        let page = PagePlan::random(&mut Random::new(1), 1, 1);
         for version in 1..200 {
             assert_ne!(page.length_bytes(version), page.length_bytes(version + 1));
         }
@@ -253,7 +254,7 @@ mod tests {
     #[test]
     fn lifetimes_of_shared_caches_follow_the_directives() {
         let secs = Duration::from_secs;
-        let mut page = PagePlan::random(&mut Random::new(1), 1);
+        let mut page = PagePlan::random(&mut Random::new(1), 1, 1);
         page.kind = PageKind::Shared;
         page.lifetime = Lifetime { max_age_secs: Some(5), s_maxage_secs: Some(9), ..Lifetime::default() };
         assert_eq!(page.fresh_for(secs(300), secs(30)), secs(9));

@@ -22,6 +22,9 @@ pub const USER_COOKIE: &str = "session";
 /// Largest number of pages of a random site.
 const PAGES_MAX: u64 = 14;
 
+/// The pages of a heavy site are larger than those of others by this factor.
+const HEAVY_SCALE: u64 = 8;
+
 /// The pages of a site. Pages can be removed from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SitePlan {
@@ -36,7 +39,9 @@ impl SitePlan {
     pub fn random(random: &mut Random, host: &str) -> Self {
         let seed = random.number();
         let count = random.between(2, PAGES_MAX);
-        let page = |number| PagePlan::random(&mut Random::fork(seed, "page", number), number);
+        // Some sites are larger than memory and disk of the edge.
+        let scale = if random.percent(25) { HEAVY_SCALE } else { 1 };
+        let page = |number| PagePlan::random(&mut Random::fork(seed, "page", number), number, scale);
         Self { host: host.to_owned(), pages: (0..count).map(page).collect() }
     }
 

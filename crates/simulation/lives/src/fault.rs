@@ -79,7 +79,7 @@ impl FaultAction {
                 *random.choice(&[DiskHang::Writing, DiskHang::Closing]).unwrap_or(&DiskHang::Writing),
             ),
             17 => Self::DiskFull,
-            18 => Self::Damage(random.between(1, 8)),
+            18 => Self::Damage(*random.choice(&[1, 2, 4, 8, 64]).unwrap_or(&1)),
             _ => Self::ClockJump(random.between(1, JUMP_S_MAX), random.percent(50)),
         }
     }

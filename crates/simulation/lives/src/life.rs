@@ -34,6 +34,9 @@ const END_MAX: Duration = Duration::from_secs(120);
 /// origin, and the disk is used again.
 const RECOVERY: Duration = Duration::from_secs(120);
 
+/// The longest time until the first byte when nobody else is there and nothing is wrong.
+const CALM_FIRST_BYTE_MAX: Duration = Duration::from_secs(3);
+
 /// Connections that wait to be accepted by the origin.
 const BACKLOG: usize = 64;
 
@@ -168,6 +171,7 @@ impl Life {
         sleep(RECOVERY).await;
         self.note("all faults are over");
         let site = Arc::clone(lock(&self.society.site).plan());
+        lock(&self.society.ledger).rules_mut().first_byte_max = CALM_FIRST_BYTE_MAX;
         self.visitor(calm_visitor(&site)).await;
         self.end().await;
     }

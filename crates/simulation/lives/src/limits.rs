@@ -20,6 +20,11 @@ const BESIDE_BYTES: u64 = 24 << 20;
 /// What the disk may take beyond its size: segments that are being written, the journal and marks.
 const DISK_BESIDE_BYTES: u64 = 2 << 20;
 
+/// What may wait for the disk's writer: an eighth of the memory, within these bounds, and a piece of
+/// each body that is being written.
+const QUEUE_BYTES: (u64, u64) = (4 << 20, 32 << 20);
+const QUEUE_PIECES_BYTES: u64 = 1 << 20;
+
 /// Compares figures with their bounds until the edge has ended.
 pub(crate) async fn watch(world: World, society: Society, edge: SharedEdge) {
     let before = (society.allocated_bytes)().saturating_sub(world.disk().memory_bytes());
@@ -45,6 +50,11 @@ fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) ->
         ("bodies outside the store take", edge.metric(Metric::FillingBytes), memory),
         ("buffers take", edge.metric(Metric::BufferedBytes), memory / 10 + (1 << 20)),
         ("the spool takes", edge.metric(Metric::SpoolBytes), settings.spool_bytes.unwrap_or(0)),
+        (
+            "the write queue of the disk takes",
+            edge.metric(Metric::DiskQueueBytes),
+            (memory / 8).clamp(QUEUE_BYTES.0, QUEUE_BYTES.1) + QUEUE_PIECES_BYTES,
+        ),
         ("active fetches are", edge.metric(Metric::OriginFetchesActive), settings.fetches_max as u64),
         ("the process has allocated", allocated_bytes(world, society, before), memory + BESIDE_BYTES),
         (

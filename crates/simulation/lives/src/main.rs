@@ -2,6 +2,9 @@
 //!
 //! Invariant: the exit code is 0 if no run failed, 1 if one failed, and 2 if the command was wrong.
 
+mod progress;
+
+use crate::progress::Progress;
 use anyhow::{Context, anyhow};
 use clap::Parser;
 use defects::Defect;
@@ -73,8 +76,9 @@ fn start(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let options = options(arguments)?;
     if arguments.worker {
-        print(&serde_json::to_string(&run_here(arguments, &options))?)?;
-        return Ok(ExitCode::SUCCESS);
+        let progress = Progress::watched(arguments.seed);
+        run_here(arguments, &options, &progress);
+        progress.end();
     }
     if arguments.trace {
         return show(arguments.seed, &options);
@@ -107,10 +111,10 @@ fn allocated_bytes() -> u64 {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the report states the real time that simulation takes")]
-fn run_here(arguments: &Arguments, options: &RunOptions) -> Report {
-    let mut report = Report::default();
+fn run_here(arguments: &Arguments, options: &RunOptions, progress: &Progress) {
     for seed in arguments.seed..arguments.seed.saturating_add(arguments.seeds) {
         let begun = Instant::now();
+        progress.begin(seed);
         let outcome = run(&RunPlan::of_seed(seed), options);
         let mut own = outcome.report;
         own.real_s = begun.elapsed().as_secs_f64();
@@ -118,12 +122,11 @@ fn run_here(arguments: &Arguments, options: &RunOptions) -> Report {
             own.failures.insert(seed, failure.clone());
         }
         let is_failed = !own.failures.is_empty();
-        report.add(own);
+        progress.add(own);
         if is_failed && !arguments.keep_going {
             break;
         }
     }
-    report
 }
 
 /// Divides the seeds among processes, because each run needs a system thread and an allocator of

@@ -25,6 +25,9 @@ pub(crate) const TOKEN: &str = "simulated-token";
 /// Pages of 4 KiB in a mebibyte: memory and disk are chosen in steps of this size.
 const MIB: u64 = 1 << 20;
 
+/// Sizes of the disk in mebibytes: mostly too small for the site, and large enough for large bodies.
+const DISK_MIB: [u64; 8] = [2, 2, 3, 4, 6, 8, 16, 32];
+
 /// The settings of a run. They stay the same over its restarts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -58,7 +61,7 @@ impl Settings {
     pub fn random(random: &mut Random) -> Self {
         Self {
             memory_bytes: random.between(2, 12) * MIB,
-            disk_bytes: random.percent(80).then(|| random.between(2, 16) * MIB),
+            disk_bytes: random.percent(80).then(|| random.choice(&DISK_MIB).copied().unwrap_or(2) * MIB),
             power_safe: random.percent(30),
             has_state_directory: random.percent(50),
             spool_bytes: random.percent(70).then(|| random.between(1, 8) * MIB),

@@ -206,11 +206,13 @@ impl CoalescedFetch {
         }
     }
 
+    /// Whether the fetch gave no response.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(self.progress.borrow().state, FetchState::Failed(_))
+    }
+
     /// Announces a state to all waiting requests. After a final state it has no effect.
     pub(crate) fn announce(&self, state: FetchState) {
-        if is_planted(Defect::LostFailure) && matches!(state, FetchState::Failed(_)) {
-            return;
-        }
         self.progress.send_if_modified(|progress| {
             let changes = matches!(progress.state, FetchState::Waiting);
             if changes {

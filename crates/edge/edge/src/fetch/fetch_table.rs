@@ -183,6 +183,9 @@ fn add(
 }
 
 fn take_out(table: &mut HashMap<Key, Vec<Arc<CoalescedFetch>>>, key: &Key, fetch: &Arc<CoalescedFetch>) {
+    if is_planted(Defect::FailedFetchStays) && fetch.has_failed() {
+        return;
+    }
     if let Some(fetches) = table.get_mut(key) {
         fetches.retain(|other| !Arc::ptr_eq(other, fetch));
         if fetches.is_empty() {

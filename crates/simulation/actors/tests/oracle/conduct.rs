@@ -49,6 +49,24 @@ fn misconduct_of_the_visitor_explains_errors() {
 }
 
 #[test]
+fn damaged_content_breaks_off_once() {
+    let broken = || {
+        let mut answer = reply(&content("/a", 1), "hit-fresh");
+        answer.ending = Ending::Cut;
+        answer
+    };
+    let mut history = History::new();
+    history.origin(&content("/a", 1));
+    history.ledger.disk_is_damaged();
+    history.visit(ask("/a"), &broken());
+    history.origin(&content("/a", 1));
+    history.visit(ask("/a"), &broken());
+    history.is_right();
+    history.visit(ask("/a"), &broken());
+    history.violates(Rule::Integrity);
+}
+
+#[test]
 fn malformed_response_is_never_explained() {
     let mut history = History::new();
     let at = history.now();

@@ -2,7 +2,7 @@
 //! behaviour over time. Run those that a change may affect, and report their results with the
 //! change.
 
-use crate::{crash, fuzz, lab, soak, test, tools};
+use crate::{crash, fuzz, lab, simulate, soak, test, tools};
 use anyhow::Result;
 use std::time::Duration;
 
@@ -19,6 +19,12 @@ pub(crate) enum Long {
         /// Seconds for each target
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
         seconds: u64,
+    },
+    /// Simulate 100,000 lives of the edge, or another number. It takes about an hour
+    Simulation {
+        /// Number of lives
+        #[arg(long, default_value_t = 100_000)]
+        lives: u64,
     },
     /// Check the dependencies against the advisory database, which is downloaded
     Advisories,
@@ -45,6 +51,7 @@ pub(crate) fn run(long: &Long) -> Result<()> {
         Long::Crash(args) => crash::run(args),
         Long::Soak(args) => soak::run(args),
         Long::Fuzz { seconds } => fuzz::run(Duration::from_secs(*seconds)).map(|_| ()),
+        Long::Simulation { lives } => simulate::run_lives(*lives),
         Long::Advisories => tools::advisories(),
         Long::Sessions => test::sessions(),
         Long::Applications(args) => lab::applications(args),

@@ -17,6 +17,7 @@ mod long;
 mod packages;
 mod place;
 mod service;
+mod simulate;
 mod soak;
 mod test;
 mod tidy;
@@ -41,6 +42,8 @@ enum Xtask {
     /// Attack the real binary with hostile clients, failing disks and misleading origins; each
     /// attack has a limit
     Attack(attack::Args),
+    /// Simulate lives of the whole edge. Each run follows from its seed
+    Simulate(simulate::Args),
     /// Run a test that takes too long to run before every landing
     #[command(subcommand)]
     Long(long::Long),
@@ -70,6 +73,7 @@ fn run(xtask: &Xtask) -> Result<()> {
         Xtask::Docs => docs::write(),
         Xtask::Conformance(args) => conformance::run(args),
         Xtask::Attack(args) => attack::run(args),
+        Xtask::Simulate(args) => simulate::run(args),
         Xtask::Long(long) => long::run(long),
         Xtask::Bench(bench) => bench::run(bench),
         Xtask::Lab(lab) => lab::run(lab),

@@ -373,7 +373,7 @@ impl Disk for WorldDisk {
 
     fn open_unnamed(&self, directory: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file = self.operate(Operation::OpenUnnamed, directory, |files| files.open_unnamed(directory))?;
-        Ok(Arc::new(WorldFile::new(self.clone(), directory.to_owned(), file)))
+        Ok(Arc::new(WorldFile::unnamed(self.clone(), directory.to_owned(), file)))
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {

@@ -20,7 +20,7 @@ pub struct DiskMode {
     pub full_permille: u64,
     /// How often in 1000 cases a read or write transfers only a part.
     pub short_permille: u64,
-    /// How often in 1000 cases a read returns a wrong byte.
+    /// How often in 1000 cases a read of a file with a name returns a wrong byte.
     pub misread_permille: u64,
 }
 

@@ -260,7 +260,7 @@ impl Ledger {
             return;
         }
         let rules = &self.rules;
-        let fresh = page.fresh_for(rules.heuristic_max, rules.missing_max);
+        let fresh = page.fresh_for(rules);
         let stale = page.stale_for(reply.reason(), rules.stale_on_error_max);
         let age = asked.begun.at.since(begun.ended);
         let stated = reply.field("Age").and_then(|age| age.parse::<u64>().ok());

@@ -94,6 +94,14 @@ impl Ledger {
         &mut self.rules
     }
 
+    /// The edge starts with other settings. A stored response may still have the lifetime that it
+    /// got in an earlier life, and the clock may have jumped since.
+    pub fn restarts(&mut self, rules: Rules) {
+        let age_slack = self.rules.age_slack.max(rules.age_slack);
+        let assumed_max = self.rules.assumed_max.max(rules.assumed_max);
+        self.rules = Rules { age_slack, assumed_max, ..rules };
+    }
+
     /// Violations so far, the first ones.
     pub fn violations(&self) -> &[Violation] {
         &self.violations

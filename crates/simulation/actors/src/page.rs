@@ -3,6 +3,7 @@
 //! Invariant: a plan is constant during a run. What changes is in [`crate::Site`].
 
 use crate::content::ContentId;
+use crate::rules::Rules;
 use std::fmt;
 use std::time::Duration;
 use world::Random;
@@ -184,15 +185,14 @@ impl PagePlan {
     }
 
     /// The time for which a shared cache may use the page without asking again.
-    /// `heuristic_max` bounds the lifetime of static files that state none, and `missing_max` the
-    /// one of pages that do not exist.
-    pub fn fresh_for(&self, heuristic_max: Duration, missing_max: Duration) -> Duration {
+    /// `rules` have the lifetimes of pages that state none.
+    pub fn fresh_for(&self, rules: &Rules) -> Duration {
         let stated = self.lifetime.s_maxage_secs.or(self.lifetime.max_age_secs);
         match (stated, self.kind) {
             (Some(secs), _) => Duration::from_secs(u64::from(secs)),
-            (None, PageKind::Static) => heuristic_max,
-            (None, PageKind::Missing) => missing_max,
-            (None, _) => Duration::ZERO,
+            (None, PageKind::Static) => rules.heuristic_max.max(rules.assumed_max),
+            (None, PageKind::Missing) => rules.missing_max,
+            (None, _) => rules.assumed_max,
         }
     }
 
@@ -240,6 +240,7 @@ impl fmt::Display for PagePlan {
 #[cfg(test)]
 mod tests {
     use super::{Lifetime, PageKind, PagePlan};
+    use crate::rules::Rules;
     use std::time::Duration;
     use world::Random;
 
@@ -253,20 +254,22 @@ mod tests {
 
     #[test]
     fn lifetimes_of_shared_caches_follow_the_directives() {
-        let secs = Duration::from_secs;
+        let (secs, rules) = (Duration::from_secs, Rules::default());
         let mut page = PagePlan::random(&mut Random::new(1), 1, 1);
         page.kind = PageKind::Shared;
         page.lifetime = Lifetime { max_age_secs: Some(5), s_maxage_secs: Some(9), ..Lifetime::default() };
-        assert_eq!(page.fresh_for(secs(300), secs(30)), secs(9));
+        assert_eq!(page.fresh_for(&rules), secs(9));
         assert_eq!(page.stale_for("stale-on-error", secs(100)), Duration::ZERO);
         page.lifetime.if_error_secs = Some(7);
         assert_eq!(page.stale_for("stale-on-error", secs(100)), secs(7));
         assert_eq!(page.stale_for("hit-fresh", secs(100)), Duration::ZERO);
         page.lifetime = Lifetime::default();
-        assert_eq!(page.fresh_for(secs(300), secs(30)), Duration::ZERO);
+        assert_eq!(page.fresh_for(&rules), Duration::ZERO);
         assert_eq!(page.stale_for("stale-on-error", secs(100)), secs(100));
         assert_eq!(page.stale_for("stale-while-revalidate", secs(100)), Duration::ZERO);
+        let assumed = Rules { assumed_max: secs(40), ..Rules::default() };
+        assert_eq!(page.fresh_for(&assumed), secs(40));
         page.kind = PageKind::Static;
-        assert_eq!(page.fresh_for(secs(300), secs(30)), secs(300));
+        assert_eq!(page.fresh_for(&rules), secs(300));
     }
 }

@@ -16,6 +16,9 @@ pub struct Rules {
     pub heuristic_max: Duration,
     /// Lifetime of a 404 that states none. The default profile has 30 s.
     pub missing_max: Duration,
+    /// Longest lifetime that the site's settings give to pages that state none. Zero in the default
+    /// profile.
+    pub assumed_max: Duration,
     /// Time after the lifetime for which a page may replace an error (`stale_on_error_max`).
     pub stale_on_error_max: Duration,
     /// Slack of ages: rounding to seconds, latency of the network and jumps of the clock.
@@ -39,6 +42,7 @@ impl Default for Rules {
             through_edge: true,
             heuristic_max: Duration::from_secs(300),
             missing_max: Duration::from_secs(30),
+            assumed_max: Duration::ZERO,
             stale_on_error_max: Duration::from_secs(24 * 3600),
             age_slack: Duration::from_secs(3),
             first_byte_max: Duration::from_secs(75),

@@ -30,7 +30,7 @@ const KILL_MS_MAX: u64 = 60_000;
 pub struct RunPlan {
     /// The seed that it follows from.
     pub seed: u64,
-    /// The settings of the edge.
+    /// The settings of the edge in its first life.
     pub settings: Settings,
     /// The pages of the site.
     pub site: Arc<SitePlan>,
@@ -43,6 +43,8 @@ pub struct RunPlan {
 pub struct LifePlan {
     /// Its number, from 0 on.
     pub number: u64,
+    /// The settings with which it starts. `None`: those of the life before.
+    pub alteration: Option<Settings>,
     /// The visitors, each with its arrival in milliseconds after the start.
     pub visitors: Vec<(u64, VisitorPlan)>,
     /// The clients that purge, in the same way.
@@ -69,6 +71,8 @@ pub enum LifeEnd {
 pub enum Element {
     /// A life, except the last one.
     Life(u64),
+    /// The change of the settings before a life.
+    Alteration(u64),
     /// A fault of a life.
     Fault(u64, u64),
     /// A visitor of a life.
@@ -88,7 +92,7 @@ impl RunPlan {
         let settings = Settings::random(&mut fork("settings"));
         let site = Arc::new(SitePlan::random(&mut fork("site"), HOST));
         let count = if settings.disk_bytes.is_some() { fork("lives").between(1, LIVES_MAX) } else { 1 };
-        let life = |number| LifePlan::random(seed, number, number + 1 == count, &site);
+        let life = |number| LifePlan::random(seed, number, number + 1 == count, &settings, &site);
         let lives = (0..count).map(life).collect();
         Self { seed, settings, site, lives }
     }
@@ -100,6 +104,7 @@ impl RunPlan {
             if life.end != LifeEnd::Orderly {
                 all.insert(Element::Life(life.number));
             }
+            all.extend(life.alteration.iter().map(|_| Element::Alteration(life.number)));
             all.extend(life.faults.iter().map(|fault| Element::Fault(life.number, fault.number)));
             for (_, visitor) in &life.visitors {
                 all.insert(Element::Visitor(life.number, visitor.number));
@@ -122,6 +127,7 @@ impl RunPlan {
         plan.lives.retain(|life| life.end == LifeEnd::Orderly || kept.contains(&Element::Life(life.number)));
         for life in &mut plan.lives {
             let number = life.number;
+            life.alteration = life.alteration.take().filter(|_| kept.contains(&Element::Alteration(number)));
             life.faults.retain(|fault| kept.contains(&Element::Fault(number, fault.number)));
             life.visitors.retain(|(_, visitor)| kept.contains(&Element::Visitor(number, visitor.number)));
             life.purgers.retain(|(_, purger)| kept.contains(&Element::Purger(number, purger.number)));
@@ -149,8 +155,11 @@ fn keep_places<T>(list: &mut Vec<T>, kept: impl Fn(usize) -> bool) {
 }
 
 impl LifePlan {
-    fn random(seed: u64, number: u64, is_last: bool, site: &SitePlan) -> Self {
+    fn random(seed: u64, number: u64, is_last: bool, settings: &Settings, site: &SitePlan) -> Self {
         let mut random = Random::fork(seed, "life", number);
+        let mut altering = Random::fork(seed, "alteration", number);
+        let is_altered = number > 0 && altering.percent(60);
+        let alteration = is_altered.then(|| settings.altered(&mut altering));
         let fork = |label: &str, part: u64| Random::fork(seed, label, number * 1000 + part);
         let visitors = (0..random.between(1, VISITORS_MAX))
             .map(|visitor| {
@@ -172,7 +181,7 @@ impl LifePlan {
             0 => LifeEnd::PowerCut(random.between(100, KILL_MS_MAX)),
             _ => LifeEnd::Kill(random.between(100, KILL_MS_MAX)),
         };
-        Self { number, visitors, purgers, faults, end }
+        Self { number, alteration, visitors, purgers, faults, end }
     }
 }
 
@@ -205,6 +214,9 @@ impl fmt::Display for RunPlan {
         }
         for life in &self.lives {
             writeln!(f, "life {} with {}:", life.number, life.end)?;
+            if let Some(altered) = &life.alteration {
+                writeln!(f, "  the settings change to: {altered}")?;
+            }
             life.faults.iter().try_for_each(|fault| writeln!(f, "  {fault}"))?;
             for (at_ms, visitor) in &life.visitors {
                 write!(f, "  after {at_ms} ms {visitor}")?;

@@ -56,7 +56,7 @@ pub fn run(plan: &RunPlan, options: &RunOptions) -> RunOutcome {
     plant(options.defect);
     let ledger =
         Arc::new(Mutex::new(Ledger::new(Arc::clone(&plan.site), plan.settings.rules(options.trace))));
-    let society = Society {
+    let mut society = Society {
         settings: plan.settings.clone(),
         site: Arc::new(Mutex::new(Site::new(Arc::clone(&plan.site)))),
         ledger: Arc::clone(&ledger),
@@ -69,6 +69,11 @@ pub fn run(plan: &RunPlan, options: &RunOptions) -> RunOutcome {
         let seed = Random::fork(plan.seed, "world", life.number).number();
         let mut settings = WorldSettings::by_chance(&mut Random::fork(plan.seed, "threads", life.number));
         settings.trace_lines_max = if options.trace { TRACE_LINES_MAX } else { 0 };
+        if let Some(altered) = &life.alteration {
+            society.settings = altered.clone();
+            lock(&ledger).restarts(altered.rules(options.trace));
+            outcome.report.count("alterations", "settings", 1);
+        }
         let (society, life_plan) = (society.clone(), life.clone());
         let lived = catch_unwind(AssertUnwindSafe(|| {
             World::resume(seed, settings, before.as_ref(), |world| {

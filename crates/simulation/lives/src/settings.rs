@@ -28,7 +28,7 @@ const MIB: u64 = 1 << 20;
 /// Sizes of the disk in mebibytes: mostly too small for the site, and large enough for large bodies.
 const DISK_MIB: [u64; 8] = [2, 2, 3, 4, 6, 8, 16, 32];
 
-/// The settings of a run. They stay the same over its restarts.
+/// The settings of a life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Memory for responses, in bytes.
@@ -54,6 +54,8 @@ pub struct Settings {
     pub disk_timeout: Duration,
     /// How long the origin may take until its first byte.
     pub first_byte_timeout: Duration,
+    /// The lifetime of pages that state none (`default_ttl`).
+    pub default_ttl: Option<Duration>,
 }
 
 impl Settings {
@@ -71,6 +73,21 @@ impl Settings {
             has_refill: random.percent(30),
             disk_timeout: random.millis(300, 2000),
             first_byte_timeout: random.millis(10_000, 20_000),
+            default_ttl: random.percent(25).then(|| Duration::from_secs(random.between(2, 90))),
+        }
+    }
+
+    /// Other settings by chance, as an operator changes them while the edge is stopped. What
+    /// decides whether stored responses and answered purges outlive a restart stays the same.
+    #[must_use]
+    pub fn altered(&self, random: &mut Random) -> Self {
+        let other = Self::random(random);
+        let disk_bytes = random.between(2, 16) * MIB;
+        Self {
+            disk_bytes: self.disk_bytes.map(|_| disk_bytes),
+            power_safe: self.power_safe,
+            has_state_directory: self.has_state_directory,
+            ..other
         }
     }
 
@@ -94,6 +111,10 @@ impl Settings {
         plan.spool.bytes_max = self.spool_bytes.unwrap_or(0);
         plan.refill.enabled = self.has_refill;
         plan.purge_peers = [PURGER].iter().filter_map(|peer| peer.parse::<address::Prefix>().ok()).collect();
+        for site in &mut plan.sites {
+            site.policy.default_ttl = self.default_ttl;
+            site.policy.grace = Duration::ZERO;
+        }
         let limits = &mut plan.limits;
         limits.fetches_max = self.fetches_max;
         limits.client_fetches_max = self.fetches_max;
@@ -123,6 +144,7 @@ impl Settings {
             first_byte_max: 4 * self.disk_timeout + FLIGHT_WAIT + 3 * self.first_byte_timeout + SLACK,
             stale_first_byte_max: 4 * self.disk_timeout + limits.stale_wait.max(FLIGHT_WAIT) + STALE_SLACK,
             end_max: Duration::from_secs(400),
+            assumed_max: self.default_ttl.unwrap_or_default(),
             grace: self.first_byte_timeout + Duration::from_secs(30),
             trace,
             ..Rules::default()
@@ -150,7 +172,7 @@ impl fmt::Display for Settings {
         write!(
             f,
             "memory {}, disk {}{}{}, spool {}, {} workers, {} fetches, leak guard {}, refill {}, disk timeout {} \
-             ms, first byte timeout {} ms",
+             ms, first byte timeout {} ms, default lifetime {} s",
             mib(Some(self.memory_bytes)),
             mib(self.disk_bytes),
             if self.power_safe { " with power-safe purges" } else { "" },
@@ -162,6 +184,7 @@ impl fmt::Display for Settings {
             self.has_refill,
             self.disk_timeout.as_millis(),
             self.first_byte_timeout.as_millis(),
+            self.default_ttl.unwrap_or_default().as_secs(),
         )
     }
 }

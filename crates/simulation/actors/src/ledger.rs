@@ -56,6 +56,8 @@ pub struct Ledger {
     pub(crate) is_disk_damaged: bool,
     /// Contents whose delivery from the store broke off, with the time.
     pub(crate) broken: BTreeMap<ContentId, Stamp>,
+    /// Whether the edge was killed and has not started again.
+    is_dead: bool,
 }
 
 impl Ledger {
@@ -74,6 +76,7 @@ impl Ledger {
             log: Vec::new(),
             is_disk_damaged: false,
             broken: BTreeMap::new(),
+            is_dead: false,
             tally: Tally {
                 endings: BTreeMap::new(),
                 statuses: BTreeMap::new(),
@@ -92,6 +95,11 @@ impl Ledger {
     /// The bounds, which a life may change while it runs.
     pub const fn rules_mut(&mut self) -> &mut Rules {
         &mut self.rules
+    }
+
+    /// The edge starts.
+    pub const fn starts(&mut self) {
+        self.is_dead = false;
     }
 
     /// The edge starts with other settings. A stored response may still have the lifetime that it
@@ -208,6 +216,9 @@ impl Ledger {
     /// may refuse it.
     pub fn purge_answered(&mut self, at: Moment, id: PurgeId, answer: PurgeAnswer, misbehaves: bool) {
         let stamp = self.stamp(at);
+        if self.is_dead {
+            return;
+        }
         let Some(purge) = self.purges.get_mut(id.0) else { return };
         if matches!(answer, PurgeAnswer::Done | PurgeAnswer::Undurable) {
             purge.answered = Some(stamp);
@@ -281,13 +292,15 @@ impl Ledger {
     }
 
     /// The process of the edge ended at once, with the power of the machine if `power_cut` is
-    /// given, which says whether purges are safe from that. Requests and responses under way end.
+    /// given, which says whether purges are safe from that. Requests and responses under way end:
+    /// what a dying process still answers reaches nobody.
     pub fn killed(&mut self, at: Moment, power_cut: Option<bool>) {
         self.note(at, || format!("the edge is killed, power cut: {}", power_cut.is_some()));
         match power_cut {
             Some(power_safe) => self.power_cut(power_safe),
             None => self.lose_undurable_purges(),
         }
+        self.is_dead = true;
         self.requests.iter_mut().for_each(|asked| asked.ended = true);
         for begun in self.begun.values_mut().filter(|begun| begun.open > 0) {
             begun.open = 0;
@@ -321,6 +334,9 @@ impl Ledger {
     /// Records the end of a request, and judges its response.
     pub fn request_ends(&mut self, at: Moment, id: RequestId, reply: &Reply) {
         let ended = self.stamp(at);
+        if self.is_dead {
+            return;
+        }
         let Some(asked) = self.requests.get_mut(id.0) else { return };
         asked.ended = true;
         let asked = asked.clone();

@@ -30,6 +30,9 @@ const START_MAX: Duration = Duration::from_secs(120);
 /// The longest time that the end of the edge may take.
 const END_MAX: Duration = Duration::from_secs(120);
 
+/// The longest time in which the process is killed in a disk operation.
+const KILL_WAIT_MAX: Duration = Duration::from_secs(30);
+
 /// Time after the last fault in which the edge returns to normal service: its breaker probes the
 /// origin, and the disk is used again.
 const RECOVERY: Duration = Duration::from_secs(120);
@@ -90,6 +93,9 @@ pub(crate) async fn live(world: World, society: Society, plan: LifePlan, timelin
             LifeEnd::Orderly => life.run_to_its_end(&plan).await,
             LifeEnd::Kill(at_ms) => life.run_until_killed(&plan, at_ms, false).await,
             LifeEnd::PowerCut(at_ms) => life.run_until_killed(&plan, at_ms, true).await,
+            LifeEnd::KillInOperation(at_ms, operation) => {
+                life.run_until_killed_in(&plan, at_ms, operation).await;
+            }
         }
     }
     origin
@@ -189,6 +195,26 @@ impl Life {
         } else {
             self.world.disk().kill();
         }
+        drop(tasks);
+    }
+
+    /// Kills the process in the middle of a disk operation. If there are too few of them, it is
+    /// killed between two.
+    async fn run_until_killed_in(self, plan: &LifePlan, at_ms: u64, operation: u64) {
+        let tasks = self.begin(plan);
+        sleep(Duration::from_millis(at_ms)).await;
+        let (world, ledger, timeline) = (self.world.clone(), Arc::clone(&self.society.ledger), self.timeline);
+        world.disk().kill_in(operation);
+        // A task of its own has its turn before everything that the operation's failure wakes.
+        let kill = tokio::spawn(async move {
+            // Without an operation nothing is left but the end of the time.
+            let _ = timeout(KILL_WAIT_MAX, world.disk().killed()).await;
+            lock(&ledger).killed(timeline.now(), None);
+            world.end_abruptly();
+            world.disk().kill();
+        });
+        // An aborted task belongs to a world that has ended.
+        let _ = kill.await;
         drop(tasks);
     }
 

@@ -25,6 +25,9 @@ const ARRIVAL_MS_MAX: u64 = 20_000;
 /// The longest time until a kill, in simulated milliseconds.
 const KILL_MS_MAX: u64 = 60_000;
 
+/// The largest number of the operation in which a process is killed.
+const KILL_OPERATIONS_MAX: u64 = 40;
+
 /// The plan of a run.
 #[derive(Clone, Debug)]
 pub struct RunPlan {
@@ -64,6 +67,9 @@ pub enum LifeEnd {
     Kill(u64),
     /// The machine loses its power after this many milliseconds.
     PowerCut(u64),
+    /// After this many milliseconds, the process is killed in the middle of the disk operation with
+    /// this number, counted from then on.
+    KillInOperation(u64, u64),
 }
 
 /// A removable element of a plan.
@@ -176,10 +182,14 @@ impl LifePlan {
         let faults = (0..random.between(0, FAULTS_MAX))
             .map(|fault| PlannedFault::random(&mut fork("fault", fault), fault, ARRIVAL_MS_MAX))
             .collect();
-        let end = match random.below(3) {
+        let end = match random.below(9) {
             _ if is_last => LifeEnd::Orderly,
-            0 => LifeEnd::PowerCut(random.between(100, KILL_MS_MAX)),
-            _ => LifeEnd::Kill(random.between(100, KILL_MS_MAX)),
+            0..3 => LifeEnd::PowerCut(random.between(100, KILL_MS_MAX)),
+            3..6 => LifeEnd::Kill(random.between(100, KILL_MS_MAX)),
+            _ => {
+                let at_ms = random.between(0, KILL_MS_MAX / 2);
+                LifeEnd::KillInOperation(at_ms, random.between(1, KILL_OPERATIONS_MAX))
+            }
         };
         Self { number, alteration, visitors, purgers, faults, end }
     }
@@ -192,6 +202,7 @@ impl LifeEnd {
             Self::Orderly => "orderly end",
             Self::Kill(_) => "kill",
             Self::PowerCut(_) => "power cut",
+            Self::KillInOperation(..) => "kill in a disk operation",
         }
     }
 }
@@ -202,6 +213,9 @@ impl fmt::Display for LifeEnd {
             Self::Orderly => f.write_str("an orderly end"),
             Self::Kill(at_ms) => write!(f, "a kill after {at_ms} ms"),
             Self::PowerCut(at_ms) => write!(f, "a power cut after {at_ms} ms"),
+            Self::KillInOperation(at_ms, operation) => {
+                write!(f, "a kill in disk operation {operation} after {at_ms} ms")
+            }
         }
     }
 }

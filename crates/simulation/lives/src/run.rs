@@ -74,6 +74,7 @@ pub fn run(plan: &RunPlan, options: &RunOptions) -> RunOutcome {
             lock(&ledger).restarts(altered.rules(options.trace));
             outcome.report.count("alterations", "settings", 1);
         }
+        lock(&ledger).starts();
         let (society, life_plan) = (society.clone(), life.clone());
         let lived = catch_unwind(AssertUnwindSafe(|| {
             World::resume(seed, settings, before.as_ref(), |world| {

@@ -128,6 +128,8 @@ fn push_caching(fields: &mut Fields, page: &PagePlan, id: &ContentId, tags: &[St
     }
     if !tags.is_empty() {
         fields.push(page.tag_field, tags.join(" "));
+        let groups: Vec<_> = tags.iter().map(|tag| format!("\"{tag}\"")).collect();
+        fields.push("Cache-Groups", groups.join(", "));
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::content::ContentId;
 use crate::moment::Moment;
+use crate::ordered::OrderedPurge;
 use bytes::Bytes;
 use message::Fields;
 use std::fmt;
@@ -84,6 +85,8 @@ pub struct Ask {
     pub if_range: Option<HeldCopy>,
     /// Whether the request edits its page: a success invalidates it.
     pub is_write: bool,
+    /// The purge that the response to a successful write orders.
+    pub orders: Option<OrderedPurge>,
     /// Whether the visitor breaks the protocol or gives up, so that errors are its own fault.
     pub misbehaves: bool,
 }

@@ -9,6 +9,7 @@ use crate::event::{
 };
 use crate::exchange::{Ask, Ending, Reply};
 use crate::moment::Moment;
+use crate::ordered::OrderedPurge;
 use crate::rules::{Rule, Rules, Violation};
 use crate::site::SitePlan;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,8 @@ pub struct Tally {
     pub reasons: BTreeMap<String, u64>,
     /// Purges by their answer.
     pub purges: BTreeMap<String, u64>,
+    /// Purges by their dialect, and by the field of the response that ordered them.
+    pub dialects: BTreeMap<String, u64>,
     /// All violations, also those that were not kept.
     pub violations: u64,
 }
@@ -82,6 +85,7 @@ impl Ledger {
                 statuses: BTreeMap::new(),
                 reasons: BTreeMap::new(),
                 purges: BTreeMap::new(),
+                dialects: BTreeMap::new(),
                 violations: 0,
             },
         }
@@ -363,8 +367,9 @@ impl Ledger {
         self.record_write(&asked, ended, reply);
     }
 
-    /// A successful write counts as a hard purge of its page from its answer on. It was sent at the
-    /// edit that its response names, if the origin edited the page.
+    /// A successful write counts as a hard purge of its page from its answer on, and as the purge
+    /// that its response orders. It was sent at the edit that its response names, if the origin
+    /// edited the page.
     fn record_write(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) {
         let is_success = reply.status.is_some_and(|status| (200..400).contains(&status));
         if !asked.ask.is_write || !is_success || !reply.is_complete() {
@@ -382,6 +387,27 @@ impl Ledger {
             answered: Some(ended),
             is_durable: true,
         });
+        // A response without content of the site orders nothing.
+        let Some(orders) = asked.ask.orders.clone().filter(|_| reply.field("X-Sim").is_some()) else {
+            return;
+        };
+        *self.tally.dialects.entry(orders.field.to_owned()).or_default() += 1;
+        let OrderedPurge { field, value, scope, is_soft } = orders;
+        self.note(ended.at, || format!("{field}: {value} is in force: {scope}, soft: {is_soft}"));
+        self.purges.push(Purge {
+            order: format!("{field}: {value}, response to {}", asked.ask),
+            scope,
+            is_soft,
+            is_write: true,
+            sent,
+            answered: Some(ended),
+            is_durable: true,
+        });
+    }
+
+    /// Counts a purge in this dialect.
+    pub(crate) fn count_dialect(&mut self, name: String) {
+        *self.tally.dialects.entry(name).or_default() += 1;
     }
 
     /// Ends the record: requests that have not ended within their bound are violations.

@@ -9,6 +9,7 @@ use crate::event::{FaultId, FaultPlace, Stamp};
 use crate::fault::{OriginFault, OriginFaults};
 use crate::ledger::SharedLedger;
 use crate::moment::Timeline;
+use crate::ordered::{self, ORDER_FIELD};
 use crate::page::{Framing, PagePlan};
 use crate::rules::Rule;
 use crate::send::{Connection, ConnectionEnd, Failure};
@@ -209,7 +210,8 @@ impl Origin {
         };
         let modified_secs = self.shared.timeline.unix_secs(state.edited);
         let answer = if is_write {
-            write_answer(&id, random)
+            let text = |name| fields.first(name).and_then(|value| std::str::from_utf8(value).ok());
+            write_answer(&id, random, text(ORDER_FIELD).and_then(ordered::read))
         } else {
             let asked = Conditions::of(fields, request.head.method == Method::Head);
             answer(asked, &page, &id, &tags, modified_secs)
@@ -272,12 +274,15 @@ impl Origin {
     }
 }
 
-/// The response to a write. It names the version that the write made.
-fn write_answer(id: &ContentId, random: &mut Random) -> Answer {
+/// The response to a write. It names the version that the write made, and orders a purge.
+fn write_answer(id: &ContentId, random: &mut Random, orders: Option<(&'static str, String)>) -> Answer {
     let id = ContentId { user: NONE.into(), language: NONE.into(), ..id.clone() };
     let mut fields = Fields::new();
     fields.push("X-Sim", id.to_string());
     fields.push("Cache-Control", "no-store");
+    if let Some((field, value)) = orders {
+        fields.push(field, value);
+    }
     let status = match random.below(10) {
         0 => 204,
         1 | 2 => {

@@ -120,6 +120,9 @@ where
         let stream = if written.is_admin { (self.admin)() } else { (self.visitors)() };
         let name = format!("client {} purge {}", self.plan.number, purge.number);
         let order = format!("{name} ({})", written.text.lines().next().unwrap_or_default());
+        if let Some(dialect) = purge.dialect {
+            lock(&self.ledger).count_dialect(format!("{dialect:?}"));
+        }
         let sent = self.timeline.now();
         let id = lock(&self.ledger).purge_sent(sent, &order, written.scope, written.is_soft);
         let reply = match stream {

@@ -5,6 +5,7 @@
 
 use crate::content::{ContentId, NONE, slice};
 use crate::exchange::RangeSpec;
+use crate::ordered::OrderedPurge;
 use crate::origin::UPLOAD_FIELD;
 use crate::page::PagePlan;
 use crate::site::{SitePlan, USER_COOKIE};
@@ -118,6 +119,8 @@ pub struct Visit {
     pub has_if_range: bool,
     /// The body of a POST.
     pub upload: Option<Upload>,
+    /// The purge that the response to a POST orders.
+    pub orders: Option<OrderedPurge>,
     /// Its manner.
     pub manner: Manner,
     /// Whether it is sent together with the visit before it.
@@ -180,6 +183,7 @@ impl Visit {
             manner,
             is_pipelined: random.percent(15) && is_plain,
             is_fresh: random.percent(20) || is_post,
+            orders: OrderedPurge::random(random, site).filter(|_| is_post && random.percent(50)),
         })
     }
 
@@ -214,6 +218,9 @@ impl Visit {
             let _ = write!(head, "Range: bytes={}\r\n", ranges.join(","));
         }
         head.push_str(fields);
+        if let Some(orders) = &self.orders {
+            head.push_str(&orders.line());
+        }
         if let Some(upload) = self.upload {
             let _ = write!(head, "{UPLOAD_FIELD}: {} {}\r\n", self.upload_id(), upload.bytes);
             if upload.expects {
@@ -370,6 +377,9 @@ impl fmt::Display for Visit {
         }
         if let Some(upload) = self.upload {
             write!(to, ", {upload:?}")?;
+        }
+        if let Some(orders) = &self.orders {
+            write!(to, ", orders {orders}")?;
         }
         if self.manner == Manner::Plain { Ok(()) } else { write!(to, ", {:?}", self.manner) }
     }

@@ -208,6 +208,7 @@ where
             held: condition.map(|(_, held)| held),
             if_range: if_range.map(|(_, held)| held),
             is_write: visit.method == VisitMethod::Post,
+            orders: visit.orders.clone(),
             misbehaves: visit.misbehaves(),
         };
         let begun = self.timeline.now();

@@ -355,6 +355,7 @@ fn calm_visitor(site: &SitePlan) -> VisitorPlan {
         manner: Manner::Plain,
         is_pipelined: false,
         is_fresh: true,
+        orders: None,
     };
     VisitorPlan { number: CALM_VISITOR, user: None, visits: (0..).zip(targets).map(visit).collect() }
 }

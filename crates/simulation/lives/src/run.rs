@@ -135,6 +135,9 @@ impl RunOutcome {
         for (ending, count) in &tally.endings {
             self.report.count("endings", ending.clone(), *count);
         }
+        for (dialect, count) in &tally.dialects {
+            self.report.count("dialects", dialect.clone(), *count);
+        }
         for (answer, count) in &tally.purges {
             self.report.count("purges", answer.clone(), *count);
         }

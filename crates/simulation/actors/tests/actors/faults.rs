@@ -42,6 +42,7 @@ fn plan() -> VisitorPlan {
         manner: Manner::Plain,
         is_pipelined: false,
         is_fresh: false,
+        orders: None,
     };
     VisitorPlan { number: 1, user: None, visits: vec![visit(0), visit(1)] }
 }

@@ -1,7 +1,7 @@
 //! Purges and writes: what may be served after them. Ages.
 
 use crate::history::{History, ask, content, reply};
-use petasos_actors::{Ask, FaultPlace, HeldCopy, PurgeAnswer, Rule, Scope};
+use petasos_actors::{Ask, FaultPlace, HeldCopy, OrderedPurge, PurgeAnswer, Rule, Scope};
 use std::time::Duration;
 
 fn target() -> Scope {
@@ -180,6 +180,31 @@ fn successful_write_counts_as_a_hard_purge_from_its_edit_on() {
     write(&mut history, false, 200);
     history.hit(1);
     history.is_right();
+}
+
+#[test]
+fn purge_ordered_by_the_response_to_a_write_counts_if_the_origin_sent_it() {
+    let order = OrderedPurge {
+        field: "X-LiteSpeed-Purge",
+        value: "page".to_owned(),
+        scope: Scope::AnyTag(vec!["page".to_owned()]),
+        is_soft: false,
+    };
+    for (is_sent, status) in [(true, 200), (true, 500), (false, 200)] {
+        let mut history = History::new();
+        let at = history.now();
+        history.ledger.fault_begins(at, FaultPlace::Origin, "empty 200");
+        history.origin(&content("/a", 1));
+        let post =
+            Ask { method: "POST".to_owned(), is_write: true, orders: Some(order.clone()), ..ask("/b") };
+        let mut answer = crate::history::bare(status, "pass-method");
+        if is_sent {
+            answer.fields.push("X-Sim", content("/b", 2).to_string());
+        }
+        history.visit(post, &answer);
+        history.hit(1);
+        assert_eq!(history.violated().len(), usize::from(is_sent && status == 200), "{is_sent} {status}");
+    }
 }
 
 #[test]

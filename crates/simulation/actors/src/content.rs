@@ -16,7 +16,8 @@ pub const NONE: &str = "-";
 /// Whose content it is: one page in one version, for one user and in one language.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContentId {
-    /// The target of the page: its path, and the query if the origin reads it.
+    /// The target of the page: its path, and the query if the origin reads it. At another host than
+    /// the first one, `//` and the host stand before it.
     pub target: String,
     /// The version of the page; the first is 1.
     pub version: u64,

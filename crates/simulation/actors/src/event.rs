@@ -4,6 +4,7 @@
 
 use crate::exchange::Ask;
 use crate::moment::Moment;
+use crate::site::SitePlan;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -41,6 +42,21 @@ pub enum Scope {
     AllTags(Vec<String>),
     /// All pages of the site.
     Everything,
+    /// Those of the pages that are at one host, named by the host part of their targets.
+    AtHost(String, Box<Self>),
+}
+
+impl Scope {
+    /// The pages at one host of the site that this scope of the first host means.
+    #[must_use]
+    pub fn at(self, site: &SitePlan, is_other: bool) -> Self {
+        match self {
+            Self::Target(target) => Self::Target(site.named(is_other, &target)),
+            Self::Prefix(prefix) => Self::Prefix(site.named(is_other, &prefix)),
+            scope if site.other_host.is_some() => Self::AtHost(site.named(is_other, ""), Box::new(scope)),
+            scope => scope,
+        }
+    }
 }
 
 impl fmt::Display for Scope {
@@ -51,6 +67,8 @@ impl fmt::Display for Scope {
             Self::AnyTag(tags) => write!(to, "any tag of {}", tags.join(" ")),
             Self::AllTags(tags) => write!(to, "all tags of {}", tags.join(" ")),
             Self::Everything => to.write_str("everything"),
+            Self::AtHost(host, scope) if host.is_empty() => write!(to, "{scope} at the first host"),
+            Self::AtHost(host, scope) => write!(to, "{scope} at {host}"),
         }
     }
 }

@@ -71,7 +71,7 @@ pub struct Ask {
     pub who: String,
     /// The method.
     pub method: String,
-    /// The target as sent.
+    /// The target as sent, named with its host as [`SitePlan::named`](crate::SitePlan::named) does.
     pub target: String,
     /// The user whose cookie the visitor sends.
     pub user: Option<String>,

@@ -42,7 +42,7 @@ pub use purger::{PurgePlan, Purger};
 pub use rules::{Rule, Rules, Violation};
 pub use site::{
     DEFAULT_LANGUAGE, LANGUAGES, PageState, SharedSite, Site, SitePlan, USER_COOKIE, chosen_language,
-    content_target, lock,
+    content_target, lock, split_host,
 };
 pub use visit::{Condition, Manner, Upload, Visit, VisitMethod};
 pub use visitor::{Visitor, VisitorPlan};

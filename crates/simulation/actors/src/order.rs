@@ -39,6 +39,8 @@ pub struct PlannedPurge {
     pub is_abandoned: bool,
     /// The pause in milliseconds after which the author looks at the page, if at all.
     pub looks_after_ms: Option<u64>,
+    /// Whether edit, purge and look are at the other host of the site.
+    pub is_other_host: bool,
 }
 
 /// A purge as it is sent.
@@ -113,6 +115,7 @@ impl PlannedPurge {
             wants_refill: random.percent(20),
             is_abandoned: random.percent(4),
             looks_after_ms: looks.then_some(looks_after_ms),
+            is_other_host: random.percent(30) && site.other_host.is_some(),
         })
     }
 
@@ -130,7 +133,10 @@ impl PlannedPurge {
             self.visitors_form(dialect, site)
         };
         let Form { method, target, fields, content, scope } = form;
-        let host = if dialect.is_admin() { "localhost" } else { &site.host };
+        // A call by tags or for everything means all hosts, unless it names a site.
+        let is_wide = matches!(dialect, Dialect::JsonTag | Dialect::JsonAllTags | Dialect::JsonAll);
+        let scope = if is_wide { scope } else { scope.at(site, self.is_other_host) };
+        let host = if dialect.is_admin() { "localhost" } else { site.host_name(self.is_other_host) };
         let mut text = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}");
         if is_soft {
             text.push_str("Fastly-Soft-Purge: 1\r\n");
@@ -167,7 +173,10 @@ impl PlannedPurge {
         let words = tags.join(" ");
         let none = String::new();
         match dialect {
-            Dialect::AbsolutePurge => form("PURGE", &format!("http://{}{path}", site.host), none, page()),
+            Dialect::AbsolutePurge => {
+                let host = site.host_name(self.is_other_host);
+                form("PURGE", &format!("http://{host}{path}"), none, page())
+            }
             Dialect::Ban => form("BAN", path, none, page()),
             Dialect::UriBan => form("URIBAN", path, none, page()),
             Dialect::Refresh => form("REFRESH", path, none, page()),
@@ -194,7 +203,7 @@ impl PlannedPurge {
     /// The form of a call at the admin address.
     fn admin_form(&self, dialect: Dialect, site: &SitePlan, is_soft: bool) -> Form {
         let Self { path, prefix, tags, .. } = self;
-        let host = &site.host;
+        let host = site.host_name(self.is_other_host);
         let first_tag = tags.first().cloned().unwrap_or_default();
         let form = |target: String, content: Option<String>, scope| Form {
             method: "POST",
@@ -269,6 +278,9 @@ impl fmt::Display for PlannedPurge {
                 write!(to, " with the tag {tag}")?;
             }
         }
+        if self.is_other_host {
+            to.write_str(", at the other host")?;
+        }
         let Some(dialect) = self.dialect else { return Ok(()) };
         write!(to, ", after {} ms {dialect:?} of {}", self.after_edit_ms, self.path)?;
         write!(to, " (prefix {}, tags {})", self.prefix, self.tags.join(" "))?;
@@ -286,15 +298,16 @@ impl fmt::Display for PlannedPurge {
 mod tests {
     use super::{Dialect, PlannedPurge};
     use crate::event::Scope;
-    use crate::site::SitePlan;
+    use crate::site::{SitePlan, split_host};
     use bytes::BytesMut;
     use h1::{Limits, Strictness, parse_request};
     use invalidation::Mode;
-    use purge::{OrderItem, PurgeOrder, PurgeScope};
+    use purge::{OrderItem, PurgeOrder, PurgeScope, Reach};
     use world::Random;
 
     fn site() -> SitePlan {
-        SitePlan::random(&mut Random::new(5), "a.test")
+        let other_host = Some("b.test".to_owned());
+        SitePlan { other_host, ..SitePlan::random(&mut Random::new(5), "a.test") }
     }
 
     fn planned(dialect: Dialect, wants_soft: bool) -> PlannedPurge {
@@ -321,6 +334,11 @@ mod tests {
         }
     }
 
+    /// Whether a purge reaches the pages of a host.
+    fn is_reach_of(reach: &Reach, host: &str) -> bool {
+        matches!(reach, Reach::Site(found) if String::from_utf8_lossy(found) == host)
+    }
+
     /// Whether the edge's reading means the pages of a scope.
     fn agrees(item: &OrderItem, scope: &Scope, host: &str) -> bool {
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
@@ -329,14 +347,20 @@ mod tests {
         };
         match (&item.scope, scope) {
             (PurgeScope::Target { host: found, target }, Scope::Target(expected)) => {
-                text(found) == host && text(target) == *expected
+                text(found) == host && text(target) == split_host(expected).1
             }
             (PurgeScope::Prefix { host: found, prefix }, Scope::Prefix(expected)) => {
-                text(found) == host && text(prefix) == *expected
+                text(found) == host && text(prefix) == split_host(expected).1
             }
             (PurgeScope::Tags { any_of, .. }, Scope::AnyTag(tags)) => same(any_of, tags),
             (PurgeScope::Tags { all_of, .. }, Scope::AllTags(tags)) => same(all_of, tags),
-            (PurgeScope::Everything { .. } | PurgeScope::Host { .. }, Scope::Everything) => true,
+            (PurgeScope::Host { host: found }, Scope::AtHost(_, scope)) => {
+                text(found) == host && **scope == Scope::Everything
+            }
+            (PurgeScope::Everything { reach } | PurgeScope::Tags { reach, .. }, Scope::AtHost(_, scope)) => {
+                is_reach_of(reach, host) && agrees(item, scope, host)
+            }
+            (PurgeScope::Everything { .. }, Scope::Everything) => true,
             (PurgeScope::Ban { .. }, Scope::Prefix(_) | Scope::Target(_)) => true,
             _ => false,
         }
@@ -345,17 +369,14 @@ mod tests {
     #[test]
     fn edge_reads_each_dialect_as_it_is_meant() {
         for dialect in Dialect::ALL {
-            for soft in [false, true] {
-                let purge = planned(dialect, soft);
+            for (soft, is_other_host) in [(false, false), (true, false), (false, true), (true, true)] {
+                let purge = PlannedPurge { is_other_host, ..planned(dialect, soft) };
+                let host = site().host_name(is_other_host).to_owned();
                 let written = purge.write(&site(), None).unwrap();
                 let order = read(&purge);
                 assert!(!order.invalidations.is_empty());
                 for item in &order.invalidations {
-                    assert!(
-                        agrees(item, &written.scope, "a.test"),
-                        "{dialect:?}: {item:?} {}",
-                        written.scope
-                    );
+                    assert!(agrees(item, &written.scope, &host), "{dialect:?}: {item:?} {}", written.scope);
                     let mode = if written.is_soft { Mode::Soft } else { Mode::Hard };
                     assert_eq!(item.mode, mode, "{dialect:?}");
                 }

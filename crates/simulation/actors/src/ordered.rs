@@ -60,6 +60,11 @@ impl OrderedPurge {
         Some(Self { field, value, scope, is_soft })
     }
 
+    /// The same order, in a response of one host of the site. It means the pages of that host.
+    pub(crate) fn at(self, site: &SitePlan, is_other: bool) -> Self {
+        Self { scope: self.scope.at(site, is_other), ..self }
+    }
+
     /// The line of the request that asks the origin for this purge.
     pub(crate) fn line(&self) -> String {
         format!("{ORDER_FIELD}: {self}\r\n")

@@ -181,6 +181,10 @@ impl Origin {
         let accepted = fields.first("Accept-Language").and_then(|value| std::str::from_utf8(value).ok());
         let is_write = !request.head.method.is_safe();
         let mut site = lock(&self.shared.site);
+        let is_other = fields.first("Host").is_some_and(|host| {
+            site.plan().other_host.as_deref().is_some_and(|other| other.as_bytes() == &host[..])
+        });
+        let target = site.plan().named(is_other, &target);
         let path = target.split('?').next().unwrap_or_default();
         let edited = if is_write { site.edit(path, now, None) } else { None };
         let found = site.find(&target, user_of(fields), accepted);

@@ -109,10 +109,11 @@ where
             tags.push(tag.clone());
             Some(tags)
         });
-        let version = site.edit(path, at, tags);
+        let named = site.plan().named(purge.is_other_host, path);
+        let version = site.edit(&named, at, tags);
         drop(site);
         if let Some(version) = version {
-            lock(&self.ledger).edited(at, path, version);
+            lock(&self.ledger).edited(at, &named, version);
         }
     }
 
@@ -139,8 +140,9 @@ where
             return;
         }
         let who = format!("client {} after purge {}", self.plan.number, purge.number);
-        let (method, target) = ("GET".to_owned(), purge.path.clone());
-        let text = format!("GET {target} HTTP/1.1\r\nHost: {}\r\n\r\n", site.host);
+        let (method, target) = ("GET".to_owned(), site.named(purge.is_other_host, &purge.path));
+        let host = site.host_name(purge.is_other_host);
+        let text = format!("GET {} HTTP/1.1\r\nHost: {host}\r\n\r\n", purge.path);
         let begun = self.timeline.now();
         let ask = Ask { who, method, target, ..Ask::default() };
         let id = lock(&self.ledger).request_begins(begun, ask);

@@ -30,6 +30,8 @@ const HEAVY_SCALE: u64 = 8;
 pub struct SitePlan {
     /// The host name.
     pub host: String,
+    /// Another name at which the site answers. It has the same paths, and pages of its own there.
+    pub other_host: Option<String>,
     /// The pages.
     pub pages: Vec<PagePlan>,
 }
@@ -42,14 +44,40 @@ impl SitePlan {
         // Some sites are larger than memory and disk of the edge.
         let scale = if random.percent(25) { HEAVY_SCALE } else { 1 };
         let page = |number| PagePlan::random(&mut Random::fork(seed, "page", number), number, scale);
-        Self { host: host.to_owned(), pages: (0..count).map(page).collect() }
+        Self { host: host.to_owned(), other_host: None, pages: (0..count).map(page).collect() }
     }
 
-    /// The page that a target means.
+    /// The first host name, or the other one if the site has it.
+    pub fn host_name(&self, is_other: bool) -> &str {
+        self.other_host.as_deref().filter(|_| is_other).unwrap_or(&self.host)
+    }
+
+    /// The name of a target at one of the hosts: the target itself at the first host, and `//`,
+    /// host and target at the other one.
+    pub fn named(&self, is_other: bool, target: &str) -> String {
+        match &self.other_host {
+            Some(host) if is_other => format!("//{host}{target}"),
+            _ => target.to_owned(),
+        }
+    }
+
+    /// The page that a target means, at either host.
     pub fn page(&self, target: &str) -> Option<&PagePlan> {
-        let path = target.split('?').next().unwrap_or_default();
+        let path = split_host(path_of(target)).1;
         self.pages.iter().find(|page| page.path == path)
     }
+}
+
+/// Divides the name of a target into host part and target. The host part is empty for the first
+/// host.
+pub fn split_host(named: &str) -> (&str, &str) {
+    let path_at = named.strip_prefix("//").and_then(|rest| rest.find('/'));
+    path_at.and_then(|at| named.split_at_checked(at + 2)).unwrap_or(("", named))
+}
+
+/// A target without its query.
+fn path_of(target: &str) -> &str {
+    target.split('?').next().unwrap_or_default()
 }
 
 /// The target that names the content: the requested one without parameters that only measure where
@@ -92,7 +120,9 @@ impl Site {
     pub fn new(plan: Arc<SitePlan>) -> Self {
         let state =
             |page: &PagePlan| PageState { version: 1, edited: Moment::default(), tags: page.tags.clone() };
-        let states = plan.pages.iter().map(|page| (page.path.clone(), state(page))).collect();
+        let named =
+            |page: &PagePlan| [false, true].map(|is_other| (plan.named(is_other, &page.path), state(page)));
+        let states = plan.pages.iter().flat_map(named).collect();
         Self { plan, states }
     }
 
@@ -127,7 +157,7 @@ impl Site {
         accepted: Option<&str>,
     ) -> Option<(&PagePlan, &PageState, ContentId)> {
         let page = self.plan.page(target)?;
-        let state = self.states.get(&page.path)?;
+        let state = self.states.get(path_of(target))?;
         let user = user.unwrap_or(crate::content::NONE);
         let id = page.identify(&content_target(target), state.version, user, chosen_language(accepted));
         Some((page, state, id))
@@ -141,7 +171,7 @@ pub fn lock<T>(state: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Site, SitePlan, chosen_language, content_target};
+    use super::{Site, SitePlan, chosen_language, content_target, split_host};
     use crate::moment::Moment;
     use std::sync::Arc;
     use world::Random;
@@ -167,6 +197,21 @@ mod tests {
         assert_eq!((state.version, state.edited), (2, Moment::from_millis(5)));
         assert_eq!((id.target, id.version), (path, 2));
         assert_eq!(site.edit("/none", Moment::default(), None), None);
+    }
+
+    #[test]
+    fn pages_of_two_hosts_are_edited_apart() {
+        let other_host = Some("b.test".to_owned());
+        let plan = Arc::new(SitePlan { other_host, ..SitePlan::random(&mut Random::new(1), "a.test") });
+        let path = plan.pages[0].path.clone();
+        let named = plan.named(true, &path);
+        assert_eq!(split_host(&named), ("//b.test", path.as_str()));
+        assert_eq!(split_host(&path), ("", path.as_str()));
+        let mut site = Site::new(Arc::clone(&plan));
+        assert_eq!(site.edit(&named, Moment::default(), None), Some(2));
+        let version = |target: &str| site.find(target, None, None).map(|(_, state, _)| state.version);
+        assert_eq!((version(&format!("{named}?a=1")), version(&path)), (Some(2), Some(1)));
+        assert_eq!(plan.page(&named), plan.page(&path));
     }
 
     #[test]

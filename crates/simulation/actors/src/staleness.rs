@@ -10,6 +10,7 @@ use crate::exchange::Reply;
 use crate::judge::told;
 use crate::ledger::Ledger;
 use crate::rules::Rule;
+use crate::site::split_host;
 
 impl Ledger {
     pub(crate) fn judge_staleness(&mut self, asked: &Asked, ended: Stamp, reply: &Reply, id: &ContentId) {
@@ -71,5 +72,6 @@ fn covers(scope: &Scope, id: &ContentId, begun: &Begun) -> bool {
         Scope::AnyTag(tags) => tags.iter().any(|tag| begun.tags.contains(tag)),
         Scope::AllTags(tags) => tags.iter().all(|tag| begun.tags.contains(tag)),
         Scope::Everything => true,
+        Scope::AtHost(host, scope) => split_host(&id.target).0 == host && covers(scope, id, begun),
     }
 }

@@ -127,6 +127,8 @@ pub struct Visit {
     pub is_pipelined: bool,
     /// Whether it needs a connection of its own.
     pub is_fresh: bool,
+    /// Whether it is at the other host of the site.
+    pub is_other_host: bool,
 }
 
 /// A step of sending a request.
@@ -184,6 +186,7 @@ impl Visit {
             is_pipelined: random.percent(15) && is_plain,
             is_fresh: random.percent(20) || is_post,
             orders: OrderedPurge::random(random, site).filter(|_| is_post && random.percent(50)),
+            is_other_host: random.percent(30) && site.other_host.is_some(),
         })
     }
 
@@ -356,6 +359,7 @@ impl fmt::Display for Visit {
         let flags = [
             (self.has_cookie, "with the user's cookie"),
             (self.has_noise, "with another cookie"),
+            (self.is_other_host, "at the other host"),
             (self.is_reload, "reload"),
             (self.is_pipelined, "pipelined"),
             (self.is_fresh, "on a new connection"),

@@ -178,7 +178,7 @@ where
     /// Writes the head of a visit, and reports its beginning.
     fn begin(&self, visit: Visit) -> Pending {
         let user = self.plan.user.as_deref().filter(|_| visit.has_cookie);
-        let held = self.held.get(&key(&visit, user.is_some()));
+        let held = self.held.get(&key(&self.site, &visit, user.is_some()));
         let mut fields = String::new();
         let etag = held.and_then(|held| Some((held.etag.as_ref()?, held)));
         let date = held.and_then(|held| Some((held.date.as_ref()?, held)));
@@ -197,18 +197,18 @@ where
             .or_else(|| date.map(|copy| (format!("If-Range: {}\r\n", copy.0), of_date(copy))))
             .filter(|_| visit.has_if_range && !visit.ranges.is_empty());
         condition.iter().chain(&if_range).for_each(|(line, _)| fields.push_str(line));
-        let head = visit.head(&self.site.host, user, &fields);
+        let head = visit.head(self.site.host_name(visit.is_other_host), user, &fields);
         let ask = Ask {
             who: format!("visitor {} visit {}", self.plan.number, visit.number),
             method: visit.method.token().to_owned(),
-            target: visit.target.clone(),
+            target: self.site.named(visit.is_other_host, &visit.target),
             user: user.map(str::to_owned),
             language: visit.language.map(str::to_owned),
             ranges: visit.ranges.clone(),
             held: condition.map(|(_, held)| held),
             if_range: if_range.map(|(_, held)| held),
             is_write: visit.method == VisitMethod::Post,
-            orders: visit.orders.clone(),
+            orders: visit.orders.clone().map(|orders| orders.at(&self.site, visit.is_other_host)),
             misbehaves: visit.misbehaves(),
         };
         let begun = self.timeline.now();
@@ -225,13 +225,14 @@ where
         let text = |name| reply.field(name).map(str::to_owned);
         let has_cookie = self.plan.user.is_some() && request.visit.has_cookie;
         let held = Held { id, etag: text("ETag"), date: text("Last-Modified") };
-        self.held.insert(key(&request.visit, has_cookie), held);
+        self.held.insert(key(&self.site, &request.visit, has_cookie), held);
     }
 }
 
 /// The copies of a visit's page that can be validated together.
-fn key(visit: &Visit, has_cookie: bool) -> (String, bool, Option<&'static str>) {
-    (content_target(&visit.target), has_cookie, visit.language)
+fn key(site: &SitePlan, visit: &Visit, has_cookie: bool) -> (String, bool, Option<&'static str>) {
+    let target = site.named(visit.is_other_host, &content_target(&visit.target));
+    (target, has_cookie, visit.language)
 }
 
 fn pauses(steps: &[Step]) -> Duration {

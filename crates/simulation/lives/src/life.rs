@@ -356,6 +356,7 @@ fn calm_visitor(site: &SitePlan) -> VisitorPlan {
         is_pipelined: false,
         is_fresh: true,
         orders: None,
+        is_other_host: false,
     };
     VisitorPlan { number: CALM_VISITOR, user: None, visits: (0..).zip(targets).map(visit).collect() }
 }

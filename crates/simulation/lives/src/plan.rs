@@ -4,7 +4,7 @@
 //! the others, because each has random numbers of its own.
 
 use crate::fault::PlannedFault;
-use crate::settings::{HOST, Settings};
+use crate::settings::{HOST, OTHER_HOST, Settings};
 use actors::{PurgePlan, SitePlan, VisitorPlan};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -96,7 +96,8 @@ impl RunPlan {
     pub fn of_seed(seed: u64) -> Self {
         let fork = |label| Random::fork(seed, label, 0);
         let settings = Settings::random(&mut fork("settings"));
-        let site = Arc::new(SitePlan::random(&mut fork("site"), HOST));
+        let other_host = fork("hosts").percent(60).then(|| OTHER_HOST.to_owned());
+        let site = Arc::new(SitePlan { other_host, ..SitePlan::random(&mut fork("site"), HOST) });
         let count = if settings.disk_bytes.is_some() { fork("lives").between(1, LIVES_MAX) } else { 1 };
         let life = |number| LifePlan::random(seed, number, number + 1 == count, &settings, &site);
         let lives = (0..count).map(life).collect();
@@ -223,6 +224,9 @@ impl fmt::Display for LifeEnd {
 impl fmt::Display for RunPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}: {}", self.seed, self.settings)?;
+        if let Some(host) = &self.site.other_host {
+            writeln!(f, "the pages are different ones at {host}")?;
+        }
         for page in &self.site.pages {
             writeln!(f, "page {page:?}")?;
         }

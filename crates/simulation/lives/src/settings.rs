@@ -13,6 +13,9 @@ use world::Random;
 /// The host name of the site.
 pub(crate) const HOST: &str = "site.test";
 
+/// Another host name at which the site answers.
+pub(crate) const OTHER_HOST: &str = "other.test";
+
 /// The URL of the origin.
 pub(crate) const ORIGIN: &str = "http://192.0.2.1:80";
 

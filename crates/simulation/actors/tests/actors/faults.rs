@@ -21,7 +21,7 @@ fn town(framing: Framing) -> Town {
         tags: vec!["a".to_owned()],
         bytes: 10_000,
     };
-    Town::new(SitePlan { host: "a.test".to_owned(), pages: vec![page] }, 1)
+    Town::new(SitePlan { host: "a.test".to_owned(), other_host: None, pages: vec![page] }, 1)
 }
 
 /// Two visits to the page.
@@ -43,6 +43,7 @@ fn plan() -> VisitorPlan {
         is_pipelined: false,
         is_fresh: false,
         orders: None,
+        is_other_host: false,
     };
     VisitorPlan { number: 1, user: None, visits: vec![visit(0), visit(1)] }
 }

@@ -52,7 +52,7 @@ impl History {
             page("/words", PageKind::Language),
             page("/gone", PageKind::Missing),
         ];
-        let site = SitePlan { host: "a.test".to_owned(), pages };
+        let site = SitePlan { host: "a.test".to_owned(), other_host: None, pages };
         let rules = Rules { age_slack: Duration::from_secs(1), trace: true, ..Rules::default() };
         Self { ledger: Ledger::new(Arc::new(site), rules), now: Moment::default() }
     }

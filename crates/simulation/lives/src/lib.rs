@@ -12,6 +12,7 @@ mod report;
 mod run;
 mod settings;
 mod shrink;
+mod survey;
 
 pub use fault::{FaultAction, PlannedFault};
 pub use plan::{Element, LifeEnd, LifePlan, RunPlan};

@@ -7,10 +7,8 @@ use crate::fault::{FaultAction, PlannedFault};
 use crate::limits::watch;
 use crate::plan::{LifeEnd, LifePlan};
 use crate::settings::{ORIGIN_ADDRESS, PURGER, Settings, TOKEN};
-use actors::{
-    Condition, Manner, Origin, Purger, SharedLedger, SharedSite, SitePlan, Timeline, Visit, VisitMethod,
-    Visitor, VisitorPlan, lock,
-};
+use crate::survey::survey;
+use actors::{Origin, Purger, SharedLedger, SharedSite, Timeline, Visitor, VisitorPlan, lock};
 use edge::{EmbeddedEdge, Metric, System};
 use net::{Peer, Stream};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -43,7 +41,7 @@ const CALM_FIRST_BYTE_MAX: Duration = Duration::from_secs(3);
 /// Connections that wait to be accepted by the origin.
 const BACKLOG: usize = 64;
 
-/// The number of the visitor that comes when all faults are over.
+/// The number of the visitor that comes when all faults are over and expects normal service.
 const CALM_VISITOR: u64 = 9_999;
 
 /// What the lives of a run share.
@@ -178,7 +176,7 @@ impl Life {
         self.note("all faults are over");
         let site = Arc::clone(lock(&self.society.site).plan());
         lock(&self.society.ledger).rules_mut().first_byte_max = CALM_FIRST_BYTE_MAX;
-        self.visitor(calm_visitor(&site)).await;
+        self.visitor(survey(CALM_VISITOR, &site, 2, 50)).await;
         self.end().await;
     }
 
@@ -334,31 +332,6 @@ const BALANCED: [Metric; 8] = [
 async fn after(at_ms: u64, work: impl Future<Output = ()>) {
     sleep(Duration::from_millis(at_ms)).await;
     work.await;
-}
-
-/// A visitor that requests each page twice, and expects normal service.
-fn calm_visitor(site: &SitePlan) -> VisitorPlan {
-    let targets = site.pages.iter().chain(&site.pages).map(|page| page.path.clone());
-    let visit = |(number, target)| Visit {
-        number,
-        think_ms: 50,
-        method: VisitMethod::Get,
-        target,
-        language: None,
-        has_cookie: false,
-        has_noise: false,
-        is_reload: false,
-        condition: Condition::None,
-        ranges: Vec::new(),
-        has_if_range: false,
-        upload: None,
-        manner: Manner::Plain,
-        is_pipelined: false,
-        is_fresh: true,
-        orders: None,
-        is_other_host: false,
-    };
-    VisitorPlan { number: CALM_VISITOR, user: None, visits: (0..).zip(targets).map(visit).collect() }
 }
 
 fn peer(address: IpAddr) -> Peer {

@@ -5,6 +5,7 @@
 
 use crate::fault::PlannedFault;
 use crate::settings::{HOST, OTHER_HOST, Settings};
+use crate::survey::survey;
 use actors::{PurgePlan, SitePlan, VisitorPlan};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,6 +19,9 @@ const LIVES_MAX: u64 = 3;
 const VISITORS_MAX: u64 = 12;
 const PURGERS_MAX: u64 = 3;
 const FAULTS_MAX: u64 = 5;
+
+/// The number in its life of the visitor that requests each page after a restart.
+const RETURNING_VISITOR: u64 = 99;
 
 /// The time in which actors arrive and faults begin, in simulated milliseconds.
 const ARRIVAL_MS_MAX: u64 = 20_000;
@@ -168,12 +172,16 @@ impl LifePlan {
         let is_altered = number > 0 && altering.percent(60);
         let alteration = is_altered.then(|| settings.altered(&mut altering));
         let fork = |label: &str, part: u64| Random::fork(seed, label, number * 1000 + part);
-        let visitors = (0..random.between(1, VISITORS_MAX))
+        let mut visitors: Vec<_> = (0..random.between(1, VISITORS_MAX))
             .map(|visitor| {
                 let mut own = fork("visitor", visitor);
                 (own.below(ARRIVAL_MS_MAX), VisitorPlan::random(&mut own, number * 100 + visitor, site))
             })
             .collect();
+        if number > 0 {
+            // What a restart brings back is seen only before visitors and purges replace it.
+            visitors.push((0, survey(number * 100 + RETURNING_VISITOR, site, 1, 5)));
+        }
         let purgers = (0..random.between(0, PURGERS_MAX))
             .map(|purger| {
                 let mut own = fork("purger", purger);

@@ -360,9 +360,7 @@ impl Ledger {
         if let Some(status) = reply.status {
             *self.tally.statuses.entry(status).or_default() += 1;
         }
-        if !reason.is_empty() {
-            *self.tally.reasons.entry(reason.to_owned()).or_default() += 1;
-        }
+        self.count_reason(reason);
         self.judge(&asked, ended, reply);
         self.record_write(&asked, ended, reply);
     }
@@ -403,6 +401,13 @@ impl Ledger {
             answered: Some(ended),
             is_durable: true,
         });
+    }
+
+    /// Counts the reason of a response, if it has one.
+    pub(crate) fn count_reason(&mut self, reason: &str) {
+        if !reason.is_empty() {
+            *self.tally.reasons.entry(reason.to_owned()).or_default() += 1;
+        }
     }
 
     /// Counts a purge in this dialect.

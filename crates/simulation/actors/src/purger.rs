@@ -131,6 +131,7 @@ where
             None => Reply { ending: Ending::NoConnection, ..Reply::default() },
         };
         let answer = answer_of(&reply, &written.method);
+        lock(&self.ledger).count_reason(reply.reason());
         lock(&self.ledger).purge_answered(self.timeline.now(), id, answer, purge.is_abandoned);
     }
 

@@ -2,9 +2,21 @@
 //!
 //! Invariant: reports of parts add up to the report of the whole, in any order.
 
+use actors::{Dialect, OrderedPurge, OriginFault};
+use semantics::Reason;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use world::FaultKind;
+
+/// The group of the purges by their dialect.
+pub(crate) const DIALECTS: &str = "dialects";
+
+/// The group of the faults that have hit.
+pub(crate) const FAULTS: &str = "faults";
+
+/// The group of the reasons of the edge's responses.
+pub(crate) const REASONS: &str = "reasons";
 
 /// The results of simulated runs.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -45,11 +57,31 @@ impl Report {
     }
 }
 
+/// All names of a group that has a list of them.
+fn known(group: &str) -> Vec<String> {
+    match group {
+        DIALECTS => {
+            let dialects = Dialect::ALL.iter().map(|dialect| format!("{dialect:?}"));
+            dialects.chain(OrderedPurge::FIELDS.map(str::to_owned)).collect()
+        }
+        FAULTS => {
+            let origins = OriginFault::ALL.iter().map(|fault| format!("origin: {fault}"));
+            FaultKind::ALL.iter().map(ToString::to_string).chain(origins).collect()
+        }
+        REASONS => Reason::ALL.iter().map(|reason| reason.name().to_owned()).collect(),
+        _ => Vec::new(),
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (group, names) in &self.coverage {
             writeln!(f, "{group}:")?;
             names.iter().try_for_each(|(name, count)| writeln!(f, "  {count:>9}  {name}"))?;
+            let unseen: Vec<_> = known(group).into_iter().filter(|name| !names.contains_key(name)).collect();
+            if !unseen.is_empty() {
+                writeln!(f, "  never seen: {}", unseen.join(", "))?;
+            }
         }
         let ratio = self.simulated_s / self.real_s.max(f64::MIN_POSITIVE);
         writeln!(
@@ -70,6 +102,17 @@ impl fmt::Display for Report {
 #[cfg(test)]
 mod tests {
     use super::Report;
+
+    #[test]
+    fn names_that_never_happened_are_listed() {
+        let mut report = Report::default();
+        report.count("reasons", "hit-fresh", 3);
+        report.count("statuses", "200", 3);
+        let text = report.to_string();
+        let line = text.lines().find(|line| line.contains("never seen: hit-revalidated, ")).unwrap();
+        assert!(line.contains("pass-method") && !line.contains("hit-fresh"), "{line}");
+        assert_eq!(text.matches("never seen").count(), 1);
+    }
 
     #[test]
     fn parts_add_up() {

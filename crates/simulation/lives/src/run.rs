@@ -4,7 +4,7 @@
 
 use crate::life::{Society, live};
 use crate::plan::RunPlan;
-use crate::report::Report;
+use crate::report::{DIALECTS, FAULTS, REASONS, Report};
 use actors::{Ledger, Moment, Site, Timeline, lock};
 use defects::{Defect, plant};
 use std::any::Any;
@@ -93,7 +93,7 @@ pub fn run(plan: &RunPlan, options: &RunOptions) -> RunOutcome {
         outcome.add(life.number, &ended);
         outcome.report.count("ends", life.end.name(), 1);
         for (fault, count) in origin.faults().counts() {
-            outcome.report.count("faults", format!("origin: {fault}"), count);
+            outcome.report.count(FAULTS, format!("origin: {fault}"), count);
         }
         let is_failed = !ended.violations.is_empty();
         before = Some(ended);
@@ -115,7 +115,7 @@ impl RunOutcome {
         self.report.lives += 1;
         self.report.simulated_s += ended.elapsed.as_secs_f64();
         for (fault, count) in &ended.faults {
-            self.report.count("faults", fault.to_string(), *count);
+            self.report.count(FAULTS, fault.to_string(), *count);
         }
     }
 
@@ -127,7 +127,7 @@ impl RunOutcome {
         let tally = ledger.tally();
         self.report.runs = 1;
         for (reason, count) in &tally.reasons {
-            self.report.count("reasons", reason.clone(), *count);
+            self.report.count(REASONS, reason.clone(), *count);
         }
         for (status, count) in &tally.statuses {
             self.report.count("statuses", status.to_string(), *count);
@@ -136,7 +136,7 @@ impl RunOutcome {
             self.report.count("endings", ending.clone(), *count);
         }
         for (dialect, count) in &tally.dialects {
-            self.report.count("dialects", dialect.clone(), *count);
+            self.report.count(DIALECTS, dialect.clone(), *count);
         }
         for (answer, count) in &tally.purges {
             self.report.count("purges", answer.clone(), *count);

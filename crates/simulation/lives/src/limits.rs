@@ -3,6 +3,7 @@
 //! Invariant: a figure beyond its bound is recorded once.
 
 use crate::life::{SharedEdge, Society};
+use crate::settings::STALLED_FETCHES_MAX;
 use actors::lock;
 use edge::{EmbeddedEdge, Metric};
 use std::time::Duration;
@@ -45,6 +46,8 @@ pub(crate) async fn watch(world: World, society: Society, edge: SharedEdge) {
 fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) -> Option<String> {
     let settings = &society.settings;
     let memory = settings.memory_bytes;
+    // Stalled fetches count as active again when their clients go on, beyond the limit.
+    let active_max = settings.fetches_max + STALLED_FETCHES_MAX;
     let bounds = [
         ("the store takes", edge.metric(Metric::StoreBytes), memory),
         ("bodies outside the store take", edge.metric(Metric::FillingBytes), memory),
@@ -55,7 +58,7 @@ fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) ->
             edge.metric(Metric::DiskQueueBytes),
             (memory / 8).clamp(QUEUE_BYTES.0, QUEUE_BYTES.1) + QUEUE_PIECES_BYTES,
         ),
-        ("active fetches are", edge.metric(Metric::OriginFetchesActive), settings.fetches_max as u64),
+        ("active fetches are", edge.metric(Metric::OriginFetchesActive), active_max as u64),
         ("the process has allocated", allocated_bytes(world, society, before), memory + BESIDE_BYTES),
         (
             "the disk holds",

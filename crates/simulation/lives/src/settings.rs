@@ -13,6 +13,9 @@ use world::Random;
 /// The host name of the site.
 pub(crate) const HOST: &str = "site.test";
 
+/// Largest number of fetches that wait for slow clients and do not count as active.
+pub(crate) const STALLED_FETCHES_MAX: usize = 4;
+
 /// Another host name at which the site answers.
 pub(crate) const OTHER_HOST: &str = "other.test";
 
@@ -121,6 +124,7 @@ impl Settings {
         let limits = &mut plan.limits;
         limits.fetches_max = self.fetches_max;
         limits.client_fetches_max = self.fetches_max;
+        limits.stalled_fetches_max = STALLED_FETCHES_MAX;
         limits.leak_guard_every = self.leak_guard_every;
         limits.disk_timeout = self.disk_timeout;
         limits.first_byte_timeout = self.first_byte_timeout;

@@ -117,8 +117,8 @@ pub struct PagePlan {
 const TAG_FIELDS: [&str; 4] = ["Cache-Tag", "xkey", "Surrogate-Key", "Cache-Tags"];
 
 impl PagePlan {
-    /// A page by chance. Its decisions follow from `random` alone. Its size is `scale` times that of
-    /// an ordinary page, unless it is large anyway.
+    /// A page by chance. Its decisions follow from `random` alone. Its size is `scale` times that
+    /// of an ordinary page, unless it is large anyway.
     pub fn random(random: &mut Random, number: u64, scale: u64) -> Self {
         let kind = match random.below(100) {
             0..32 => PageKind::Shared,

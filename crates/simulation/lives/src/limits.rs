@@ -21,8 +21,8 @@ const BESIDE_BYTES: u64 = 24 << 20;
 /// What the disk may take beyond its size: segments that are being written, the journal and marks.
 const DISK_BESIDE_BYTES: u64 = 2 << 20;
 
-/// What may wait for the disk's writer: an eighth of the memory, within these bounds, and a piece of
-/// each body that is being written.
+/// What may wait for the disk's writer: an eighth of the memory, within these bounds, and a piece
+/// of each body that is being written.
 const QUEUE_BYTES: (u64, u64) = (4 << 20, 32 << 20);
 const QUEUE_PIECES_BYTES: u64 = 1 << 20;
 

@@ -31,7 +31,8 @@ pub(crate) const TOKEN: &str = "simulated-token";
 /// Pages of 4 KiB in a mebibyte: memory and disk are chosen in steps of this size.
 const MIB: u64 = 1 << 20;
 
-/// Sizes of the disk in mebibytes: mostly too small for the site, and large enough for large bodies.
+/// Sizes of the disk in mebibytes: mostly too small for the site, and large enough for large
+/// bodies.
 const DISK_MIB: [u64; 8] = [2, 2, 3, 4, 6, 8, 16, 32];
 
 /// The settings of a life.

@@ -183,7 +183,7 @@ fn successful_write_counts_as_a_hard_purge_from_its_edit_on() {
 }
 
 #[test]
-fn purge_ordered_by_the_response_to_a_write_counts_if_the_origin_sent_it() {
+fn purge_ordered_by_a_write_counts_if_the_origin_sent_it() {
     let order = OrderedPurge {
         field: "X-LiteSpeed-Purge",
         value: "page".to_owned(),

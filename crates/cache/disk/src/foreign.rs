@@ -1,7 +1,7 @@
 //! Finds files of other programs in the directory, and links.
 //!
 //! Invariant: nothing is changed, and no link is followed. A damaged file of the tier still counts
-//! as the tier's, because its first bytes are zeros or those of the format.
+//! as the tier's, because its first bytes are zeros or those of the format, or both in this order.
 
 use std::fmt;
 use std::io;
@@ -57,7 +57,8 @@ pub fn foreign(disk: &dyn Disk, directory: &Path, companions: &[&str]) -> io::Re
     Ok(None)
 }
 
-/// Whether the file begins with the magic bytes, or is spoiled or empty.
+/// Whether the file begins with the magic bytes, or is spoiled or empty. A process that was killed
+/// while it spoiled the file leaves zeros and the rest of the magic bytes.
 fn begins_as(disk: &dyn Disk, path: &Path, magic: &[u8; 8]) -> io::Result<bool> {
     let mut begin = [0; 8];
     let file = match disk.open(path, Access::Read) {
@@ -68,7 +69,9 @@ fn begins_as(disk: &dyn Disk, path: &Path, magic: &[u8; 8]) -> io::Result<bool> 
     };
     let count = file.read_at(&mut begin, 0)?;
     let begin = begin.get(..count).unwrap_or_default();
-    Ok(magic.starts_with(begin) || begin.iter().all(|&byte| byte == 0))
+    let zeros = begin.iter().take_while(|&&byte| byte == 0).count();
+    let (rest, expected) = (begin.get(zeros..).unwrap_or_default(), magic.get(zeros..).unwrap_or_default());
+    Ok(expected.starts_with(rest))
 }
 
 #[cfg(test)]
@@ -90,6 +93,8 @@ mod tests {
             ("lock", "", false),
             ("mark", "", false),
             ("mark", "\0\0\0\0\0\0\0\0after a spoiled one", false),
+            ("mark", "\0\0\0ASOSD after a kill while it was spoiled", false),
+            ("mark", "\0\0\0their data", true),
             ("mark", "PETASOSD and damage", false),
             ("invalidations", "PETASOSI and damage", false),
             ("mark.123.partial", "left by a crash", false),

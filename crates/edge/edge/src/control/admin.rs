@@ -149,7 +149,7 @@ async fn converse(shared: Arc<Shared>, mut client: ClientConnection) {
                 let content = read_content(&mut client, &request).await;
                 match call(&shared, &request.head, &content).await {
                     Some(reply) => reply,
-                    None => answer(&shared, &request.head, &content).into(),
+                    None => answer(&shared, &request.head, &content).await.into(),
                 }
             }
         };
@@ -244,9 +244,9 @@ async fn read_content(client: &mut ClientConnection, request: &Request) -> Vec<u
 }
 
 /// The answer to a request that changes nothing.
-fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> AdminPage {
+async fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> AdminPage {
     if path(request) == WHY_PATH {
-        return answer_why(shared, request, content);
+        return answer_why(shared, request, content).await;
     }
     if !matches!(request.method, Method::Get | Method::Head) {
         return AdminPage::plain(405, "Only GET and HEAD are served here.\n");
@@ -267,7 +267,7 @@ fn path(request: &RequestHead) -> &[u8] {
 }
 
 /// Explains the request that the content describes.
-fn answer_why(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> AdminPage {
+async fn answer_why(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> AdminPage {
     if request.method != Method::Post {
         return AdminPage::plain(405, "POST a question here; docs/why.md describes it.\n");
     }
@@ -281,7 +281,7 @@ fn answer_why(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Ad
         Ok(question) => question,
         Err(error) => return AdminPage::plain(400, &format!("The question cannot be read: {error}.\n")),
     };
-    match why::answer(shared, &question) {
+    match why::answer(shared, &question).await {
         Ok(answer) => AdminPage { status: Status::OK, media_type: JSON, text: written(&answer) },
         Err(problem) => AdminPage::plain(400, &format!("The question cannot be answered: {problem}.\n")),
     }
@@ -427,7 +427,9 @@ mod tests {
     const LOCAL: Peer = Peer::Ip(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5));
 
     fn answered(shared: &Arc<Shared>, peer: Peer, head: &RequestHead, content: &[u8]) -> AdminPage {
-        refusal(shared, peer, head).unwrap_or_else(|| answer(shared, head, content))
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let answered = || runtime.block_on(answer(shared, head, content));
+        refusal(shared, peer, head).unwrap_or_else(answered)
     }
 
     fn asked(method: Method, target: &'static str, fields: &[(&'static str, &'static str)]) -> (u16, String) {

@@ -33,16 +33,40 @@ use profiles::Policy;
 use semantics::{Culprit, Moment, Reason, Verdict, downstream_head, explain_request, recheck};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use store::{Key, Lookup, Object};
+use store::{Key, Lookup, Object, ShelvedObject};
 
 /// Maximum size of a question as JSON, in bytes.
 pub(crate) const QUESTION_BYTES_MAX: usize = 256 * 1024;
 
-/// Answers a question.
+/// Answers a question. A page that is only on the disk is read first, as for a visitor.
 ///
 /// # Errors
 /// A text that says what is wrong with the question.
-pub(crate) fn answer(shared: &Arc<Shared>, question: &Question) -> Result<WhyReply, String> {
+pub(crate) async fn answer(shared: &Arc<Shared>, question: &Question) -> Result<WhyReply, String> {
+    if let Some((key, shelved)) = on_disk(shared, question) {
+        // A page that was not read in time will be fetched, which is the answer.
+        let _ = disk_reads::read(shared, &key, shelved).await;
+    }
+    answer_from_memory(shared, question)
+}
+
+/// The page of a question and its place, if it is only on the disk.
+fn on_disk(shared: &Arc<Shared>, question: &Question) -> Option<(Key, ShelvedObject)> {
+    let simulated = SimulatedRequest::new(shared, question).ok()?;
+    let request = simulated.request.ok().filter(|request| !purge::is_purge_method(&request.head.method))?;
+    let subject = guard(shared, simulated.peer, &request).ok()?;
+    let (route, head) = (RequestRoute::new(shared, subject.clone(), &request.head, false), &request.head);
+    let (key, reduced) = match route {
+        RequestRoute::Pass(..) => (subject.key(), None),
+        RequestRoute::LookUp(page_request, head) => (page_request.key, head),
+    };
+    match shared.store.peek(&key, &reduced.as_deref().unwrap_or(head).fields) {
+        Lookup::Shelved(shelved) => Some((key, shelved)),
+        _ => None,
+    }
+}
+
+fn answer_from_memory(shared: &Arc<Shared>, question: &Question) -> Result<WhyReply, String> {
     let simulated = SimulatedRequest::new(shared, question)?;
     let request = match simulated.request {
         Ok(request) => request,
@@ -135,11 +159,6 @@ fn of_subject(shared: &Arc<Shared>, subject: &RequestSubject<'_>, request: &Requ
     let key = page_request.as_ref().map_or_else(|_| subject.key(), |page_request| page_request.key.clone());
     let head = reduced.as_deref().unwrap_or(head);
     let remembered = shared.hit_for_miss.recall(&key, now.monotonic);
-    // Blocks on the disk. That is acceptable for an operator's question, but not for a client's
-    // request.
-    if let Lookup::Shelved(shelved) = shared.store.peek(&key, &head.fields) {
-        disk_reads::read_blocking(shared, &key, shelved);
-    }
     let decided = match &page_request {
         Err(reason) => {
             let culprit = explain_request(head, false, policy).and_then(|(_, culprit)| culprit);
@@ -339,7 +358,7 @@ fn remembered_answer(remembered: PassReason) -> RememberedAnswer {
 
 #[cfg(test)]
 mod tests {
-    use super::{OriginDemand, Question, WhyReply, answer, split_url};
+    use super::{OriginDemand, Question, WhyReply, answer_from_memory, split_url};
     use crate::shared::Shared;
     use crate::system::System;
     use address::Prefix;
@@ -355,7 +374,7 @@ mod tests {
         let shared = Arc::new(Shared::new(plan.clone(), None, System::of_machine()));
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let (url, method) = (url.to_owned(), method.to_owned());
-        answer(&shared, &Question { url, method, headers: headers.collect() }).unwrap()
+        answer_from_memory(&shared, &Question { url, method, headers: headers.collect() }).unwrap()
     }
 
     #[test]

@@ -65,17 +65,6 @@ pub(crate) async fn read(shared: &Arc<Shared>, key: &Key, shelved: ShelvedObject
     }
 }
 
-/// Blocking variant of [`read`].
-pub(crate) fn read_blocking(shared: &Arc<Shared>, key: &Key, shelved: ShelvedObject) {
-    if shared.persistence.is_hung() {
-        return;
-    }
-    let (reader, key) = (Arc::clone(shared), key.detached());
-    // An object that was not read in time is simply not in memory at the next look-up.
-    let within = shared.limits.disk_timeout;
-    let _ = shared.disk_threads.run_here(within, move || read_here(&reader, &key, shelved));
-}
-
 /// Reads an object within the memory budget. Blocks.
 fn read_here(shared: &Shared, key: &Key, shelved: ShelvedObject) {
     let mut reservation = BodyReservation::new(shared);

@@ -21,6 +21,9 @@ pub(crate) struct Answer {
     pub(crate) id: Option<ContentId>,
 }
 
+/// The field by which a response tells the ledger its tags. No cache knows it.
+pub(crate) const TAGS_FIELD: &str = "X-Sim-Tags";
+
 /// The facts of a request that its answer depends on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Conditions<'a> {
@@ -126,8 +129,12 @@ fn push_caching(fields: &mut Fields, page: &PagePlan, id: &ContentId, tags: &[St
         PageKind::Personal => fields.push("Vary", "Cookie"),
         _ => {}
     }
+    if page.ignores_query {
+        fields.push("No-Vary-Search", "params");
+    }
     if !tags.is_empty() {
         fields.push(page.tag_field, tags.join(" "));
+        fields.push(TAGS_FIELD, tags.join(" "));
         let groups: Vec<_> = tags.iter().map(|tag| format!("\"{tag}\"")).collect();
         fields.push("Cache-Groups", groups.join(", "));
     }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::io::Write as _;
 
 /// Bytes of a block.
-pub const BLOCK_BYTES: usize = 128;
+pub const BLOCK_BYTES: usize = 512;
 
 /// The user or language of content that has none.
 pub const NONE: &str = "-";
@@ -182,7 +182,7 @@ mod tests {
         let page = id("/a", 1);
         let whole = slice(&page, 0, 1000);
         assert_eq!(whole.len(), 1000);
-        for (start, end) in [(0, 1000), (0, 0), (1, 2), (127, 129), (128, 256), (300, 999)] {
+        for (start, end) in [(0, 1000), (0, 0), (1, 2), (511, 513), (512, 768), (300, 999)] {
             assert_eq!(slice(&page, start, end), whole[start..end]);
             assert_eq!(verify(&page, start, &whole[start..end]), Ok(()));
         }
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(mismatch.at, 3 * BLOCK_BYTES + "000003 /a ".len());
         assert_eq!(mismatch.found, "000003 /a 2 - de");
         // Within a slice that begins in the middle of a block.
-        let mismatch = verify(&new, 100, &slice(&old, 100, 400)).unwrap_err();
+        let mismatch = verify(&new, 100, &slice(&old, 100, 2 * BLOCK_BYTES)).unwrap_err();
         assert_eq!(mismatch.found, "000001 /a 1 - de");
     }
 

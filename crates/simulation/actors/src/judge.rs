@@ -10,7 +10,7 @@ use crate::integrity;
 use crate::ledger::Ledger;
 use crate::page::PagePlan;
 use crate::rules::Rule;
-use crate::site::{USER_COOKIE, chosen_language, content_target};
+use crate::site::{USER_COOKIE, chosen_language};
 use std::sync::Arc;
 
 /// Statuses that only the visitor's own conduct explains.
@@ -155,7 +155,7 @@ impl Ledger {
             return self.violate(Rule::Integrity, ended.at, text);
         };
         if asked.ask.is_write {
-            if id.target != content_target(&asked.ask.target) {
+            if id.target != site.content_target(&asked.ask.target) {
                 let text = format!("{} received \"{id}\"", told(asked, reply));
                 self.violate(Rule::Integrity, ended.at, text);
             }
@@ -194,7 +194,8 @@ impl Ledger {
             return false;
         }
         let language = chosen_language(asked.ask.language.as_deref());
-        let expected = page.identify(&content_target(&asked.ask.target), id.version, user, language);
+        let expected =
+            page.identify(&self.site.content_target(&asked.ask.target), id.version, user, language);
         if expected != *id {
             let text = format!("{} received \"{id}\" instead of \"{expected}\"", told(asked, reply));
             self.violate(Rule::Integrity, ended.at, text);
@@ -234,7 +235,7 @@ impl Ledger {
     fn judge_unsatisfiable(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) {
         let stated = reply.field("Content-Range").and_then(|range| range.strip_prefix("bytes */"));
         let bytes = stated.and_then(|bytes| bytes.parse::<usize>().ok());
-        let target = content_target(&asked.ask.target);
+        let target = self.site.content_target(&asked.ask.target);
         let of_page = |(id, begun): (&ContentId, &crate::event::Begun)| {
             let page = self.site.page(&id.target)?;
             let knows = |bytes| page.length_bytes(id.version) == bytes || begun.whole_bytes.contains(&bytes);

@@ -9,6 +9,7 @@ use crate::event::{
 };
 use crate::exchange::{Ask, Ending, Reply};
 use crate::moment::Moment;
+use crate::operator::AdminCall;
 use crate::ordered::OrderedPurge;
 use crate::rules::{Rule, Rules, Violation};
 use crate::site::SitePlan;
@@ -38,6 +39,8 @@ pub struct Tally {
     pub purges: BTreeMap<String, u64>,
     /// Purges by their dialect, and by the field of the response that ordered them.
     pub dialects: BTreeMap<String, u64>,
+    /// Calls of the admin address by their kind.
+    pub calls: BTreeMap<String, u64>,
     /// All violations, also those that were not kept.
     pub violations: u64,
 }
@@ -85,6 +88,7 @@ impl Ledger {
                 statuses: BTreeMap::new(),
                 reasons: BTreeMap::new(),
                 purges: BTreeMap::new(),
+                calls: BTreeMap::new(),
                 dialects: BTreeMap::new(),
                 violations: 0,
             },
@@ -325,6 +329,25 @@ impl Ledger {
     /// can look like one of another program. Purges are then never durable.
     pub const fn disk_is_damaged(&mut self) {
         self.is_disk_damaged = true;
+    }
+
+    /// Records the answer to a call of the admin address about the page at `path`, and what is wrong
+    /// with it. The edge of a life that was killed owes no answer.
+    pub fn call_answered(&mut self, at: Moment, call: AdminCall, path: &str, fault: Option<String>) {
+        *self.tally.calls.entry(format!("{call:?}")).or_default() += 1;
+        self.note(at, || format!("{call:?} of {path} is answered"));
+        if let Some(fault) = fault.filter(|_| !self.is_dead) {
+            self.violate(Rule::Administration, at, format!("{call:?} of {path}: {fault}"));
+        }
+    }
+
+    /// Records the answer to an attempt that must be refused, and what is wrong with it. The edge of
+    /// a life that was killed owes no answer.
+    pub fn attempt_answered(&mut self, at: Moment, name: &str, fault: Option<(Rule, String)>) {
+        self.note(at, || format!("{name} is answered"));
+        if let Some((rule, fault)) = fault.filter(|_| !self.is_dead) {
+            self.violate(rule, at, format!("{name}: {fault}"));
+        }
     }
 
     /// Records that a request is about to be sent.

@@ -1,4 +1,4 @@
-//! Whoever meets the edge in a simulation: origins, visitors and clients that purge; and the ledger
+//! Whoever meets the edge in a simulation: origins, visitors, clients that purge, and operators; and the ledger
 //! that records and judges what they saw.
 //!
 //! Invariant: all decisions follow from seeds, and all times from the paused clock of the runtime.
@@ -11,9 +11,11 @@ mod event;
 mod exchange;
 mod fault;
 mod integrity;
+mod intruder;
 mod judge;
 mod ledger;
 mod moment;
+mod operator;
 mod order;
 mod ordered;
 mod origin;
@@ -24,6 +26,7 @@ mod rules;
 mod send;
 mod site;
 mod staleness;
+mod tunnel;
 mod visit;
 mod visitor;
 
@@ -32,8 +35,10 @@ pub use dialect::Dialect;
 pub use event::{FaultId, FaultPlace, Lie, PurgeAnswer, PurgeId, RequestId, Scope, Stamp};
 pub use exchange::{Ask, Ending, HeldCopy, RangeSpec, Reply};
 pub use fault::{OriginFault, OriginFaults};
+pub use intruder::{Attempt, Intruder, IntruderPlan};
 pub use ledger::{Ledger, SharedLedger, Tally};
 pub use moment::{Moment, Timeline};
+pub use operator::{AdminCall, Operator, OperatorPlan, PlannedCall};
 pub use order::{PlannedPurge, WrittenPurge};
 pub use ordered::OrderedPurge;
 pub use origin::Origin;
@@ -44,5 +49,6 @@ pub use site::{
     DEFAULT_LANGUAGE, LANGUAGES, PageState, SharedSite, Site, SitePlan, USER_COOKIE, chosen_language,
     content_target, lock, split_host,
 };
+pub use tunnel::{TunnelPlan, Tunneller};
 pub use visit::{Condition, Manner, Upload, Visit, VisitMethod};
 pub use visitor::{Visitor, VisitorPlan};

@@ -21,6 +21,8 @@ pub struct PlannedPurge {
     pub edits: Option<String>,
     /// A tag that the edited page gets.
     pub new_tag: Option<String>,
+    /// Whether the page gets the tag without a new version.
+    pub only_retags: bool,
     /// The pause between the edit and the purge in milliseconds.
     pub after_edit_ms: u64,
     /// The form of the purge. `None`: the author edits without a purge.
@@ -106,6 +108,7 @@ impl PlannedPurge {
             pause_ms,
             edits: random.percent(85).then(|| edits.path.clone()),
             new_tag: random.percent(25).then(|| format!("topic-{}", random.below(3))),
+            only_retags: random.percent(40),
             after_edit_ms: if random.percent(50) { 0 } else { random.between(1, 1500) },
             dialect: dialect.filter(|_| random.percent(90)),
             path: page.path.clone(),
@@ -275,7 +278,7 @@ impl fmt::Display for PlannedPurge {
         if let Some(path) = &self.edits {
             write!(to, ", edits {path}")?;
             if let Some(tag) = &self.new_tag {
-                write!(to, " with the tag {tag}")?;
+                write!(to, " with the tag {tag}, only that: {}", self.only_retags)?;
             }
         }
         if self.is_other_host {

@@ -14,6 +14,7 @@ use crate::page::{Framing, PagePlan};
 use crate::rules::Rule;
 use crate::send::{Connection, ConnectionEnd, Failure};
 use crate::site::{SharedSite, lock};
+use crate::tunnel::echo;
 use bytes::BytesMut;
 use h1::{BodyDecoder, Decoded, Limits, Request, Strictness, parse_request};
 use message::{Fields, Method};
@@ -95,6 +96,9 @@ impl Origin {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let request = self.read_head(connection).await?;
+        if request.upgrade && request.head.fields.has("Upgrade") {
+            return echo(connection).await;
+        }
         let is_write = !request.head.method.is_safe();
         let is_body = !request.framing.is_empty();
         let faults = &self.shared.faults;

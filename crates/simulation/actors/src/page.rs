@@ -109,6 +109,8 @@ pub struct PagePlan {
     pub tag_field: &'static str,
     /// Its tags at the beginning.
     pub tags: Vec<String>,
+    /// Whether its content does not depend on the query, and its responses say so.
+    pub ignores_query: bool,
     /// The least length of its body in bytes; versions differ by up to 100 bytes.
     pub bytes: usize,
 }
@@ -154,8 +156,8 @@ impl PagePlan {
         let tags = vec![format!("page-{number}"), format!("section-{section}"), "all".to_owned()];
         let tag_field = random.choice(&TAG_FIELDS).copied().unwrap_or("xkey");
         let lifetime = random_lifetime(random);
-        let bytes = bytes as usize;
-        Self { number, path, kind, lifetime, validator, framing, tag_field, tags, bytes }
+        let (bytes, ignores_query) = (bytes as usize, random.percent(12));
+        Self { number, path, kind, lifetime, validator, framing, tag_field, tags, ignores_query, bytes }
     }
 
     /// The length of a version's body in bytes.

@@ -110,6 +110,10 @@ where
             Some(tags)
         });
         let named = site.plan().named(purge.is_other_host, path);
+        if let Some(tags) = tags.clone().filter(|_| purge.only_retags) {
+            site.retag(&named, tags);
+            return;
+        }
         let version = site.edit(&named, at, tags);
         drop(site);
         if let Some(version) = version {

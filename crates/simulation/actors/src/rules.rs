@@ -73,6 +73,8 @@ pub enum Rule {
     Fields,
     /// A purge was not carried out.
     Purging,
+    /// The admin address answered wrongly or too late.
+    Administration,
 }
 
 impl fmt::Display for Rule {
@@ -86,6 +88,7 @@ impl fmt::Display for Rule {
             Self::Errors => "unexplained error",
             Self::Fields => "fields",
             Self::Purging => "purging",
+            Self::Administration => "administration",
         })
     }
 }

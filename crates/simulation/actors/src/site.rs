@@ -66,6 +66,15 @@ impl SitePlan {
         let path = split_host(path_of(target)).1;
         self.pages.iter().find(|page| page.path == path)
     }
+
+    /// The target that names the content: the requested one without the parameters on which it does
+    /// not depend.
+    pub fn content_target(&self, target: &str) -> String {
+        match self.page(target) {
+            Some(page) if page.ignores_query => path_of(target).to_owned(),
+            _ => content_target(target),
+        }
+    }
 }
 
 /// Divides the name of a target into host part and target. The host part is empty for the first
@@ -80,8 +89,8 @@ fn path_of(target: &str) -> &str {
     target.split('?').next().unwrap_or_default()
 }
 
-/// The target that names the content: the requested one without parameters that only measure where
-/// a visitor came from. The edge removes these from its key too.
+/// A target without the parameters that only measure where a visitor came from. The edge removes
+/// these from its key too.
 pub fn content_target(target: &str) -> String {
     let Some((path, query)) = target.split_once('?') else { return target.to_owned() };
     let kept: Vec<_> = query.split('&').filter(|parameter| !parameter.starts_with("utm_")).collect();
@@ -148,6 +157,13 @@ impl Site {
         Some(state.version)
     }
 
+    /// Replaces the tags of the page at `path` without a new version, so that the origin still
+    /// confirms copies of it. Returns whether there is such a page.
+    pub fn retag(&mut self, path: &str, tags: Vec<String>) -> bool {
+        let state = self.states.get_mut(path);
+        state.map(|state| state.tags = tags).is_some()
+    }
+
     /// The content that a request with this target, user and `Accept-Language` gets now, with its
     /// page and state. `None` if there is no such page.
     pub fn find(
@@ -159,7 +175,8 @@ impl Site {
         let page = self.plan.page(target)?;
         let state = self.states.get(path_of(target))?;
         let user = user.unwrap_or(crate::content::NONE);
-        let id = page.identify(&content_target(target), state.version, user, chosen_language(accepted));
+        let id =
+            page.identify(&self.plan.content_target(target), state.version, user, chosen_language(accepted));
         Some((page, state, id))
     }
 }

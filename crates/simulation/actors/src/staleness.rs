@@ -4,6 +4,7 @@
 //! Invariant: a content counts as new if the origin began to answer with it, or confirmed it, after
 //! the purge was sent. The edge may have fetched it between the sending and the answer.
 
+use crate::answer::TAGS_FIELD;
 use crate::content::ContentId;
 use crate::event::{Asked, Begun, Purge, Scope, Stamp};
 use crate::exchange::Reply;
@@ -11,6 +12,7 @@ use crate::judge::told;
 use crate::ledger::Ledger;
 use crate::rules::Rule;
 use crate::site::split_host;
+use std::collections::BTreeSet;
 
 impl Ledger {
     pub(crate) fn judge_staleness(&mut self, asked: &Asked, ended: Stamp, reply: &Reply, id: &ContentId) {
@@ -41,11 +43,13 @@ impl Ledger {
     pub(crate) fn stale_by(&self, asked: &Asked, reply: &Reply, id: &ContentId) -> Option<&Purge> {
         let unknown = Begun::default();
         let begun = self.begun.get(id).unwrap_or(&unknown);
+        let stated = stated_tags(reply, id);
+        let tags = stated.as_ref().unwrap_or(&begun.tags);
         self.purges.iter().find(|purge| {
             let Some(answered) = purge.answered else { return false };
             let is_after = answered.number < asked.begun.number;
             let is_old = begun.last.number < purge.sent.number;
-            is_after && is_old && covers(&purge.scope, id, begun) && !self.permits(purge, asked, reply, id)
+            is_after && is_old && covers(&purge.scope, id, tags) && !self.permits(purge, asked, reply, id)
         })
     }
 
@@ -63,15 +67,23 @@ impl Ledger {
     }
 }
 
-/// Whether a purge means this content. Tags count as the origin sent them. If it sent different
-/// tags with the same content, only the common ones are certain.
-fn covers(scope: &Scope, id: &ContentId, begun: &Begun) -> bool {
+/// The tags that a response states with its content. They are those of the newest confirmation that
+/// it went through.
+fn stated_tags(reply: &Reply, id: &ContentId) -> Option<BTreeSet<String>> {
+    let own = reply.field("X-Sim").and_then(ContentId::parse);
+    let tags = reply.field(TAGS_FIELD).filter(|_| own.as_ref() == Some(id))?;
+    Some(tags.split(' ').map(str::to_owned).collect())
+}
+
+/// Whether a purge means this content with these tags. If the response does not state them, only
+/// those count that all responses of the origin with this content had.
+fn covers(scope: &Scope, id: &ContentId, known: &BTreeSet<String>) -> bool {
     match scope {
         Scope::Target(target) => *target == id.target,
         Scope::Prefix(prefix) => id.target.starts_with(prefix.as_str()),
-        Scope::AnyTag(tags) => tags.iter().any(|tag| begun.tags.contains(tag)),
-        Scope::AllTags(tags) => tags.iter().all(|tag| begun.tags.contains(tag)),
+        Scope::AnyTag(tags) => tags.iter().any(|tag| known.contains(tag)),
+        Scope::AllTags(tags) => tags.iter().all(|tag| known.contains(tag)),
         Scope::Everything => true,
-        Scope::AtHost(host, scope) => split_host(&id.target).0 == host && covers(scope, id, begun),
+        Scope::AtHost(host, scope) => split_host(&id.target).0 == host && covers(scope, id, known),
     }
 }

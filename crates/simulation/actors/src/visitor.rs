@@ -10,7 +10,7 @@ use crate::exchange::{Ask, Ending, HeldCopy, Reply};
 use crate::ledger::SharedLedger;
 use crate::moment::{Moment, Timeline, parse_http_date};
 use crate::read::{Reader, Reading};
-use crate::site::{SitePlan, content_target, lock};
+use crate::site::{SitePlan, lock};
 use crate::visit::{Condition, Manner, Step, Visit, VisitMethod};
 use bytes::BytesMut;
 use message::Method;
@@ -231,7 +231,7 @@ where
 
 /// The copies of a visit's page that can be validated together.
 fn key(site: &SitePlan, visit: &Visit, has_cookie: bool) -> (String, bool, Option<&'static str>) {
-    let target = site.named(visit.is_other_host, &content_target(&visit.target));
+    let target = site.named(visit.is_other_host, &site.content_target(&visit.target));
     (target, has_cookie, visit.language)
 }
 

@@ -6,9 +6,12 @@
 use crate::fault::{FaultAction, PlannedFault};
 use crate::limits::watch;
 use crate::plan::{LifeEnd, LifePlan};
-use crate::settings::{ORIGIN_ADDRESS, PURGER, Settings, TOKEN};
+use crate::settings::{HOST, ORIGIN_ADDRESS, PURGER, Settings, TOKEN};
 use crate::survey::survey;
-use actors::{Origin, Purger, SharedLedger, SharedSite, Timeline, Visitor, VisitorPlan, lock};
+use actors::{
+    Intruder, IntruderPlan, Operator, OperatorPlan, Origin, PurgePlan, Purger, SharedLedger, SharedSite,
+    Timeline, TunnelPlan, Tunneller, Visitor, VisitorPlan, lock,
+};
 use edge::{EmbeddedEdge, Metric, System};
 use net::{Peer, Stream};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -220,21 +223,19 @@ impl Life {
     fn begin(&self, plan: &LifePlan) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         for (at_ms, visitor) in &plan.visitors {
-            let visit = self.visitor(visitor.clone());
-            tasks.spawn(after(*at_ms, visit));
+            tasks.spawn(after(*at_ms, self.visitor(visitor.clone())));
         }
         for (at_ms, purger) in &plan.purgers {
-            let society = &self.society;
-            let purger = Purger::new(
-                purger.clone(),
-                Arc::clone(&society.site),
-                Arc::clone(&society.ledger),
-                self.timeline,
-                Some(TOKEN.to_owned()),
-                self.entrance(0, purger_address()),
-                self.admin_entrance(),
-            );
-            tasks.spawn(after(*at_ms, purger.run()));
+            tasks.spawn(after(*at_ms, self.purger(purger.clone())));
+        }
+        for (at_ms, operator) in &plan.operators {
+            tasks.spawn(after(*at_ms, self.operator(operator.clone())));
+        }
+        for (at_ms, intruder) in &plan.intruders {
+            tasks.spawn(after(*at_ms, self.intruder(intruder.clone())));
+        }
+        for (at_ms, tunnel) in &plan.tunnels {
+            tasks.spawn(after(*at_ms, self.tunneller(tunnel.clone())));
         }
         for fault in &plan.faults {
             tasks.spawn(suffer(
@@ -250,12 +251,63 @@ impl Life {
     }
 
     fn visitor(&self, plan: VisitorPlan) -> impl Future<Output = ()> + Send + use<> {
-        let number = plan.number;
-        let address = IpAddr::V4(Ipv4Addr::new(203, 0, (number / 250) as u8, (number % 250) as u8 + 1));
-        let worker = number as usize % self.society.settings.workers;
+        let entrance = self.visitors_entrance(plan.number);
         let site = Arc::clone(lock(&self.society.site).plan());
-        let ledger = Arc::clone(&self.society.ledger);
-        Visitor::new(plan, site, ledger, self.timeline, self.entrance(worker, address)).run()
+        Visitor::new(plan, site, Arc::clone(&self.society.ledger), self.timeline, entrance).run()
+    }
+
+    fn purger(&self, plan: PurgePlan) -> impl Future<Output = ()> + Send + use<> {
+        let society = &self.society;
+        Purger::new(
+            plan,
+            Arc::clone(&society.site),
+            Arc::clone(&society.ledger),
+            self.timeline,
+            Some(TOKEN.to_owned()),
+            self.entrance(0, purger_address()),
+            self.admin_entrance(),
+        )
+        .run()
+    }
+
+    fn operator(&self, plan: OperatorPlan) -> impl Future<Output = ()> + Send + use<> {
+        Operator {
+            plan,
+            host: HOST.to_owned(),
+            token: TOKEN.to_owned(),
+            ledger: Arc::clone(&self.society.ledger),
+            timeline: self.timeline,
+            connect: self.admin_entrance(),
+        }
+        .run()
+    }
+
+    fn intruder(&self, plan: IntruderPlan) -> impl Future<Output = ()> + Send + use<> {
+        Intruder {
+            host: HOST.to_owned(),
+            ledger: Arc::clone(&self.society.ledger),
+            timeline: self.timeline,
+            connect: self.visitors_entrance(plan.number),
+            plan,
+        }
+        .run()
+    }
+
+    fn tunneller(&self, plan: TunnelPlan) -> impl Future<Output = ()> + Send + use<> {
+        Tunneller {
+            host: HOST.to_owned(),
+            ledger: Arc::clone(&self.society.ledger),
+            timeline: self.timeline,
+            connect: self.visitors_entrance(plan.number),
+            plan,
+        }
+        .run()
+    }
+
+    /// Makes connections of the visitor with this number.
+    fn visitors_entrance(&self, number: u64) -> impl Fn() -> Option<Pipe> + Send + use<> {
+        let address = IpAddr::V4(Ipv4Addr::new(203, 0, (number / 250) as u8, (number % 250) as u8 + 1));
+        self.entrance(number as usize % self.society.settings.workers, address)
     }
 
     /// Makes connections to the visitors' address.

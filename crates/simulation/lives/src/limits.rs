@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use world::World;
 
 /// How often the figures are compared with their bounds, in simulated time.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What the process may allocate beside the configured memory: the program's tables, the write
 /// queue of the disk, connections with their buffers, and the actors with the bodies that they

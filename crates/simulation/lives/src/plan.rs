@@ -6,19 +6,28 @@
 use crate::fault::PlannedFault;
 use crate::settings::{HOST, OTHER_HOST, Settings};
 use crate::survey::survey;
-use actors::{PurgePlan, SitePlan, VisitorPlan};
+use actors::{IntruderPlan, OperatorPlan, PurgePlan, SitePlan, TunnelPlan, VisitorPlan};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use world::Random;
 
 /// The largest number of lives of a run.
-const LIVES_MAX: u64 = 3;
+const LIVES_MAX: u64 = 5;
 
-/// The largest numbers of visitors, of clients that purge, and of faults in a life.
+/// The largest numbers of visitors, of clients that purge, of clients of the admin address, of
+/// visitors that switch protocols, of clients that are refused, and of faults in a life.
 const VISITORS_MAX: u64 = 12;
 const PURGERS_MAX: u64 = 3;
+const OPERATORS_MAX: u64 = 2;
+const TUNNELS_MAX: u64 = 2;
+const INTRUDERS_MAX: u64 = 1;
 const FAULTS_MAX: u64 = 5;
+
+/// How often a crowd comes in a life, its size, and the number of its first visitor.
+const CROWD_PERCENT: u64 = 15;
+const CROWD_VISITORS: u64 = 30;
+const CROWD_VISITOR: u64 = 50;
 
 /// The number in its life of the visitor that requests each page after a restart.
 const RETURNING_VISITOR: u64 = 99;
@@ -56,6 +65,12 @@ pub struct LifePlan {
     pub visitors: Vec<(u64, VisitorPlan)>,
     /// The clients that purge, in the same way.
     pub purgers: Vec<(u64, PurgePlan)>,
+    /// The clients of the admin address, in the same way.
+    pub operators: Vec<(u64, OperatorPlan)>,
+    /// The visitors that switch protocols, in the same way.
+    pub tunnels: Vec<(u64, TunnelPlan)>,
+    /// The clients that are refused, in the same way.
+    pub intruders: Vec<(u64, IntruderPlan)>,
     /// The faults.
     pub faults: Vec<PlannedFault>,
     /// How it ends.
@@ -89,6 +104,12 @@ pub enum Element {
     Visitor(u64, u64),
     /// A client that purges.
     Purger(u64, u64),
+    /// A client of the admin address.
+    Operator(u64, u64),
+    /// A visitor that switches protocols.
+    Tunnel(u64, u64),
+    /// A client that is refused.
+    Intruder(u64, u64),
     /// A visit of a visitor, by its place.
     Visit(u64, u64, usize),
     /// A purge of a client, by its place.
@@ -117,6 +138,11 @@ impl RunPlan {
             }
             all.extend(life.alteration.iter().map(|_| Element::Alteration(life.number)));
             all.extend(life.faults.iter().map(|fault| Element::Fault(life.number, fault.number)));
+            let operators = life.operators.iter().map(|(_, operator)| operator.number);
+            all.extend(operators.map(|operator| Element::Operator(life.number, operator)));
+            all.extend(life.tunnels.iter().map(|(_, tunnel)| Element::Tunnel(life.number, tunnel.number)));
+            let intruders = life.intruders.iter().map(|(_, intruder)| intruder.number);
+            all.extend(intruders.map(|intruder| Element::Intruder(life.number, intruder)));
             for (_, visitor) in &life.visitors {
                 all.insert(Element::Visitor(life.number, visitor.number));
                 all.extend(
@@ -142,6 +168,9 @@ impl RunPlan {
             life.faults.retain(|fault| kept.contains(&Element::Fault(number, fault.number)));
             life.visitors.retain(|(_, visitor)| kept.contains(&Element::Visitor(number, visitor.number)));
             life.purgers.retain(|(_, purger)| kept.contains(&Element::Purger(number, purger.number)));
+            life.operators.retain(|(_, operator)| kept.contains(&Element::Operator(number, operator.number)));
+            life.tunnels.retain(|(_, tunnel)| kept.contains(&Element::Tunnel(number, tunnel.number)));
+            life.intruders.retain(|(_, intruder)| kept.contains(&Element::Intruder(number, intruder.number)));
             for (_, visitor) in &mut life.visitors {
                 keep_places(&mut visitor.visits, |at| {
                     kept.contains(&Element::Visit(number, visitor.number, at))
@@ -188,6 +217,27 @@ impl LifePlan {
                 (own.below(ARRIVAL_MS_MAX), PurgePlan::random(&mut own, number * 100 + purger, site))
             })
             .collect();
+        if Random::fork(seed, "crowd", number).percent(CROWD_PERCENT) {
+            visitors.extend(crowd(&mut fork("crowd", 0), number, site));
+        }
+        let operators = (0..Random::fork(seed, "operators", number).between(0, OPERATORS_MAX))
+            .map(|operator| {
+                let mut own = fork("operator", operator);
+                (own.below(ARRIVAL_MS_MAX), OperatorPlan::random(&mut own, number * 100 + operator, site))
+            })
+            .collect();
+        let tunnels = (0..Random::fork(seed, "tunnels", number).between(0, TUNNELS_MAX))
+            .map(|tunnel| {
+                let mut own = fork("tunnel", tunnel);
+                (own.below(ARRIVAL_MS_MAX), TunnelPlan::random(&mut own, number * 100 + tunnel))
+            })
+            .collect();
+        let intruders = (0..Random::fork(seed, "intruders", number).between(0, INTRUDERS_MAX))
+            .map(|intruder| {
+                let mut own = fork("intruder", intruder);
+                (own.below(ARRIVAL_MS_MAX), IntruderPlan::random(&mut own, number * 100 + intruder, site))
+            })
+            .collect();
         let faults = (0..random.between(0, FAULTS_MAX))
             .map(|fault| PlannedFault::random(&mut fork("fault", fault), fault, ARRIVAL_MS_MAX))
             .collect();
@@ -200,8 +250,20 @@ impl LifePlan {
                 LifeEnd::KillInOperation(at_ms, random.between(1, KILL_OPERATIONS_MAX))
             }
         };
-        Self { number, alteration, visitors, purgers, faults, end }
+        Self { number, alteration, visitors, purgers, operators, tunnels, intruders, faults, end }
     }
+}
+
+/// Visitors that arrive within a second, each with one request.
+fn crowd(random: &mut Random, life: u64, site: &SitePlan) -> Vec<(u64, VisitorPlan)> {
+    let arrival_ms = random.below(ARRIVAL_MS_MAX);
+    let visitor = |number| {
+        let mut own = Random::fork(arrival_ms, "of a crowd", number);
+        let mut plan = VisitorPlan::random(&mut own, life * 100 + CROWD_VISITOR + number, site);
+        plan.visits.truncate(1);
+        (arrival_ms + own.below(1000), plan)
+    };
+    (0..CROWD_VISITORS).map(visitor).collect()
 }
 
 impl LifeEnd {
@@ -249,6 +311,15 @@ impl fmt::Display for RunPlan {
             }
             for (at_ms, purger) in &life.purgers {
                 write!(f, "  after {at_ms} ms {purger}")?;
+            }
+            for (at_ms, tunnel) in &life.tunnels {
+                write!(f, "  after {at_ms} ms {tunnel}")?;
+            }
+            for (at_ms, intruder) in &life.intruders {
+                write!(f, "  after {at_ms} ms {intruder}")?;
+            }
+            for (at_ms, operator) in &life.operators {
+                write!(f, "  after {at_ms} ms {operator}")?;
             }
         }
         Ok(())

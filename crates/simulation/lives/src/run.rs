@@ -138,6 +138,9 @@ impl RunOutcome {
         for (dialect, count) in &tally.dialects {
             self.report.count(DIALECTS, dialect.clone(), *count);
         }
+        for (call, count) in &tally.calls {
+            self.report.count("calls of the admin address", call.clone(), *count);
+        }
         for (answer, count) in &tally.purges {
             self.report.count("purges", answer.clone(), *count);
         }

@@ -19,6 +19,7 @@ fn town(framing: Framing) -> Town {
         framing,
         tag_field: "xkey",
         tags: vec!["a".to_owned()],
+        ignores_query: false,
         bytes: 10_000,
     };
     Town::new(SitePlan { host: "a.test".to_owned(), other_host: None, pages: vec![page] }, 1)

@@ -23,6 +23,7 @@ pub(crate) fn page(path: &str, kind: PageKind) -> PagePlan {
         framing: Framing::Length,
         tag_field: "xkey",
         tags: vec!["page".to_owned(), "all".to_owned()],
+        ignores_query: false,
         bytes: BYTES,
     }
 }

@@ -1,0 +1,234 @@
+//! A client that asks for what it may not have: purges without the token, and requests that two
+//! readers could understand in two ways.
+//!
+//! Invariant: each attempt is refused with an error status, and nothing of it reaches the store or
+//! another visitor's connection.
+
+use crate::exchange::{Ending, Reply};
+use crate::ledger::SharedLedger;
+use crate::moment::Timeline;
+use crate::page::PagePlan;
+use crate::read::{Reader, Reading};
+use crate::rules::Rule;
+use crate::site::{SitePlan, lock};
+use crate::visit::Manner;
+use bytes::BytesMut;
+use message::Method;
+use std::fmt;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
+use world::Random;
+
+/// The longest time until the refusal. It needs no origin and no disk.
+const REFUSAL_MAX: Duration = Duration::from_secs(15);
+
+/// Largest number of attempts of a random plan.
+const ATTEMPTS_MAX: u64 = 8;
+
+/// The longest pause before an attempt in milliseconds.
+const PAUSE_MS_MAX: u64 = 8000;
+
+/// What the client attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Attempt {
+    /// A purge without the token.
+    Purge,
+    /// A purge with another token.
+    PurgeWithWrongToken,
+    /// A ban of everything without the token.
+    Ban,
+    /// A purge by the tag of all pages, without the token.
+    PurgeOfTag,
+    /// Two different lengths.
+    TwoLengths,
+    /// A length and chunks.
+    LengthAndChunks,
+    /// Two hosts.
+    TwoHosts,
+    /// No host.
+    NoHost,
+    /// A head beyond the limit.
+    LongHead,
+    /// A version that no server knows.
+    FutureVersion,
+    /// A space before the colon of a field.
+    SpaceBeforeColon,
+}
+
+/// The plan of a client that is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IntruderPlan {
+    /// The number of the client.
+    pub number: u64,
+    /// Its attempts: the pause before each in milliseconds, and the path of the page that it means.
+    pub attempts: Vec<(u64, Attempt, String)>,
+}
+
+impl Attempt {
+    /// All attempts.
+    pub const ALL: [Self; 11] = [
+        Self::Purge,
+        Self::PurgeWithWrongToken,
+        Self::Ban,
+        Self::PurgeOfTag,
+        Self::TwoLengths,
+        Self::LengthAndChunks,
+        Self::TwoHosts,
+        Self::NoHost,
+        Self::LongHead,
+        Self::FutureVersion,
+        Self::SpaceBeforeColon,
+    ];
+
+    fn text(self, host: &str, path: &str) -> String {
+        let with = |line: &str, fields: &str| format!("{line}\r\nHost: {host}\r\n{fields}\r\n");
+        let get = format!("GET {path} HTTP/1.1");
+        let post = format!("POST {path} HTTP/1.1");
+        match self {
+            Self::Purge => with(&format!("PURGE {path} HTTP/1.1"), ""),
+            Self::PurgeWithWrongToken => {
+                with(&format!("PURGE {path} HTTP/1.1"), "Authorization: Bearer simulated-tokem\r\n")
+            }
+            Self::Ban => with("BAN /.* HTTP/1.1", ""),
+            Self::PurgeOfTag => with("PURGE / HTTP/1.1", "Surrogate-Key: all\r\n"),
+            Self::TwoLengths => with(&post, "Content-Length: 1\r\nContent-Length: 2\r\n") + "ab",
+            Self::LengthAndChunks => {
+                with(&post, "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n") + "0\r\n\r\n"
+            }
+            Self::TwoHosts => with(&get, "Host: elsewhere.test\r\n"),
+            Self::NoHost => format!("{get}\r\n\r\n"),
+            Self::LongHead => with(&get, &format!("X-Long: {}\r\n", "x".repeat(300_000))),
+            Self::FutureVersion => with(&format!("GET {path} HTTP/7.0"), ""),
+            Self::SpaceBeforeColon => with(&get, "Transfer-Encoding : chunked\r\n"),
+        }
+    }
+
+    /// The method by which the refusal is framed.
+    const fn method(self) -> &'static str {
+        match self {
+            Self::Purge | Self::PurgeWithWrongToken | Self::PurgeOfTag => "PURGE",
+            Self::Ban => "BAN",
+            Self::TwoLengths | Self::LengthAndChunks => "POST",
+            _ => "GET",
+        }
+    }
+}
+
+impl IntruderPlan {
+    /// A plan by chance.
+    pub fn random(random: &mut Random, number: u64, site: &SitePlan) -> Self {
+        let count = random.between(1, ATTEMPTS_MAX);
+        let attempt = |_| {
+            let page = random.choice(&site.pages).map(|page: &PagePlan| page.path.clone());
+            let attempt = *random.choice(&Attempt::ALL).unwrap_or(&Attempt::Purge);
+            (random.below(PAUSE_MS_MAX), attempt, page.unwrap_or_else(|| "/".to_owned()))
+        };
+        Self { number, attempts: (0..count).map(attempt).collect() }
+    }
+}
+
+impl fmt::Display for IntruderPlan {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(to, "client {} that is refused:", self.number)?;
+        self.attempts.iter().try_for_each(|(pause_ms, attempt, path)| {
+            writeln!(to, "  after {pause_ms} ms, {attempt:?} of {path}")
+        })
+    }
+}
+
+/// A client that carries out its plan.
+pub struct Intruder<C> {
+    /// The plan.
+    pub plan: IntruderPlan,
+    /// The host name of the site.
+    pub host: String,
+    /// Where refusals are judged.
+    pub ledger: SharedLedger,
+    /// The simulated time.
+    pub timeline: Timeline,
+    /// Connects to the visitors' address. `None` means that no connection can be made.
+    pub connect: C,
+}
+
+impl<S, C> Intruder<C>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    C: Fn() -> Option<S> + Send,
+{
+    /// Carries out the plan.
+    pub async fn run(self) {
+        for (pause_ms, attempt, path) in &self.plan.attempts {
+            tokio::time::sleep(Duration::from_millis(*pause_ms)).await;
+            let Some(stream) = (self.connect)() else { return };
+            let text = attempt.text(&self.host, path);
+            let reply = self.exchange(stream, *attempt, &text).await;
+            let at = self.timeline.now();
+            let name = format!("{attempt:?} of {path} by client {}", self.plan.number);
+            lock(&self.ledger).attempt_answered(at, &name, fault(&reply));
+        }
+    }
+
+    async fn exchange(&self, stream: S, attempt: Attempt, text: &str) -> Reply {
+        let (reader, mut writer) = tokio::io::split(stream);
+        // The edge may refuse before it has read everything, so that writing may fail.
+        let write = async {
+            let _ = writer.write_all(text.as_bytes()).await;
+            let _ = writer.flush().await;
+            std::future::pending::<()>().await;
+        };
+        let method = Method::from_token(attempt.method().as_bytes());
+        let deadline = Instant::now() + REFUSAL_MAX;
+        let reading = Reading { timeline: self.timeline, manner: Manner::Plain, deadline };
+        let mut reader = Reader { stream: reader, input: BytesMut::new() };
+        tokio::select! {
+            biased;
+            (reply, _) = reader.response(&method, reading) => reply,
+            () = write => Reply::default(),
+        }
+    }
+}
+
+/// What is wrong with a refusal: the rule and the text.
+fn fault(reply: &Reply) -> Option<(Rule, String)> {
+    match reply.status {
+        Some(400..=499 | 501 | 505) if reply.is_complete() => None,
+        Some(status) => Some((Rule::Privacy, format!("status {status}, {}", reply.ending))),
+        // A head that is not read to its end may cost the connection without an answer.
+        None if reply.ending == Ending::Closed => None,
+        None => Some((Rule::Promptness, format!("no answer, {}", reply.ending))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Attempt, fault};
+    use crate::exchange::{Ending, Reply};
+    use crate::rules::Rule;
+    use bytes::BytesMut;
+    use h1::{Limits, Strictness, parse_request};
+
+    #[test]
+    fn only_refusals_are_right() {
+        let rule = |status, ending| {
+            let reply = Reply { ending, status, ..Reply::default() };
+            fault(&reply).map(|(rule, _)| rule)
+        };
+        assert_eq!(rule(Some(403), Ending::Complete), None);
+        assert_eq!(rule(None, Ending::Closed), None);
+        assert_eq!(rule(Some(200), Ending::Complete), Some(Rule::Privacy));
+        assert_eq!(rule(Some(502), Ending::Complete), Some(Rule::Privacy));
+        assert_eq!(rule(None, Ending::TimedOut), Some(Rule::Promptness));
+    }
+
+    #[test]
+    fn each_attempt_is_a_purge_or_malformed() {
+        for attempt in Attempt::ALL {
+            let mut octets = BytesMut::from(attempt.text("a.test", "/p").as_bytes());
+            let parsed = parse_request(&mut octets, &Limits::DEFAULT, Strictness::Strict);
+            let is_purge =
+                parsed.is_ok_and(|request| request.is_some_and(|request| purge::read(&request.head).is_ok()));
+            assert_eq!(is_purge, matches!(attempt.method(), "PURGE" | "BAN"), "{attempt:?}");
+        }
+    }
+}

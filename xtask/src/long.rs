@@ -4,6 +4,7 @@
 
 use crate::{crash, fuzz, lab, simulate, soak, test, tools};
 use anyhow::Result;
+use std::ffi::OsString;
 use std::time::Duration;
 
 /// Subcommands of `cargo xtask long`.
@@ -25,6 +26,12 @@ pub(crate) enum Long {
         /// Number of lives
         #[arg(long, default_value_t = 100_000)]
         lives: u64,
+    },
+    /// Measure the share of source lines of edge, store and disk tier that run in the simulation
+    SimulationLines {
+        /// Options of the measurement, such as `--seeds 500` and `--ranges`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
+        options: Vec<OsString>,
     },
     /// Check the dependencies against the advisory database, which is downloaded
     Advisories,
@@ -52,6 +59,7 @@ pub(crate) fn run(long: &Long) -> Result<()> {
         Long::Soak(args) => soak::run(args),
         Long::Fuzz { seconds } => fuzz::run(Duration::from_secs(*seconds)).map(|_| ()),
         Long::Simulation { lives } => simulate::run_lives(*lives),
+        Long::SimulationLines { options } => simulate::measure_lines(options),
         Long::Advisories => tools::advisories(),
         Long::Sessions => test::sessions(),
         Long::Applications(args) => lab::applications(args),

@@ -17,27 +17,39 @@ pub(crate) struct Args {
     options: Vec<OsString>,
 }
 
+/// How cargo finds the simulation.
+const SIMULATION: [&str; 2] = ["--package", "petasos-lives"];
+
 /// Runs the simulation in place of this process.
 ///
 /// # Errors
 /// If cargo cannot be started.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    execute(&args.options)
+    execute(SIMULATION, &args.options)
 }
 
-/// Runs so many seeds that they have `lives` lives, which no other process does meanwhile.
+/// Runs as many seeds as it takes for this number of lives.
 ///
 /// # Errors
 /// As [`run`].
 pub(crate) fn run_lives(lives: u64) -> Result<()> {
-    // A run has 1.8 lives on average.
-    let seeds = (lives * 10).div_ceil(17).to_string();
-    execute(&["--seeds", &seeds, "--keep-going", "--shrink", "0"].map(OsString::from))
+    // A run has 2.6 lives on average.
+    let seeds = (lives * 10).div_ceil(25).to_string();
+    execute(SIMULATION, &["--seeds", &seeds, "--keep-going", "--shrink", "0"].map(OsString::from))
 }
 
-fn execute(options: &[OsString]) -> Result<()> {
+/// Measures the share of source lines that run in the simulation. A package of its own does this.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn measure_lines(options: &[OsString]) -> Result<()> {
+    execute(["--manifest-path", "crates/simulation/lines/Cargo.toml"], options)
+}
+
+/// Runs a package with these options.
+fn execute(package: [&str; 2], options: &[OsString]) -> Result<()> {
     let mut command = Command::new(env!("CARGO"));
-    command.args(["run", "--quiet", "--release", "--locked", "--package", "petasos-lives", "--"]);
-    // The process is replaced, so that signals and the exit code are those of the simulation.
-    Err(command.args(options).exec()).context("cannot start cargo")
+    command.args(["run", "--quiet", "--release", "--locked"]).args(package).arg("--").args(options);
+    // The process is replaced, so that signals and the exit code are those of the package.
+    Err(command.exec()).context("cannot start cargo")
 }

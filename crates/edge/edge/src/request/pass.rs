@@ -52,12 +52,16 @@ impl<'a> Visit<'a> {
     /// *pass*: sends this client's own request. If a stored response could replace the answer, as
     /// for a HEAD request, the origin gets no more time than in *wait*.
     pub(crate) async fn pass(&mut self, passing: PassRequest<'a>) -> Step<'a> {
-        let instead =
-            passing.page_request.as_ref().and_then(|page_request| self.when_late(page_request, false));
-        let Some(instead) = instead else { return self.ask(passing).await };
         let limits = &self.shared.limits;
-        let asking = tokio::time::timeout(limits.stale_wait.min(limits.flight_wait), self.ask(passing));
-        asking.await.unwrap_or(Step::Deliver(instead))
+        let late = |is_over| passing.page_request.as_ref().and_then(|page| self.when_late(page, is_over));
+        // An invalidated response is delivered only after the whole time, as to a request that waits
+        // for a fetch.
+        let (instead, patience) = match late(false) {
+            Some(instead) => (Some(instead), limits.stale_wait.min(limits.flight_wait)),
+            None => (late(true), limits.flight_wait),
+        };
+        let Some(instead) = instead else { return self.ask(passing).await };
+        tokio::time::timeout(patience, self.ask(passing)).await.unwrap_or(Step::Deliver(instead))
     }
 
     /// Sends the request to the origin and waits for the head of the response. The content of the

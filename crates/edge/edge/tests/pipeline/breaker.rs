@@ -300,6 +300,16 @@ fn late_page_is_served_stale_unless_purged_or_reloaded() {
 }
 
 #[test]
+fn head_of_a_purged_page_waits_no_longer_than_a_get() {
+    let stage = expired(|plan| plan.limits.flight_wait = Duration::from_millis(20), &["/purged"]);
+    assert_eq!(stage.ask("PURGE", "/purged", &[SOFT]).status, 200);
+    let gate = hang(&stage);
+    let head = stage.ask("HEAD", "/purged", &[]);
+    assert_eq!((head.status, reason(&head)), (200, "stale-origin-slow"));
+    gate.open();
+}
+
+#[test]
 fn hits_are_not_compared_while_the_breaker_is_open() {
     let stage = expired(|plan| plan.limits.leak_guard_every = 1, &["/a", "/b", "/c"]);
     stage.becomes(|_| response("200 OK", &["Cache-Control: max-age=6000"], b"fresh"));

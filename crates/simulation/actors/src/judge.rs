@@ -72,7 +72,7 @@ impl Ledger {
         let id = reply.field("X-Sim").and_then(ContentId::parse);
         let begun = id.and_then(|id| self.begun.get(&id));
         reply.reason().starts_with("stale-")
-            && begun.is_some_and(|begun| begun.last.number < asked.begun.number)
+            && begun.is_some_and(|begun| begun.open == 0 && begun.ended < asked.begun.at)
     }
 
     fn judge_ending(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) {

@@ -354,7 +354,8 @@ impl Ledger {
     pub fn request_begins(&mut self, at: Moment, ask: Ask) -> RequestId {
         let begun = self.stamp(at);
         self.note(at, || format!("{ask} begins"));
-        self.requests.push(Asked { ask, begun, ended: false });
+        // A request that comes in the moment of a kill has no edge that could answer it.
+        self.requests.push(Asked { ask, begun, ended: self.is_dead });
         RequestId(self.requests.len() - 1)
     }
 

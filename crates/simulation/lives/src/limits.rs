@@ -4,10 +4,11 @@
 
 use crate::life::{SharedEdge, Society};
 use crate::settings::STALLED_FETCHES_MAX;
+use crate::settings::Settings;
 use actors::lock;
 use edge::{EmbeddedEdge, Metric};
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use world::World;
 
 /// How often the figures are compared with their bounds, in simulated time.
@@ -26,13 +27,22 @@ const DISK_BESIDE_BYTES: u64 = 2 << 20;
 const QUEUE_BYTES: (u64, u64) = (4 << 20, 32 << 20);
 const QUEUE_PIECES_BYTES: u64 = 1 << 20;
 
+/// The longest time until a smaller size of the disk is in force after a restart.
+const SHRINKING_MAX: Duration = Duration::from_secs(20);
+
 /// Compares figures with their bounds until the edge has ended.
 pub(crate) async fn watch(world: World, society: Society, edge: SharedEdge) {
     let before = (society.allocated_bytes)().saturating_sub(world.disk().memory_bytes());
+    let settled = Instant::now() + SHRINKING_MAX;
     loop {
         sleep(LOOK_EVERY).await;
+        let is_settled = Instant::now() > settled;
         let found = match &*lock(&edge) {
-            Some(edge) => excess(&world, &society, edge, before),
+            Some(edge) => excess(&world, &society, edge, before).or_else(|| {
+                disk_excess(&world, &society.settings)
+                    // A directory that the tier refuses stays as it is.
+                    .filter(|_| is_settled && edge.metric(Metric::DiskOff) == 0)
+            }),
             None => return,
         };
         if let Some(text) = found {
@@ -60,14 +70,16 @@ fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) ->
         ),
         ("active fetches are", edge.metric(Metric::OriginFetchesActive), active_max as u64),
         ("the process has allocated", allocated_bytes(world, society, before), memory + BESIDE_BYTES),
-        (
-            "the disk holds",
-            world.disk().bytes(),
-            settings.disk_bytes.unwrap_or(0) + settings.spool_bytes.unwrap_or(0) + DISK_BESIDE_BYTES,
-        ),
     ];
     let beyond = bounds.into_iter().find(|(_, value, bound)| value > bound);
     beyond.map(|(what, value, bound)| format!("{what} {value}, more than {bound}"))
+}
+
+/// The size of the disk, if it is beyond its bound.
+fn disk_excess(world: &World, settings: &Settings) -> Option<String> {
+    let tier = settings.disk_bytes.unwrap_or(0) + DISK_BESIDE_BYTES;
+    let (bytes, bound) = (world.disk().bytes(), tier + settings.spool_bytes.unwrap_or(0));
+    (bytes > bound).then(|| format!("the disk holds {bytes}, more than {bound}"))
 }
 
 /// What the process has allocated since the beginning of the watch, without the simulated disk,

@@ -123,6 +123,8 @@ impl PagePlan {
     /// of an ordinary page, unless it is large anyway.
     pub fn random(random: &mut Random, number: u64, scale: u64) -> Self {
         let kind = match random.below(100) {
+            // A heavy site has more large pages.
+            70.. if scale > 1 => PageKind::Large,
             0..32 => PageKind::Shared,
             32..44 => PageKind::Static,
             44..60 => PageKind::Personal,
@@ -137,7 +139,9 @@ impl PagePlan {
             _ => format!("/s{section}/p{number}/"),
         };
         let bytes = match kind {
-            PageKind::Large if random.percent(20) => random.between(300_000, 3_000_000),
+            PageKind::Large if random.percent(if scale > 1 { 50 } else { 20 }) => {
+                random.between(300_000, 3_000_000)
+            }
             PageKind::Large => random.between(60_000, 300_000),
             PageKind::Redirect | PageKind::Missing => random.between(0, 400),
             _ => random.between(0, 30_000) * scale,

@@ -55,6 +55,8 @@ pub struct Settings {
     /// How many hits of visitors with cookies are compared with the origin: one in this many; 0
     /// for none.
     pub leak_guard_every: usize,
+    /// Whether the disk is read in the background to find damage before visitors do.
+    pub verifies: bool,
     /// Whether purged pages are fetched again.
     pub has_refill: bool,
     /// How long an operation of the disk may take.
@@ -77,6 +79,7 @@ impl Settings {
             workers: random.between(1, 2) as usize,
             fetches_max: random.between(2, 16) as usize,
             leak_guard_every: if random.percent(50) { random.between(1, 8) as usize } else { 0 },
+            verifies: random.percent(40),
             has_refill: random.percent(30),
             disk_timeout: random.millis(300, 2000),
             first_byte_timeout: random.millis(10_000, 20_000),
@@ -140,7 +143,7 @@ impl Settings {
         limits.idle_timeout = Duration::from_secs(30);
         limits.drain_timeout = Duration::from_secs(30);
         limits.drain_streams = Duration::from_secs(10);
-        limits.disk_verify_rate = MIB;
+        limits.disk_verify_rate = if self.verifies { MIB } else { 0 };
         Ok(plan)
     }
 
@@ -179,7 +182,7 @@ impl fmt::Display for Settings {
         };
         write!(
             f,
-            "memory {}, disk {}{}{}, spool {}, {} workers, {} fetches, leak guard {}, refill {}, disk timeout {} \
+            "memory {}, disk {}{}{}, spool {}, {} workers, {} fetches, leak guard {}, verifies {}, refill {}, disk timeout {} \
              ms, first byte timeout {} ms, default lifetime {} s",
             mib(Some(self.memory_bytes)),
             mib(self.disk_bytes),
@@ -189,6 +192,7 @@ impl fmt::Display for Settings {
             self.workers,
             self.fetches_max,
             self.leak_guard_every,
+            self.verifies,
             self.has_refill,
             self.disk_timeout.as_millis(),
             self.first_byte_timeout.as_millis(),

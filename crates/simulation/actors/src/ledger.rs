@@ -331,8 +331,8 @@ impl Ledger {
         self.is_disk_damaged = true;
     }
 
-    /// Records the answer to a call of the admin address about the page at `path`, and what is wrong
-    /// with it. The edge of a life that was killed owes no answer.
+    /// Records the answer to a call of the admin address about the page at `path`, and what is
+    /// wrong with it. The edge of a life that was killed owes no answer.
     pub fn call_answered(&mut self, at: Moment, call: AdminCall, path: &str, fault: Option<String>) {
         *self.tally.calls.entry(format!("{call:?}")).or_default() += 1;
         self.note(at, || format!("{call:?} of {path} is answered"));
@@ -341,8 +341,8 @@ impl Ledger {
         }
     }
 
-    /// Records the answer to an attempt that must be refused, and what is wrong with it. The edge of
-    /// a life that was killed owes no answer.
+    /// Records the answer to an attempt that must be refused, and what is wrong with it. The edge
+    /// of a life that was killed owes no answer.
     pub fn attempt_answered(&mut self, at: Moment, name: &str, fault: Option<(Rule, String)>) {
         self.note(at, || format!("{name} is answered"));
         if let Some((rule, fault)) = fault.filter(|_| !self.is_dead) {

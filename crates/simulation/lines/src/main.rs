@@ -1,5 +1,5 @@
-//! `cargo xtask long simulation-lines`: the share of source lines that run in the simulation. It runs
-//! at the top of the repository.
+//! `cargo xtask long simulation-lines`: the share of source lines that run in the simulation. It
+//! runs at the top of the repository.
 //!
 //! Invariant: only code that is compiled into petasos-simulate counts, so tests and the code of
 //! other features do not. The profile is of the seeds of this call alone.
@@ -23,8 +23,8 @@ const CRATES: [(&str, &str); 3] = [
     ("petasos-disk", "crates/cache/disk/src"),
 ];
 
-/// Files whose work is calls of the system or files outside the simulated disk, with what they do. A
-/// second figure leaves them out.
+/// Files whose work is calls of the system or files outside the simulated disk, with what they do.
+/// A second figure leaves them out.
 const OUTSIDE: [(&str, &str); 8] = [
     ("crates/edge/edge/src/serve.rs", "listening sockets, threads, signals"),
     ("crates/edge/edge/src/control/access_log.rs", "a log file"),

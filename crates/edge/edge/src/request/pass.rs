@@ -54,8 +54,8 @@ impl<'a> Visit<'a> {
     pub(crate) async fn pass(&mut self, passing: PassRequest<'a>) -> Step<'a> {
         let limits = &self.shared.limits;
         let late = |is_over| passing.page_request.as_ref().and_then(|page| self.when_late(page, is_over));
-        // An invalidated response is delivered only after the whole time, as to a request that waits
-        // for a fetch.
+        // An invalidated response is delivered only after the whole time, as to a request that
+        // waits for a fetch.
         let (instead, patience) = match late(false) {
             Some(instead) => (Some(instead), limits.stale_wait.min(limits.flight_wait)),
             None => (late(true), limits.flight_wait),

@@ -8,15 +8,14 @@ use crate::exchange::{Ending, Reply};
 use crate::ledger::SharedLedger;
 use crate::moment::Timeline;
 use crate::page::PagePlan;
-use crate::read::{Reader, Reading};
+use crate::read::{Reading, ask};
 use crate::rules::Rule;
 use crate::site::{SitePlan, lock};
 use crate::visit::Manner;
-use bytes::BytesMut;
 use message::Method;
 use std::fmt;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use world::Random;
 
@@ -170,22 +169,10 @@ where
     }
 
     async fn exchange(&self, stream: S, attempt: Attempt, text: &str) -> Reply {
-        let (reader, mut writer) = tokio::io::split(stream);
-        // The edge may refuse before it has read everything, so that writing may fail.
-        let write = async {
-            let _ = writer.write_all(text.as_bytes()).await;
-            let _ = writer.flush().await;
-            std::future::pending::<()>().await;
-        };
         let method = Method::from_token(attempt.method().as_bytes());
         let deadline = Instant::now() + REFUSAL_MAX;
         let reading = Reading { timeline: self.timeline, manner: Manner::Plain, deadline };
-        let mut reader = Reader { stream: reader, input: BytesMut::new() };
-        tokio::select! {
-            biased;
-            (reply, _) = reader.response(&method, reading) => reply,
-            () = write => Reply::default(),
-        }
+        ask(stream, &method, text, reading).await
     }
 }
 

@@ -332,7 +332,7 @@ impl Ledger {
     }
 
     /// Records the answer to a call of the admin address about the page at `path`, and what is
-    /// wrong with it. The edge of a life that was killed owes no answer.
+    /// wrong with it. After a kill the edge need not answer.
     pub fn call_answered(&mut self, at: Moment, call: AdminCall, path: &str, fault: Option<String>) {
         *self.tally.calls.entry(format!("{call:?}")).or_default() += 1;
         self.note(at, || format!("{call:?} of {path} is answered"));
@@ -341,8 +341,8 @@ impl Ledger {
         }
     }
 
-    /// Records the answer to an attempt that must be refused, and what is wrong with it. The edge
-    /// of a life that was killed owes no answer.
+    /// Records the answer to an attempt that must be refused, and what is wrong with it. After a
+    /// kill the edge need not answer.
     pub fn attempt_answered(&mut self, at: Moment, name: &str, fault: Option<(Rule, String)>) {
         self.note(at, || format!("{name} is answered"));
         if let Some((rule, fault)) = fault.filter(|_| !self.is_dead) {
@@ -354,7 +354,7 @@ impl Ledger {
     pub fn request_begins(&mut self, at: Moment, ask: Ask) -> RequestId {
         let begun = self.stamp(at);
         self.note(at, || format!("{ask} begins"));
-        // A request that comes in the moment of a kill has no edge that could answer it.
+        // No edge is left to answer a request that begins at the moment of a kill.
         self.requests.push(Asked { ask, begun, ended: self.is_dead });
         RequestId(self.requests.len() - 1)
     }

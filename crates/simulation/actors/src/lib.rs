@@ -1,5 +1,5 @@
-//! Whoever meets the edge in a simulation: origins, visitors, clients that purge, and operators;
-//! and the ledger that records and judges what they saw.
+//! The actors that meet the edge in a simulation: origins, visitors, clients that purge, and
+//! operators. A ledger records and judges what they saw.
 //!
 //! Invariant: all decisions follow from seeds, and all times from the paused clock of the runtime.
 //! The actors know only streams of bytes; the ledger knows only what the actors recorded.

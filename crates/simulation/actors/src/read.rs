@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use h1::{BodyDecoder, Decoded, Limits, Strictness, parse_response};
 use message::Method;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
 /// Largest number of informational responses before the final one.
@@ -40,6 +40,26 @@ struct Progress {
     reply: Reply,
     /// Bytes that arrived since the request.
     bytes: usize,
+}
+
+/// Sends a request on a stream of its own, and reads the response meanwhile. The edge may answer
+/// before it has read everything, so that writing may fail.
+pub(crate) async fn ask<S>(stream: S, method: &Method, text: &str, reading: Reading) -> Reply
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let (reader, mut writer) = tokio::io::split(stream);
+    let write = async {
+        let _ = writer.write_all(text.as_bytes()).await;
+        let _ = writer.flush().await;
+        std::future::pending::<()>().await;
+    };
+    let mut reader = Reader { stream: reader, input: BytesMut::new() };
+    tokio::select! {
+        biased;
+        (reply, _) = reader.response(method, reading) => reply,
+        () = write => Reply::default(),
+    }
 }
 
 impl<R: AsyncRead + Unpin> Reader<R> {

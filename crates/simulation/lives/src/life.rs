@@ -208,7 +208,7 @@ impl Life {
         world.disk().kill_in(operation);
         // A task of its own has its turn before everything that the operation's failure wakes.
         let kill = tokio::spawn(async move {
-            // Without an operation nothing is left but the end of the time.
+            // If no operation comes, the kill happens at the end of the time.
             let _ = timeout(KILL_WAIT_MAX, world.disk().killed()).await;
             lock(&ledger).killed(timeline.now(), None);
             world.end_abruptly();

@@ -3,8 +3,7 @@
 //! Invariant: a figure beyond its bound is recorded once.
 
 use crate::life::{SharedEdge, Society};
-use crate::settings::STALLED_FETCHES_MAX;
-use crate::settings::Settings;
+use crate::settings::{STALLED_FETCHES_MAX, Settings};
 use actors::lock;
 use edge::{EmbeddedEdge, Metric};
 use std::time::Duration;

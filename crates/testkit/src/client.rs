@@ -3,7 +3,8 @@
 use crate::PATIENCE;
 use crate::origin::{field, read_head};
 use crate::port::bound;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use crate::wire::{Handshake, Trust, Wire};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 /// A response as the client received it.
@@ -35,7 +36,7 @@ impl Response {
 
 /// One connection.
 pub struct Client {
-    reader: BufReader<TcpStream>,
+    reader: BufReader<Wire>,
 }
 
 impl Client {
@@ -67,7 +68,26 @@ impl Client {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self { reader: BufReader::new(stream) }
+        Self { reader: BufReader::new(Wire::Plain(stream)) }
+    }
+
+    /// Connects to a server and secures the connection, with the server called `name`.
+    ///
+    /// # Errors
+    /// If the handshake fails.
+    pub fn secured(address: SocketAddr, name: &str, trust: &Trust) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { reader: BufReader::new(trust.secure(stream, name)?) })
+    }
+
+    /// What both sides of a secured connection agreed on.
+    ///
+    /// # Panics
+    /// If the connection is plain.
+    pub fn handshake(&self) -> Handshake {
+        self.reader.get_ref().handshake()
     }
 
     /// Sends these bytes.
@@ -139,7 +159,7 @@ impl Client {
     /// Reads and drops everything up to the end of the connection. Returns whether the connection
     /// ended without an error.
     pub fn read_to_end(&mut self) -> bool {
-        std::io::copy(&mut self.reader, &mut std::io::sink()).is_ok()
+        io::copy(&mut self.reader, &mut io::sink()).is_ok()
     }
 
     /// Reads exactly `count` bytes.

@@ -15,6 +15,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on panics")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
+mod authority;
 mod client;
 pub mod clients;
 pub mod crash;
@@ -28,10 +29,12 @@ pub mod rates;
 mod seeds;
 pub mod soak;
 mod storage_fault;
-mod tls;
+mod tls_front;
 pub mod traffic;
 pub mod web_server;
+mod wire;
 
+pub use authority::{Authority, KeyKind, PemFiles};
 pub use client::{Client, Response, get};
 pub use delayed::{Delayed, ServedRequest};
 pub use file_system::{FileSystem, Frozen, ServedFileSystem};
@@ -41,7 +44,8 @@ pub use port::HeldPort;
 pub use process::{CommandOutput, Edge, binary, petasos, petasos_with};
 pub use seeds::Seeds;
 pub use storage_fault::StorageFault;
-pub use tls::{Certificate, PemFiles, TlsFront};
+pub use tls_front::{Certificate, TlsFront};
+pub use wire::{Handshake, Trust};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::time::Duration;

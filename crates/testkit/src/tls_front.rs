@@ -102,25 +102,6 @@ async fn serve(listener: &TcpListener, acceptor: &TlsAcceptor, origin: SocketAdd
     }
 }
 
-/// A server's certificate and key, and the authority that signed it, in PEM. For programs that read
-/// files.
-pub struct PemFiles {
-    /// The authority's certificate.
-    pub authority: String,
-    /// The certificate for `localhost` and `127.0.0.1`.
-    pub certificate: String,
-    /// The server's key.
-    pub key: String,
-}
-
-impl PemFiles {
-    /// Creates a valid certificate, signed by a new authority.
-    pub fn make() -> Self {
-        let Issued { authority, certificate, key, .. } = issue(Certificate::Good, "an authority for files");
-        Self { authority: authority.pem(), certificate: certificate.pem(), key: key.serialize_pem() }
-    }
-}
-
 /// A server's certificate with its authority and keys.
 struct Issued {
     authority: rcgen::Certificate,

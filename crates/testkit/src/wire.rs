@@ -1,0 +1,117 @@
+//! The bytes of a test client's connection, plain or inside TLS.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{
+    ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned, SupportedProtocolVersion,
+};
+
+/// The settings of a TLS client. Connections with the same settings resume their sessions.
+#[derive(Clone)]
+pub struct Trust {
+    config: Arc<ClientConfig>,
+}
+
+/// A connection, plain or inside TLS.
+pub(crate) enum Wire {
+    Plain(TcpStream),
+    Secured(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+/// What both sides of a secured connection agreed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handshake {
+    /// The server's certificate in DER.
+    pub certificate: Vec<u8>,
+    /// Whether an earlier session was resumed.
+    pub is_resumed: bool,
+    /// The name of the protocol version, such as `TLSv1_3`.
+    pub version: String,
+}
+
+impl Trust {
+    /// Trusts the authorities in this PEM text.
+    pub fn of(authorities_pem: &str) -> Self {
+        Self::on(
+            authorities_pem,
+            &[&tokio_rustls::rustls::version::TLS13, &tokio_rustls::rustls::version::TLS12],
+        )
+    }
+
+    /// As [`Trust::of`], for TLS 1.2 only.
+    pub fn of_tls_1_2(authorities_pem: &str) -> Self {
+        Self::on(authorities_pem, &[&tokio_rustls::rustls::version::TLS12])
+    }
+
+    fn on(authorities_pem: &str, versions: &[&'static SupportedProtocolVersion]) -> Self {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(authorities_pem.as_bytes()) {
+            roots.add(certificate.unwrap()).unwrap();
+        }
+        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Self { config: Arc::new(config) }
+    }
+
+    /// Secures a connection to the server `name`.
+    ///
+    /// # Errors
+    /// If the handshake fails.
+    pub(crate) fn secure(&self, stream: TcpStream, name: &str) -> io::Result<Wire> {
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        let session = ClientConnection::new(Arc::clone(&self.config), name).unwrap();
+        let mut secured = StreamOwned::new(session, stream);
+        while secured.conn.is_handshaking() {
+            secured.conn.complete_io(&mut secured.sock)?;
+        }
+        Ok(Wire::Secured(Box::new(secured)))
+    }
+}
+
+impl Wire {
+    /// What both sides agreed on.
+    ///
+    /// # Panics
+    /// If the connection is plain.
+    pub(crate) fn handshake(&self) -> Handshake {
+        let Self::Secured(secured) = self else { panic!("the connection is plain") };
+        let session = &secured.conn;
+        Handshake {
+            certificate: session.peer_certificates().unwrap()[0].to_vec(),
+            is_resumed: session.handshake_kind() == Some(HandshakeKind::Resumed),
+            version: format!("{:?}", session.protocol_version().unwrap()),
+        }
+    }
+}
+
+impl Read for Wire {
+    fn read(&mut self, octets: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.read(octets),
+            Self::Secured(stream) => stream.read(octets),
+        }
+    }
+}
+
+impl Write for Wire {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.write(octets),
+            Self::Secured(stream) => stream.write(octets),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(stream) => stream.flush(),
+            Self::Secured(stream) => stream.flush(),
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! bind error names the address and says how to fix it. This crate transfers bytes and does not
 //! know HTTP.
 
+mod certificates;
 mod input;
 mod listen;
 mod patience;
@@ -12,7 +13,9 @@ mod stream;
 mod tls;
 mod tls_agreement;
 mod tls_named;
+mod tls_server;
 
+pub use certificates::{Certificate, CertificateError, CertificateFiles, Certificates, Refreshed};
 pub use input::{make_room, read_more};
 pub use listen::{Acceptor, BindError, Listener, bind};
 pub use patience::Patience;
@@ -20,3 +23,4 @@ pub use stamps::{Stamp, StampClock, ask_for_stamps, receive};
 pub use stream::{Connecting, Connection, IdleStream, Network, Peer, Stream, SystemNetwork};
 pub use tls::{TlsClient, TlsError, TlsStream};
 pub use tls_agreement::agreed_terms;
+pub use tls_server::{HandshakeError, TlsServer, TlsServerError, TlsServerTerms};

@@ -3,6 +3,7 @@
 //! Invariant: an [`IdleStream`] belongs to no runtime. It can therefore wait in a pool that all
 //! workers share, and continue on any of them.
 
+use crate::tls_server::{self, ServerTls};
 use address::Address;
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -20,6 +21,8 @@ pub enum Stream {
     Tcp(TcpStream),
     /// A connection to a Unix socket.
     Unix(UnixStream),
+    /// A connection that was accepted and secured by TLS.
+    Tls(Box<ServerTls>),
     /// A connection that is no socket.
     Other(Box<dyn Connection>),
 }
@@ -99,26 +102,44 @@ impl Stream {
         Ok(Self::Tcp(stream))
     }
 
+    /// Whether TLS secures the connection.
+    pub const fn is_secured(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
+    /// The name of the server that the client of a secured connection asked for (RFC 6066 section
+    /// 3). `None` if it named none, or if the connection is not secured.
+    pub fn server_name(&self) -> Option<&str> {
+        match self {
+            Self::Tls(secured) => secured.get_ref().1.server_name(),
+            Self::Tcp(_) | Self::Unix(_) | Self::Other(_) => None,
+        }
+    }
+
     /// Removes the connection from its runtime.
     ///
     /// # Errors
-    /// As the system reports them; the connection is then closed.
+    /// As the system reports them, and `Unsupported` for an accepted connection with TLS; the
+    /// connection is then closed.
     pub fn into_idle(self) -> io::Result<IdleStream> {
         match self {
             Self::Tcp(stream) => stream.into_std().map(IdleStream::Tcp),
             Self::Unix(stream) => stream.into_std().map(IdleStream::Unix),
+            Self::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
             Self::Other(connection) => Ok(IdleStream::Other(connection)),
         }
     }
 
-    /// Writes as many bytes as the system accepts now, without waiting.
+    /// Writes as many bytes as the system accepts now, without waiting. TLS may keep bytes that the
+    /// next flush writes.
     ///
     /// # Errors
     /// `WouldBlock` if the system accepts no byte now; otherwise as the system reports them.
-    pub fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub fn try_write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.try_write_vectored(slices),
             Self::Unix(stream) => stream.try_write_vectored(slices),
+            Self::Tls(secured) => tls_server::try_write_vectored(secured, slices),
             Self::Other(connection) => connection.try_write_vectored(slices),
         }
     }
@@ -128,7 +149,7 @@ impl Stream {
     /// the file.
     ///
     /// # Errors
-    /// As the system reports them; `Unsupported` if the connection is no socket.
+    /// As the system reports them; `Unsupported` if the connection is no socket or secured.
     pub fn poll_send_file(
         &self,
         context: &mut Context<'_>,
@@ -140,14 +161,14 @@ impl Stream {
             ready!(match self {
                 Self::Tcp(stream) => stream.poll_write_ready(context),
                 Self::Unix(stream) => stream.poll_write_ready(context),
-                Self::Other(_) => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
+                Self::Tls(_) | Self::Other(_) => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
             })?;
             let sent = match self {
                 Self::Tcp(stream) => stream.try_io(Interest::WRITABLE, || send(stream, &file, offset, bytes)),
                 Self::Unix(stream) => {
                     stream.try_io(Interest::WRITABLE, || send(stream, &file, offset, bytes))
                 }
-                Self::Other(_) => Err(io::ErrorKind::Unsupported.into()),
+                Self::Tls(_) | Self::Other(_) => Err(io::ErrorKind::Unsupported.into()),
             };
             match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -167,6 +188,7 @@ impl Stream {
                     socket2::SockRef::from(stream).set_linger(abrupt.then_some(std::time::Duration::ZERO));
             }
             Self::Unix(_) => {}
+            Self::Tls(secured) => secured.get_ref().0.reset_on_close(abrupt),
             Self::Other(connection) => connection.reset_on_close(abrupt),
         }
     }
@@ -242,6 +264,7 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Tls(secured) => Pin::new(secured).poll_read(context, buffer),
             Self::Other(connection) => Pin::new(connection).poll_read(context, buffer),
         }
     }
@@ -252,6 +275,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write(context, octets),
             Self::Unix(stream) => Pin::new(stream).poll_write(context, octets),
+            Self::Tls(secured) => Pin::new(secured).poll_write(context, octets),
             Self::Other(connection) => Pin::new(connection).poll_write(context, octets),
         }
     }
@@ -264,6 +288,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, slices),
             Self::Unix(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            Self::Tls(secured) => Pin::new(secured).poll_write_vectored(context, slices),
             Self::Other(connection) => Pin::new(connection).poll_write_vectored(context, slices),
         }
     }
@@ -276,6 +301,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
             Self::Unix(stream) => Pin::new(stream).poll_flush(context),
+            Self::Tls(secured) => Pin::new(secured).poll_flush(context),
             Self::Other(connection) => Pin::new(connection).poll_flush(context),
         }
     }
@@ -284,6 +310,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Tls(secured) => Pin::new(secured).poll_shutdown(context),
             Self::Other(connection) => Pin::new(connection).poll_shutdown(context),
         }
     }

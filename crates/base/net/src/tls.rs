@@ -4,8 +4,7 @@
 //! Invariant: bytes are exchanged only after the peer has proven that it owns the requested name.
 //! The exceptions are [`TlsClient::insecure`] and an unverified client from
 //! [`TlsClient::on_terms`], which the caller must choose. One application protocol is offered (RFC
-//! 7301): HTTP/1.1, or HTTP/2 if the caller wants it. Server certificates, their renewal and
-//! listeners are handled elsewhere.
+//! 7301): HTTP/1.1, or HTTP/2 if the caller wants it.
 
 use crate::Stream;
 use crate::tls_named::NamedCertificates;
@@ -358,7 +357,7 @@ fn authorities(loaded: CertificateResult) -> Result<RootCertStore, TlsError> {
 
 /// The cryptography provider. It is named only here, so that no crate's default selects another
 /// one.
-fn provider() -> CryptoProvider {
+pub(crate) fn provider() -> CryptoProvider {
     aws_lc_rs::default_provider()
 }
 

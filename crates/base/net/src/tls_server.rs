@@ -1,0 +1,177 @@
+//! TLS for connections that Petasos accepts: the server side.
+//!
+//! Invariant: a connection leaves the handshake secured or closed. The only exception is a client
+//! that sent plain text: the caller gets its connection back to say so.
+
+use crate::Stream;
+use crate::certificates::Certificates;
+use std::io::{self, IoSlice, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tls_terms::TlsVersion;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{ConfigBuilder, Error, RootCertStore, ServerConfig, WantsVerifier};
+use tokio_rustls::server::TlsStream;
+
+/// A connection that was accepted and secured.
+pub(crate) type ServerTls = TlsStream<Stream>;
+
+/// The settings of a TLS listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsServerTerms {
+    /// The oldest version that clients may use.
+    pub version_min: TlsVersion,
+    /// A PEM file with authorities. Every client must then present a certificate that one of them
+    /// signed. `None`: clients present none.
+    pub client_authorities: Option<PathBuf>,
+    /// The application protocols, in the order of preference (RFC 7301).
+    pub protocols: Vec<&'static [u8]>,
+}
+
+/// Secures the connections of a listener. Cheap to clone.
+#[derive(Clone)]
+pub struct TlsServer {
+    acceptor: TlsAcceptor,
+}
+
+/// Why a TLS listener cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsServerError {
+    /// The file with the authorities of clients cannot be used.
+    #[error("{}: {reason}; it must hold the certificates of authorities as PEM", file.display())]
+    Authorities {
+        /// The file.
+        file: PathBuf,
+        /// Why it cannot be used.
+        reason: String,
+    },
+    /// Any other error of the TLS library.
+    #[error("TLS cannot be set up: {0}")]
+    Other(#[from] Error),
+}
+
+/// Why a client's connection could not be secured.
+#[derive(Debug)]
+pub enum HandshakeError {
+    /// The client sent something else than TLS, most often a plain HTTP request. The connection can
+    /// still be written to.
+    NotTls(Box<Stream>),
+    /// The client closed the connection, or it broke.
+    Broken,
+    /// Both sides have no version, cipher or certificate in common, or the client broke the
+    /// protocol. The text says which.
+    Refused(String),
+}
+
+impl TlsServer {
+    /// Serves these certificates on these terms. Tickets for resuming sessions are encrypted with a
+    /// key of this process, which changes every six hours.
+    ///
+    /// # Errors
+    /// [`TlsServerError`].
+    pub fn new(certificates: Arc<Certificates>, terms: &TlsServerTerms) -> Result<Self, TlsServerError> {
+        let versions = match terms.version_min {
+            TlsVersion::Tls12 => &[&TLS13, &TLS12][..],
+            TlsVersion::Tls13 => &[&TLS13][..],
+        };
+        let builder = ServerConfig::builder_with_provider(Arc::new(crate::tls::provider()))
+            .with_protocol_versions(versions)?;
+        let builder = match &terms.client_authorities {
+            Some(file) => known_clients(builder, file)?,
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_cert_resolver(certificates);
+        config.alpn_protocols = terms.protocols.iter().map(|name| name.to_vec()).collect();
+        config.ticketer = aws_lc_rs::Ticketer::new()?;
+        // Tickets do without memory for each client.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)) })
+    }
+
+    /// Secures a connection that was just accepted. The caller limits the time.
+    ///
+    /// # Errors
+    /// [`HandshakeError`].
+    pub async fn secure(&self, stream: Stream) -> Result<Stream, HandshakeError> {
+        match self.acceptor.accept(stream).into_fallible().await {
+            Ok(secured) => Ok(Stream::Tls(Box::new(secured))),
+            Err((error, stream)) => Err(HandshakeError::of(&error, stream)),
+        }
+    }
+}
+
+impl std::fmt::Debug for TlsServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TlsServer").finish_non_exhaustive()
+    }
+}
+
+impl HandshakeError {
+    fn of(error: &io::Error, stream: Stream) -> Self {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+            Some(Error::InvalidMessage(_)) => Self::NotTls(Box::new(stream)),
+            Some(error) => Self::Refused(error.to_string()),
+            None => Self::Broken,
+        }
+    }
+}
+
+/// Demands a certificate of one of the authorities in `file` from every client.
+fn known_clients(
+    builder: ConfigBuilder<ServerConfig, WantsVerifier>,
+    file: &Path,
+) -> Result<ConfigBuilder<ServerConfig, tokio_rustls::rustls::server::WantsServerCert>, TlsServerError> {
+    let unusable = |reason: String| TlsServerError::Authorities { file: file.to_owned(), reason };
+    let mut authorities = RootCertStore::empty();
+    let found = CertificateDer::pem_file_iter(file).map_err(|error| unusable(error.to_string()))?;
+    for certificate in found {
+        let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
+        authorities.add(certificate).map_err(|error| unusable(error.to_string()))?;
+    }
+    let provider = Arc::new(crate::tls::provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider).build();
+    let verifier = verifier.map_err(|error| unusable(error.to_string()))?;
+    Ok(builder.with_client_cert_verifier(verifier))
+}
+
+/// Encrypts as many bytes of `slices` as the session's buffer takes, and writes as many encrypted
+/// bytes as the system accepts now. The rest waits for the next flush. Returns the number of bytes
+/// that were encrypted.
+///
+/// # Errors
+/// `WouldBlock` if the session's buffer is full; otherwise as the system reports them.
+pub(crate) fn try_write_vectored(secured: &mut ServerTls, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    let (stream, session) = secured.get_mut();
+    let taken = session.writer().write_vectored(slices)?;
+    while session.wants_write() {
+        match session.write_tls(&mut WriteAtOnce(stream)) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    if taken == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(taken) }
+}
+
+/// Writes to a stream without waiting.
+struct WriteAtOnce<'a>(&'a mut Stream);
+
+impl io::Write for WriteAtOnce<'_> {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(octets)])
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.try_write_vectored(slices)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

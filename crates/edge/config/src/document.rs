@@ -20,7 +20,7 @@ pub(crate) struct Located {
     pub(crate) place: Place,
 }
 
-/// The settings of one level (flags, top of the file, or one site), by key.
+/// The settings of one level (flags, top of the file, one site or one listener), by key.
 pub(crate) type Level = BTreeMap<&'static str, Located>;
 
 /// A configuration text in which every key is known and every value has the kind of its row.
@@ -30,6 +30,8 @@ pub struct ConfigDocument {
     pub(crate) top: Level,
     /// The `[[site]]` tables in order, each with the place of its header.
     pub(crate) sites: Vec<(Level, Place)>,
+    /// The `[[listener]]` tables in order, each with the place of its header.
+    pub(crate) listeners: Vec<(Level, Place)>,
 }
 
 impl ConfigDocument {
@@ -55,37 +57,38 @@ struct DocumentWalk {
 impl DocumentWalk {
     fn document(&self, table: &DeTable<'_>) -> ConfigDocument {
         let mut top = Level::new();
-        let mut sites = Vec::new();
+        let (mut sites, mut listeners) = (Vec::new(), Vec::new());
         for (key, value) in table {
-            if key.get_ref().as_ref() == "site" {
-                sites = self.sites(value);
-            } else {
-                self.entry("", key, value, None, &mut top);
+            match key.get_ref().as_ref() {
+                "site" => sites = self.tables("site", SettingScope::Site, value),
+                "listener" => listeners = self.tables("listener", SettingScope::Listener, value),
+                _ => self.entry("", key, value, None, &mut top),
             }
         }
-        ConfigDocument { top, sites }
+        ConfigDocument { top, sites, listeners }
     }
 
-    fn sites(&self, value: &Spanned<DeValue<'_>>) -> Vec<(Level, Place)> {
+    /// Reads the tables of one name, which may have settings of this scope only.
+    fn tables(&self, name: &str, scope: SettingScope, value: &Spanned<DeValue<'_>>) -> Vec<(Level, Place)> {
         let Some(items) = value.get_ref().as_array() else {
-            let help = "start each site with a line [[site]]";
-            self.reader.problem(value.span(), "`site` must be a list of tables", help);
+            let help = format!("start each {name} with a line [[{name}]]");
+            self.reader.problem(value.span(), format!("`{name}` must be a list of tables"), &help);
             return Vec::new();
         };
-        let mut sites = Vec::new();
+        let mut tables = Vec::new();
         for item in items {
             let mut level = Level::new();
             match item.get_ref().as_table() {
                 Some(table) => {
                     for (key, value) in table {
-                        self.entry("", key, value, Some(SettingScope::Site), &mut level);
+                        self.entry("", key, value, Some(scope), &mut level);
                     }
                 }
-                None => self.reader.problem(item.span(), "a site must be a table", ""),
+                None => self.reader.problem(item.span(), format!("a {name} must be a table"), ""),
             }
-            sites.push((level, self.reader.place(item.span())));
+            tables.push((level, self.reader.place(item.span())));
         }
-        sites
+        tables
     }
 
     /// Reads one key and its value into `level`.
@@ -102,9 +105,11 @@ impl DocumentWalk {
     ) {
         let full = format!("{prefix}{}", key.get_ref());
         if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == full) {
-            if only.is_some_and(|scope| scope != setting.scope) {
-                let help = "write it at the top of the file; it applies to all sites";
-                self.reader.problem(key.span(), format!("`{full}` is not a setting of a [[site]]"), help);
+            if let Some(scope) = only
+                && scope != setting.scope
+            {
+                let message = format!("`{full}` is not a setting of a [[{}]]", scope.table());
+                self.reader.problem(key.span(), message, setting.scope.advice());
             } else if let Some(located) = self.value(setting, value) {
                 level.insert(setting.key, located);
             }

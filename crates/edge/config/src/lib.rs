@@ -10,6 +10,7 @@
 //! runs the same code as a start.
 
 mod document;
+mod listener_table;
 mod log_level;
 mod machine;
 mod peers;
@@ -26,9 +27,12 @@ pub use self::document::{ConfigDocument, Overrides};
 pub use log_level::LogLevel;
 pub use machine::Machine;
 pub use peers::PeerEntry;
-pub use plan::{AccessLogTarget, DiskPlan, EdgeLimits, EdgePlan, SitePlan, StaticTreePlan};
+pub use plan::{
+    AccessLogTarget, DiskPlan, EdgeLimits, EdgePlan, ListenerPlan, RedirectPlan, SitePlan, StaticTreePlan,
+    TlsPlan,
+};
 pub use reference::settings_reference;
-pub use setting::{Setting, SettingKind, SettingScope, SettingValue};
+pub use setting::{CertificatePaths, Setting, SettingKind, SettingScope, SettingValue};
 pub use table::SETTINGS;
 
 use ::document::Diagnostic;

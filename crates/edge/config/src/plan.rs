@@ -5,6 +5,9 @@
 //! sites, and at most one site answers to any name.
 
 mod contradictions;
+mod listeners;
+
+pub use listeners::{ListenerPlan, RedirectPlan, TlsPlan};
 
 use crate::ReadFile;
 use crate::document::{ConfigDocument, Level, Located, Overrides};
@@ -29,8 +32,8 @@ use std::time::Duration;
 /// Everything that the edge needs to run.
 #[derive(Clone, Debug)]
 pub struct EdgePlan {
-    /// The address where visitors connect.
-    pub listen: Address,
+    /// The addresses where clients connect; at least one.
+    pub listeners: Vec<ListenerPlan>,
     /// The address where metrics and status are served.
     pub admin: Address,
     /// Worker threads, at least 1.
@@ -167,6 +170,8 @@ pub struct SitePlan {
     pub public_host: Option<String>,
     /// Whether X-Forwarded-Proto tells the origin `https`.
     pub public_https: bool,
+    /// The time in seconds for which browsers shall use https only. `None`: responses do not say.
+    pub hsts_secs: Option<u64>,
     /// Whether requests to the origin carry `Via`.
     pub via_to_origin: bool,
     /// The profile's name.
@@ -212,6 +217,7 @@ limits! {
     purge_head_bytes_max: usize = Size;
     request_fields_max: usize = Count;
     request_body_bytes_max: u64 = Size;
+    tls_handshake_timeout: Duration = Duration;
     request_head_timeout: Duration = Duration;
     request_body_timeout: Duration = Duration;
     request_rate_min: u64 = Size;
@@ -292,12 +298,19 @@ impl EdgePlan {
         let levels = SettingLevels { levels: Vec::new() };
         let machine = Machine::of_size(1, MEMORY_SHARE * (256 << 20));
         let site = SitePlan::resolve(0, origin, Policy::default_profile(), &levels);
-        Self::assemble(&levels, &machine, PeerLists::default(), vec![site])
+        let listeners = vec![ListenerPlan::plain(levels.address("listen"))];
+        Self::assemble(&levels, &machine, PeerLists::default(), listeners, vec![site])
     }
 
-    fn assemble(top: &SettingLevels<'_>, machine: &Machine, peers: PeerLists, sites: Vec<SitePlan>) -> Self {
+    fn assemble(
+        top: &SettingLevels<'_>,
+        machine: &Machine,
+        peers: PeerLists,
+        listeners: Vec<ListenerPlan>,
+        sites: Vec<SitePlan>,
+    ) -> Self {
         Self {
-            listen: top.address("listen"),
+            listeners,
             admin: top.address("admin"),
             workers: top
                 .count("workers")
@@ -361,9 +374,11 @@ impl EdgePlan {
 
     /// The plan in words, as `petasos check --print` shows it.
     pub fn explain(&self) -> String {
-        let mut text = format!(
-            "listen {}, admin {}, {} workers, {} for stored responses\n",
-            self.listen,
+        let mut text: String = self.listeners.iter().map(ListenerPlan::explain).collect();
+        // Writing into a String cannot fail.
+        let _ = writeln!(
+            text,
+            "admin {}, {} workers, {} for stored responses",
             self.admin,
             self.workers,
             document::quantity::format_size(self.memory_bytes),
@@ -466,6 +481,7 @@ impl SitePlan {
             // Cache keys and fetches use names without a final dot.
             public_host: levels.text("host").map(|host| host.strip_suffix('.').unwrap_or(host).to_owned()),
             public_https: levels.text("proto") == Some("https"),
+            hsts_secs: levels.duration("hsts").map(|duration| duration.as_secs()),
             via_to_origin: levels.value("via_to_origin") != Some(SettingValue::Switch(false)),
             profile,
             policy,
@@ -562,12 +578,14 @@ pub(crate) fn resolve(
     }
     let top = SettingLevels { levels: vec![&flags, &document.top] };
     let peers = PeerLists::resolve(&top, read, &mut problems);
+    let listeners = listeners::resolve(document, &flags, &mut problems);
+    problems.extend(listeners::clashes(document, &listeners));
     problems.extend(nameless_token(&top));
     problems.extend(sense::errors(&top, read));
     if !problems.is_empty() {
         return Err(problems);
     }
-    let mut plan = EdgePlan::assemble(&top, machine, peers, sites);
+    let mut plan = EdgePlan::assemble(&top, machine, peers, listeners, sites);
     warnings.extend(sense::warnings(&top, &plan, machine));
     plan.warnings = warnings;
     Ok(plan)

@@ -13,14 +13,16 @@ pub fn settings_reference() -> String {
          opens no port.\n\n\
          A dot in a key means a TOML table: `limits.queue_max` is `queue_max` in `[limits]`. Write a setting\n\
          of a *site* in a `[[site]]` table, or at the top of the file as the default for all sites. Without\n\
-         any `[[site]]`, the top describes the only site. An unknown key is an error. A flag takes precedence\n\
-         over the file.\n\n\
+         any `[[site]]`, the top describes the only site. Write the settings of several *listeners* in\n\
+         `[[listener]]` tables; without any, the top describes the only one. An unknown key is an error. A\n\
+         flag takes precedence over the file.\n\n\
          This page is rendered from the settings table by `cargo xtask docs`.\n\n\
          | setting | of | accepts | default | flag | meaning |\n|---|---|---|---|---|---|\n",
     );
     for setting in SETTINGS {
         let scope = match setting.scope {
             SettingScope::Global => "edge",
+            SettingScope::Listener => "listener",
             SettingScope::Site => "site",
         };
         let code = |text: Option<&str>| text.map_or_else(String::new, |text| format!("`{text}`"));

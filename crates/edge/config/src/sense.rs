@@ -22,7 +22,8 @@ const SIZES: [(&str, u64, u64); 5] = [
 ];
 
 /// Timeouts that fail every request when they are zero.
-const TIMES: [&str; 7] = [
+const TIMES: [&str; 8] = [
+    "limits.tls_handshake_timeout",
     "limits.request_head_timeout",
     "limits.request_body_timeout",
     "limits.write_timeout",

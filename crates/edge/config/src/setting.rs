@@ -7,7 +7,9 @@ use crate::peers::PeerEntry;
 use address::{Address, OriginUrl};
 use document::quantity::{format_duration, format_size, parse_duration, parse_size};
 use profiles::{AUTO, Profile};
+use std::fmt;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Value of `client_address` with which the origin receives the address of the client that leads
@@ -19,8 +21,30 @@ pub(crate) const LEADER: &str = "leader";
 pub enum SettingScope {
     /// At the top of the file only.
     Global,
+    /// In a `[[listener]]`, or at the top if the file has none.
+    Listener,
     /// In a `[[site]]`, or at the top as the default of every site.
     Site,
+}
+
+impl SettingScope {
+    /// The name of the tables that hold settings of this scope.
+    pub(crate) const fn table(self) -> &'static str {
+        match self {
+            Self::Global => "",
+            Self::Listener => "listener",
+            Self::Site => "site",
+        }
+    }
+
+    /// Where to write a setting of this scope that stands in a table of another one.
+    pub(crate) const fn advice(self) -> &'static str {
+        match self {
+            Self::Global => "write it at the top of the file; it applies to all sites and listeners",
+            Self::Listener => "write it in a [[listener]], or at the top of the file if there is none",
+            Self::Site => "write it in a [[site]], or at the top of the file for all sites",
+        }
+    }
 }
 
 /// The kind of value that a setting accepts. Counts and ports are TOML integers, switches TOML
@@ -60,6 +84,17 @@ pub enum SettingKind {
     Patterns,
     /// A list of some of the listed words. Their order is kept.
     Choices(&'static [&'static str]),
+    /// A list of certificates: `CERT.pem,KEY.pem`, or one file with both. Its flag takes one entry.
+    Certificates,
+}
+
+/// The PEM files of a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificatePaths {
+    /// The certificate with its chain.
+    pub chain: PathBuf,
+    /// The private key. May be the same file.
+    pub key: PathBuf,
 }
 
 /// One row of the settings table.
@@ -106,6 +141,8 @@ pub enum SettingValue {
     Peers(Vec<PeerEntry>),
     /// Of [`SettingKind::Patterns`] and [`SettingKind::Choices`].
     Texts(Vec<String>),
+    /// Of [`SettingKind::Certificates`].
+    Certificates(Vec<CertificatePaths>),
 }
 
 impl SettingKind {
@@ -128,6 +165,7 @@ impl SettingKind {
             Self::Peers => "list of IP addresses, prefixes and @FILE".to_owned(),
             Self::Patterns => "list of names, `*` for any characters".to_owned(),
             Self::Choices(words) => format!("list of {}", words.join(", ")),
+            Self::Certificates => "list of CERT.pem,KEY.pem".to_owned(),
         }
     }
 
@@ -146,6 +184,7 @@ impl SettingKind {
             Self::Ports => "PORTS",
             Self::Peers => "ADDRESSES",
             Self::Patterns | Self::Choices(_) => "NAMES",
+            Self::Certificates => "CERT,KEY",
         }
     }
 
@@ -187,6 +226,7 @@ impl SettingKind {
             Self::Choices(words) => {
                 Self::Choice(words).parse(text).map(|_| SettingValue::Texts(vec![text.to_owned()]))
             }
+            Self::Certificates => parse_certificate(text),
         }
     }
 
@@ -202,7 +242,10 @@ impl SettingKind {
 
     /// Whether values of this kind are lists.
     pub fn is_list(self) -> bool {
-        matches!(self, Self::Hosts | Self::Ports | Self::Peers | Self::Patterns | Self::Choices(_))
+        matches!(
+            self,
+            Self::Hosts | Self::Ports | Self::Peers | Self::Patterns | Self::Choices(_) | Self::Certificates
+        )
     }
 
     /// Whether the entries of a list of this kind are TOML integers.
@@ -212,12 +255,13 @@ impl SettingKind {
 }
 
 impl Setting {
-    /// Reads the value of the row's flag. Commas separate the entries of a list.
+    /// Reads the value of the row's flag. Commas separate the entries of a list, except those of
+    /// [`SettingKind::Certificates`], which have commas themselves.
     ///
     /// # Errors
     /// As for [`SettingKind::parse`].
     pub(crate) fn parse_flag(&self, text: &str) -> Result<SettingValue, String> {
-        if !self.kind.is_list() {
+        if !self.kind.is_list() || self.kind == SettingKind::Certificates {
             return self.kind.parse(text);
         }
         let mut values = text.split(',').map(|entry| self.kind.parse(entry.trim()));
@@ -242,6 +286,7 @@ impl SettingValue {
             Self::Ports(ports) => list(ports.iter().map(u16::to_string).collect()),
             Self::Peers(peers) => list(peers.iter().map(|peer| quoted(&peer.to_string())).collect()),
             Self::Texts(texts) => list(texts.iter().map(|text| quoted(text)).collect()),
+            Self::Certificates(pairs) => list(pairs.iter().map(|pair| quoted(&pair.to_string())).collect()),
         }
     }
 
@@ -265,9 +310,32 @@ impl SettingValue {
                 texts.extend(more);
                 Self::Texts(texts)
             }
+            (Self::Certificates(mut pairs), Self::Certificates(more)) => {
+                pairs.extend(more);
+                Self::Certificates(pairs)
+            }
             (_, later) => later,
         }
     }
+}
+
+impl fmt::Display for CertificatePaths {
+    /// Writes the entry as the configuration has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.chain.display())?;
+        if self.key == self.chain { Ok(()) } else { write!(f, ",{}", self.key.display()) }
+    }
+}
+
+/// Reads the paths of a certificate and its key, or of one file with both.
+fn parse_certificate(text: &str) -> Result<SettingValue, String> {
+    let (chain, key) = text.split_once(',').unwrap_or((text, text));
+    let (chain, key) = (chain.trim(), key.trim());
+    if chain.is_empty() || key.is_empty() || key.contains(',') {
+        return Err(format!("`{text}` is neither CERT.pem,KEY.pem nor the path of one file with both"));
+    }
+    let pair = CertificatePaths { chain: chain.into(), key: key.into() };
+    Ok(SettingValue::Certificates(vec![pair]))
 }
 
 fn quoted(text: &str) -> String {

@@ -2,6 +2,7 @@
 //! The file format, the flags of `petasos serve`, `petasos check --print` and docs/settings.md all
 //! come from these rows.
 
+use crate::listener_table::LISTENER;
 use crate::log_level;
 use crate::setting::{Setting, SettingKind, SettingScope};
 use crate::site_table::SITE;
@@ -42,16 +43,16 @@ const COUNT_MAX: u64 = 1_000_000;
 /// Upper bound of the limits on header fields in a message: the parser's own limit.
 const FIELDS_MAX: u64 = 256;
 
-/// All settings: addresses first, then sites, then limits by where they act.
-pub const SETTINGS: &[Setting] = &joined([EDGE, SITE, LIMITS]);
+/// All settings: listeners first, then the edge, then sites, then limits by where they act.
+pub const SETTINGS: &[Setting] = &joined([LISTENER, EDGE, SITE, LIMITS]);
 
-const SETTINGS_COUNT: usize = EDGE.len() + SITE.len() + LIMITS.len();
+const SETTINGS_COUNT: usize = LISTENER.len() + EDGE.len() + SITE.len() + LIMITS.len();
 
 /// Concatenates the parts. A `const fn`, because `SETTINGS` is a constant; hence the loops over
 /// indices.
 #[expect(clippy::indexing_slicing, reason = "the compiler evaluates it, and refuses an index out of range")]
-const fn joined(parts: [&[Setting]; 3]) -> [Setting; SETTINGS_COUNT] {
-    let [first, _, _] = parts;
+const fn joined(parts: [&[Setting]; 4]) -> [Setting; SETTINGS_COUNT] {
+    let [first, ..] = parts;
     let mut all = [first[0]; SETTINGS_COUNT];
     let (mut part, mut count) = (0, 0);
     while part < parts.len() {
@@ -65,15 +66,8 @@ const fn joined(parts: [&[Setting]; 3]) -> [Setting; SETTINGS_COUNT] {
     all
 }
 
-/// Settings of the edge itself: its addresses, its storage and its trusted peers.
+/// Settings of the edge itself: its admin address, its storage and its trusted peers.
 const EDGE: &[Setting] = &[
-    global(
-        "listen",
-        SettingKind::Address,
-        "127.0.0.1:8080",
-        "Address where clients connect. `:PORT` means every address of the machine.",
-    )
-    .flag("--listen"),
     global(
         "admin",
         SettingKind::Address,
@@ -278,6 +272,12 @@ const LIMITS: &[Setting] = &[
         "Largest number of header fields in one request.",
     ),
     global("limits.request_body_bytes_max", SettingKind::Size, "1GiB", "Largest content of one request."),
+    global(
+        "limits.tls_handshake_timeout",
+        SettingKind::Duration,
+        "10s",
+        "Longest time from the start of a connection to the end of its TLS handshake.",
+    ),
     global(
         "limits.request_head_timeout",
         SettingKind::Duration,

@@ -53,7 +53,7 @@ impl EmbeddedEdge {
 
     /// Serves a client's connection as the worker with this number, in a task.
     pub fn serve(&self, worker: usize, stream: Stream, peer: Peer) {
-        worker::take(&self.shared, worker, stream, peer);
+        worker::take(&self.shared, (worker, 0), stream, peer);
     }
 
     /// Serves a connection to the admin address, in a task.

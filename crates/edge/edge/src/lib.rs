@@ -14,6 +14,7 @@ mod embedded;
 mod fetch;
 #[cfg(test)]
 mod imports;
+mod listeners;
 mod memory;
 mod request;
 mod serve;
@@ -27,6 +28,7 @@ pub use control::counters::{METRICS, Metric, MetricKind, MetricRow};
 pub use control::operator::OperatorLog;
 pub use control::reference::observing_reference;
 pub use embedded::EmbeddedEdge;
+pub use listeners::ListenerError;
 pub use serve::{Bound, BoundEdge, RunningEdge, ServeError, serve};
 pub use system::System;
 pub use upkeep::directories::check_directories;

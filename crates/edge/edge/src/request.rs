@@ -1,5 +1,6 @@
 //! The steps of a request, one file each, and what they share.
 
+pub(crate) mod arrival;
 pub(crate) mod client;
 pub(crate) mod client_address;
 pub(crate) mod coalesce;
@@ -25,6 +26,7 @@ pub(crate) mod parameter_flood;
 pub(crate) mod pass;
 pub(crate) mod pipeline;
 pub(crate) mod purge;
+pub(crate) mod redirect;
 pub(crate) mod refusal;
 pub(crate) mod respond;
 pub(crate) mod step;

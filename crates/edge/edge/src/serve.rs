@@ -10,6 +10,7 @@ use crate::control::admin;
 use crate::control::first_look;
 use crate::control::operator::Finishing;
 use crate::control::token;
+use crate::listeners::{ListenerError, Listeners};
 use crate::shared::Shared;
 use crate::system::System;
 use crate::upkeep::background::Background;
@@ -38,6 +39,9 @@ pub enum ServeError {
     /// An address could not be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// Certificates of listeners cannot be used.
+    #[error("cannot serve TLS: {}", one_a_line(.0))]
+    Listeners(Vec<ListenerError>),
     /// The access log could not be opened.
     #[error("cannot open the access log {path}: {error}; choose a file that can be written")]
     AccessLog {
@@ -73,8 +77,8 @@ pub enum ServeError {
 /// The addresses that are really listened on, with the port that the system chose for port 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// The address for clients.
-    pub listen: Address,
+    /// The addresses for clients, in the order of the plan; at least one.
+    pub listen: Vec<Address>,
     /// The address of metrics, status and the admin API.
     pub admin: Address,
 }
@@ -82,7 +86,8 @@ pub struct Bound {
 /// An edge whose addresses are bound but that does not serve yet.
 pub struct BoundEdge {
     shared: Arc<Shared>,
-    listeners: Vec<Listener>,
+    /// The sockets of each worker, one for each listener.
+    sockets: Vec<Vec<Listener>>,
     admin: Listener,
     writer: Option<LogWriter>,
     bound: Bound,
@@ -138,10 +143,11 @@ impl BoundEdge {
     /// # Errors
     /// [`ServeError`]; nothing is left bound.
     pub fn bind(mut plan: EdgePlan, system: System) -> Result<Self, ServeError> {
-        let listeners = net::bind(&plan.listen, plan.workers.max(1))?;
+        // Read first: a certificate that cannot be used must not take the port from another process.
+        let listeners = Listeners::open(&plan).map_err(ServeError::Listeners)?;
+        let sockets = bind_listeners(&mut plan)?;
         let admin = one(net::bind(&plan.admin, 1)?, &plan.admin)?;
-        let listen =
-            listeners.first().map_or_else(|| plan.listen.clone(), |listener| listener.local().clone());
+        let listen = plan.listeners.iter().map(|listener| listener.address.clone()).collect();
         let bound = Bound { listen, admin: admin.local().clone() };
         let token = token::obtain(&plan)?;
         let (log, writer) = match &plan.access_log {
@@ -153,16 +159,14 @@ impl BoundEdge {
             }
             None => (None, None),
         };
-        // If the system chose the port, the plan has it from here on.
-        plan.listen = bound.listen.clone();
-        let (shared, recovery) =
-            Shared::new(plan, log, system).with_token(token).with_static_tree().above_disk()?;
+        let shared = Shared::new(plan, log, system).with_token(token).with_listeners(listeners);
+        let (shared, recovery) = shared.with_static_tree().above_disk()?;
         let shared = Arc::new(shared);
         shared.buffers.spool.probe();
         if let Some(recovery) = recovery {
             take_over(&shared, recovery)?;
         }
-        Ok(Self { shared, listeners, admin, writer, bound })
+        Ok(Self { shared, sockets, admin, writer, bound })
     }
 
     /// The addresses that are really listened on.
@@ -179,8 +183,14 @@ impl BoundEdge {
             .iter()
             .map(|site| format!("{} (profile {})", site.plan.origin, site.plan.profile))
             .collect();
-        let (listen, admin) = (in_a_url(&self.bound.listen), in_a_url(&self.bound.admin));
-        format!("petasos: serving {listen} -> {}, admin {admin}", sites.join(", "))
+        let listeners = self.shared.plan.listeners.iter();
+        let listen: Vec<_> = listeners
+            .map(|listener| {
+                in_a_url(&listener.address, if listener.tls.is_some() { "https" } else { "http" })
+            })
+            .collect();
+        let admin = in_a_url(&self.bound.admin, "http");
+        format!("petasos: serving {} -> {}, admin {admin}", listen.join(", "), sites.join(", "))
     }
 
     /// Serves in a separate thread.
@@ -198,10 +208,10 @@ impl BoundEdge {
     }
 
     fn run(self, runtime: Runtime, stops: Stops) -> Result<(), ServeError> {
-        let Self { shared, listeners, admin, writer, .. } = self;
-        let mut workers = Vec::with_capacity(listeners.len());
-        for (index, listener) in listeners.into_iter().enumerate() {
-            workers.push(worker::start(Arc::clone(&shared), index, listener)?);
+        let Self { shared, sockets, admin, writer, .. } = self;
+        let mut workers = Vec::with_capacity(sockets.len());
+        for (index, own) in sockets.into_iter().enumerate() {
+            workers.push(worker::start(Arc::clone(&shared), index, own)?);
         }
         let background = Background::start(&shared)?;
         let owns_process = matches!(stops, Stops::Signals { .. });
@@ -297,6 +307,20 @@ fn raise_descriptor_limit() {
     let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised);
 }
 
+/// Binds the sockets of all listeners and returns those of each worker. If the system chose a port,
+/// the plan has it from here on.
+fn bind_listeners(plan: &mut EdgePlan) -> Result<Vec<Vec<Listener>>, BindError> {
+    let mut workers: Vec<Vec<Listener>> = (0..plan.workers.max(1)).map(|_| Vec::new()).collect();
+    for listener in &mut plan.listeners {
+        let sockets = net::bind(&listener.address, workers.len())?;
+        if let Some(first) = sockets.first() {
+            listener.address = first.local().clone();
+        }
+        workers.iter_mut().zip(sockets).for_each(|(own, socket)| own.push(socket));
+    }
+    Ok(workers)
+}
+
 fn one(listeners: Vec<Listener>, address: &Address) -> Result<Listener, BindError> {
     listeners.into_iter().next().ok_or_else(|| BindError::System {
         address: address.clone(),
@@ -304,11 +328,15 @@ fn one(listeners: Vec<Listener>, address: &Address) -> Result<Listener, BindErro
     })
 }
 
-fn in_a_url(address: &Address) -> String {
+fn in_a_url(address: &Address, scheme: &str) -> String {
     match address {
-        Address::Ip(_) | Address::Host { .. } => format!("http://{address}"),
+        Address::Ip(_) | Address::Host { .. } => format!("{scheme}://{address}"),
         Address::Unix(_) => address.to_string(),
     }
+}
+
+fn one_a_line(errors: &[ListenerError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ")
 }
 
 fn path_of(target: &AccessLogTarget) -> String {

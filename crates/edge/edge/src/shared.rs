@@ -8,6 +8,7 @@ use crate::control::counters::{Cells, EdgeCounters, Metric};
 use crate::control::purge_access::PurgeAccess;
 use crate::fetch::fetch_table::FetchTable;
 use crate::fetch::read_queues::ReadQueues;
+use crate::listeners::Listeners;
 use crate::memory::address_limit::AddressLimit;
 use crate::memory::budget::MemoryShare;
 use crate::memory::buffers::Buffers;
@@ -58,6 +59,7 @@ pub(crate) struct Shared {
     pub(crate) plan: EdgePlan,
     pub(crate) limits: Arc<EdgeLimits>,
     pub(crate) sites: Sites,
+    pub(crate) listeners: Listeners,
     pub(crate) store: Store,
     pub(crate) persistence: Persistence,
     /// Set while a thread writes overdue purges to the journal.
@@ -145,6 +147,7 @@ impl Shared {
         Self {
             limits: Arc::new(plan.limits.clone()),
             sites: Sites::new(&plan, &system),
+            listeners: Listeners::default(),
             store: Store::new(store_limits, random.hash_one("store")),
             persistence: Persistence::default(),
             is_persisting: AtomicBool::new(false),
@@ -188,6 +191,11 @@ impl Shared {
     pub(crate) fn with_token(self, token: Option<String>) -> Self {
         let purge_access = PurgeAccess::new(token, self.plan.purge_peers.clone());
         Self { purge_access, ..self }
+    }
+
+    /// Adds the listeners, whose certificates were read.
+    pub(crate) fn with_listeners(self, listeners: Listeners) -> Self {
+        Self { listeners, ..self }
     }
 
     /// Opens the disk that the plan names. Also returns the objects to be taken over from the

@@ -1,5 +1,5 @@
-//! A worker: a thread with its own runtime and its own listening socket. It accepts connections and
-//! serves the requests of each in order.
+//! A worker: a thread with its own runtime and its own listening sockets, one for each listener. It
+//! accepts connections and serves the requests of each in order.
 //!
 //! Invariants: no more connections than the limit are open. After the drain has begun, no new
 //! connection is accepted and idle ones are closed. A worker ends only when no worker has a
@@ -9,6 +9,7 @@ use crate::control::counters::Metric;
 use crate::control::purge_access::Entrance;
 use crate::control::purge_orders;
 use crate::fetch::breaker;
+use crate::request::arrival::Arrival;
 use crate::request::client::{ClientConnection, ReceiveOutcome};
 use crate::request::pipeline;
 use crate::request::refusal::Refusal;
@@ -19,11 +20,12 @@ use crate::shared::{ConnectionRefusal, ConnectionSlot, Shared};
 use crate::upkeep::supervisor::{self, ThreadEnd};
 use h1::{HeadError, RequestError};
 use message::{Method, Version};
-use net::{Acceptor, Listener, Peer, Stream};
+use net::{Acceptor, HandshakeError, Listener, Peer, Stream, TlsServer};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use threads::JoinHandle;
+use tokio::task::JoinSet;
 
 /// Pause after a connection could not be accepted for lack of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -40,36 +42,34 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// Starts the thread of a worker, which serves until the drain is over or the edge quits. `index`
 /// is the worker's number.
 ///
-/// The thread is restarted with its socket, because clients that connect to the socket have no
-/// other worker. Connections of the worker are lost with its runtime.
+/// The thread is restarted with its sockets, because clients that connect to them have no other
+/// worker. Connections of the worker are lost with its runtime.
 ///
 /// # Errors
 /// If the system cannot create a thread.
-pub(crate) fn start(shared: Arc<Shared>, index: usize, listener: Listener) -> io::Result<JoinHandle<()>> {
-    let mut listener = Some(listener);
+pub(crate) fn start(shared: Arc<Shared>, index: usize, sockets: Vec<Listener>) -> io::Result<JoinHandle<()>> {
+    let mut sockets = Some(sockets);
     supervisor::start(&format!("petasos-worker-{index}"), move || {
-        if let Err(error) = run(&shared, index, &mut listener) {
+        if let Err(error) = run(&shared, index, &mut sockets) {
             tracing::error!("worker {index} cannot serve: {error}");
         }
         if shared.is_draining() { ThreadEnd::Due } else { ThreadEnd::Early }
     })
 }
 
-/// Serves until the drain is over or the edge quits. The drain closes the socket, which is then
+/// Serves until the drain is over or the edge quits. The drain closes the sockets, which are then
 /// `None`.
-fn run(shared: &Arc<Shared>, index: usize, socket: &mut Option<Listener>) -> io::Result<()> {
+fn run(shared: &Arc<Shared>, index: usize, sockets: &mut Option<Vec<Listener>>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let served = runtime.block_on(async {
-        let Some(listener) = socket.as_ref() else { return Ok(()) };
-        let acceptor = listener.acceptor()?;
+        let Some(listeners) = sockets.as_ref() else { return Ok(()) };
+        let acceptors: io::Result<Vec<_>> = listeners.iter().map(Listener::acceptor).collect();
         if index == 0 {
             supervisor::start_task("origins", shared, sweep);
         }
         supervisor::start_task("give-memory-back", shared, give_memory_back);
-        accept(shared, index, &acceptor).await;
-        accept_waiting(shared, index, &acceptor).await;
-        drop(acceptor);
-        *socket = None;
+        accept_everywhere(shared, index, acceptors?).await?;
+        *sockets = None;
         while shared.connections() > 0 && !shared.is_quitting() {
             tokio::time::sleep(TICK).await;
         }
@@ -91,8 +91,29 @@ async fn give_memory_back(shared: Arc<Shared>) {
     }
 }
 
-/// Accepts connections until the drain begins.
-async fn accept(shared: &Arc<Shared>, index: usize, acceptor: &Acceptor) {
+/// Accepts connections at all listeners until the drain begins. The acceptors are in the order of
+/// the plan.
+///
+/// # Errors
+/// If an accepting task panicked.
+async fn accept_everywhere(shared: &Arc<Shared>, index: usize, acceptors: Vec<Acceptor>) -> io::Result<()> {
+    let mut tasks = JoinSet::new();
+    for (number, acceptor) in acceptors.into_iter().enumerate() {
+        let shared = Arc::clone(shared);
+        tasks.spawn(async move {
+            accept(&shared, (index, number), &acceptor).await;
+            accept_waiting(&shared, (index, number), &acceptor).await;
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+/// Accepts the connections of one listener until the drain begins. `place` is the number of the
+/// worker and that of the listener.
+async fn accept(shared: &Arc<Shared>, place: (usize, usize), acceptor: &Acceptor) {
     let mut drained = std::pin::pin!(shared.drained());
     loop {
         let accepted = tokio::select! {
@@ -101,30 +122,32 @@ async fn accept(shared: &Arc<Shared>, index: usize, acceptor: &Acceptor) {
             accepted = acceptor.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => take(shared, index, stream, peer),
+            Ok((stream, peer)) => take(shared, place, stream, peer),
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }
 }
 
 /// Accepts the connections in the socket's backlog, which closing the socket would reset.
-async fn accept_waiting(shared: &Arc<Shared>, index: usize, acceptor: &Acceptor) {
+async fn accept_waiting(shared: &Arc<Shared>, place: (usize, usize), acceptor: &Acceptor) {
     loop {
         tokio::select! {
             biased;
-            Ok((stream, peer)) = acceptor.accept() => take(shared, index, stream, peer),
+            Ok((stream, peer)) = acceptor.accept() => take(shared, place, stream, peer),
             () = std::future::ready(()) => return,
         }
     }
 }
 
-/// Serves a connection in a task, if the limits allow it.
-pub(crate) fn take(shared: &Arc<Shared>, index: usize, stream: Stream, peer: Peer) {
+/// Serves a connection to a listener in a task, if the limits allow it. `index` is the worker's
+/// number, `listener` that of the listener.
+pub(crate) fn take(shared: &Arc<Shared>, (index, listener): (usize, usize), stream: Stream, peer: Peer) {
     let cells = shared.cells(index);
     match shared.take_slot(peer) {
         Ok(slot) => {
             cells.count(Metric::ConnectionsAccepted);
-            tokio::spawn(converse(Arc::clone(shared), index, stream, peer, slot));
+            let arrival = Arrival { peer, listener, is_secured: false };
+            tokio::spawn(converse(Arc::clone(shared), index, stream, arrival, slot));
         }
         Err(ConnectionRefusal::Full) => cells.count(Metric::ConnectionsRefused),
         Err(ConnectionRefusal::Address) => cells.count(Metric::ConnectionsRefusedAddress),
@@ -132,10 +155,45 @@ pub(crate) fn take(shared: &Arc<Shared>, index: usize, stream: Stream, peer: Pee
 }
 
 /// Serves one connection to its end.
-async fn converse(shared: Arc<Shared>, index: usize, stream: Stream, peer: Peer, slot: ConnectionSlot) {
-    let client = ClientConnection::new(stream, peer, Arc::clone(&shared.limits));
-    serve_requests(&shared, index, client).await;
+async fn converse(shared: Arc<Shared>, index: usize, stream: Stream, arrival: Arrival, slot: ConnectionSlot) {
+    let secured = match shared.listeners.tls(arrival.listener) {
+        None => Some(stream),
+        // Boxed, because plain connections need no memory for a handshake.
+        Some(tls) => Box::pin(secure(&shared, index, tls, stream, arrival)).await,
+    };
+    if let Some(stream) = secured {
+        let arrival = Arrival { is_secured: stream.is_secured(), ..arrival };
+        let client = ClientConnection::new(stream, arrival, Arc::clone(&shared.limits));
+        serve_requests(&shared, index, client).await;
+    }
     drop(slot);
+}
+
+/// Secures a new connection. `None`: that failed, and the client was told if it can be.
+async fn secure(
+    shared: &Arc<Shared>,
+    index: usize,
+    tls: &TlsServer,
+    stream: Stream,
+    arrival: Arrival,
+) -> Option<Stream> {
+    let cells = shared.cells(index);
+    match tokio::time::timeout(shared.limits.tls_handshake_timeout, tls.secure(stream)).await {
+        Ok(Ok(secured)) => {
+            cells.count(Metric::TlsHandshakes);
+            return Some(secured);
+        }
+        Ok(Err(HandshakeError::NotTls(stream))) => {
+            cells.count(Metric::TlsHandshakesFailed);
+            let client = ClientConnection::new(*stream, arrival, Arc::clone(&shared.limits));
+            refuse(shared, index, client, &Refusal::plain_http()).await;
+        }
+        Ok(Err(HandshakeError::Broken | HandshakeError::Refused(_))) => {
+            cells.count(Metric::TlsHandshakesFailed);
+        }
+        Err(_) => cells.count(Metric::TlsHandshakeTimeouts),
+    }
+    None
 }
 
 async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: ClientConnection) {
@@ -161,7 +219,8 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: ClientCo
             // A client that pipelines hits without pause never yields by itself, so this gives
             // other connections their turn.
             AfterResponse::Keep => tokio::task::coop::consume_budget().await,
-            AfterResponse::Close | AfterResponse::Gone => return,
+            AfterResponse::Close => return client.close().await,
+            AfterResponse::Gone => return,
             AfterResponse::Linger => return client.linger().await,
             AfterResponse::Tunnel(stream, early) => {
                 let idle_timeout = shared.limits.tunnel_idle_timeout;

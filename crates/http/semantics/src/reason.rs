@@ -225,6 +225,8 @@ reasons! {
         "The request's Max-Forwards permits no further hop; nothing to do.";
     TraceRefused "trace-refused" Refused
         "Petasos does not forward TRACE, because the response would repeat fields that may be secret; nothing to do.";
+    RedirectedToHttps "redirected-to-https" Refused
+        "The request was plain, and its listener redirects to https (redirect_to_https); nothing to do.";
     UnknownSite "unknown-site" Refused
         "No site has this host name; add it to the names of a site.";
     ParameterFlood "parameter-flood" Refused

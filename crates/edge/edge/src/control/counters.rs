@@ -56,6 +56,18 @@ metrics! {
     ConnectionsRefusedAddress: Counter "connections_refused_address",
         "Connections closed at once because their address had limits.connections_per_address_max open. If the address is \
          a proxy's, name it in trusted_proxies.";
+    TlsHandshakes: Counter "tls_handshakes",
+        "Connections from clients that were secured by TLS.";
+    TlsHandshakesFailed: Counter "tls_handshakes_failed",
+        "Connections closed because their TLS handshake failed: both sides had nothing in common, or the \
+         client went away or spoke no TLS.";
+    TlsHandshakeTimeouts: Counter "tls_handshake_timeouts",
+        "Connections closed because their TLS handshake took longer than limits.tls_handshake_timeout.";
+    CertificatesReplaced: Counter "certificates_replaced",
+        "Certificates that were read again because their files had changed.";
+    CertificatesRefused: Counter "certificates_refused",
+        "Changed certificate files that could not be used. The log names the file and the reason; the old \
+         certificate stays in use.";
     AdminConnectionsRefused: Counter "admin_connections_refused",
         "Connections at the admin address that got 503 or were closed at once because \
          limits.admin_connections_max were open. Find out which clients keep theirs open, or raise the \

@@ -12,6 +12,7 @@ use crate::fetch::disk_reads;
 use crate::memory::detection::Detected;
 use crate::memory::hit_for_miss::PassReason;
 use crate::memory::leak_guard::is_guarded;
+use crate::request::arrival::Arrival;
 use crate::request::client::head_limits;
 use crate::request::foreign_ports::is_beyond_foreign_ports;
 use crate::request::forward;
@@ -19,6 +20,7 @@ use crate::request::guard::{RequestSubject, guard};
 use crate::request::key::RequestRoute;
 use crate::request::leak_guard::withheld;
 use crate::request::lookup::{Decision, LookupResult, PageRequest, Touch, freshness};
+use crate::request::redirect::redirected;
 use crate::request::refusal::Refusal;
 use crate::shared::Shared;
 use api::why::{
@@ -54,7 +56,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, question: &Question) -> Result<
 fn on_disk(shared: &Arc<Shared>, question: &Question) -> Option<(Key, ShelvedObject)> {
     let simulated = SimulatedRequest::new(shared, question).ok()?;
     let request = simulated.request.ok().filter(|request| !purge::is_purge_method(&request.head.method))?;
-    let subject = guard(shared, simulated.peer, &request).ok()?;
+    let subject = guard(shared, simulated.arrival, &request).ok()?;
     let (route, head) = (RequestRoute::new(shared, subject.clone(), &request.head, false), &request.head);
     let (key, reduced) = match route {
         RequestRoute::Pass(..) => (subject.key(), None),
@@ -73,25 +75,35 @@ fn answer_from_memory(shared: &Arc<Shared>, question: &Question) -> Result<WhyRe
         Err(refusal) => return Ok(answer_of(refusal.reason)),
     };
     if purge::is_purge_method(&request.head.method) {
-        let reason = match purge_orders::read_order(shared, simulated.peer, &request.head) {
+        let reason = match purge_orders::read_order(shared, simulated.arrival.peer, &request.head) {
             Ok(_) => Reason::Purged,
             Err(OrderRefusal::Forbidden(_)) => Reason::PurgeForbidden,
             Err(OrderRefusal::Malformed(_)) => Reason::PurgeMalformed,
         };
         return Ok(answer_of(reason));
     }
-    match guard(shared, simulated.peer, &request) {
-        Ok(subject) => Ok(of_subject(shared, &subject, &request)),
+    match guard(shared, simulated.arrival, &request) {
+        Ok(subject) => match redirected(shared, simulated.arrival, &subject, &request.head) {
+            Some(redirect) => Ok(answer_of(redirect.reason)),
+            None => Ok(of_subject(shared, &subject, &request)),
+        },
         Err(refusal) => Ok(answer_of(refusal.reason)),
     }
+}
+
+/// The number of the listener where a request with this scheme arrives: the first that has TLS or
+/// has none, otherwise the first.
+fn listener_of(shared: &Shared, https: bool) -> usize {
+    let mut listeners = shared.plan.listeners.iter();
+    listeners.position(|listener| listener.tls.is_some() == https).unwrap_or(0)
 }
 
 /// The request of a question, as it would arrive.
 struct SimulatedRequest {
     /// The parsed request, or the response of a request that cannot be parsed.
     request: Result<Request, Refusal>,
-    /// The client's address.
-    peer: Peer,
+    /// How it would arrive.
+    arrival: Arrival,
 }
 
 impl SimulatedRequest {
@@ -106,11 +118,13 @@ impl SimulatedRequest {
             fields.push(name.clone(), value.clone());
         }
         let method = Method::from_token(question.method.as_bytes());
-        // The edge itself speaks no TLS: an https request comes through a trusted proxy that says
-        // so. A purge is simulated from an address in `purge_peers`, because the address decides.
+        // Without a listener with TLS, an https request comes through a trusted proxy that says so.
+        // A purge is simulated from an address in `purge_peers`, because the address decides.
         let purging = purge::is_purge_method(&method);
+        let listener = listener_of(shared, https);
+        let is_secured = https && shared.listeners.tls(listener).is_some();
         let peers = if purging { &shared.plan.purge_peers } else { &shared.plan.trusted_proxies };
-        let proxy = peers.iter().next().filter(|_| https || purging);
+        let proxy = peers.iter().next().filter(|_| https && !is_secured || purging);
         let peer = proxy.map_or(Peer::Unix, |proxy| Peer::Ip(SocketAddr::new(proxy.first(), 0)));
         if proxy.is_some() && !purging && !fields.has(names::X_FORWARDED_PROTO) {
             fields.push(names::X_FORWARDED_PROTO, "https");
@@ -127,7 +141,7 @@ impl SimulatedRequest {
             }
             Err(error) => Err(Refusal::malformed(error)),
         };
-        Ok(Self { request, peer })
+        Ok(Self { request, arrival: Arrival { peer, listener, is_secured } })
     }
 }
 

@@ -10,6 +10,7 @@
 use crate::control::counters::{Cells, Metric};
 use crate::fetch::disk_reads;
 use crate::fetch::task;
+use crate::request::arrival::Arrival;
 use crate::request::client::ClientConnection;
 use crate::request::client_address::client_of;
 use crate::request::forward;
@@ -22,7 +23,6 @@ use crate::sites::Site;
 use bytes::Bytes;
 use h1::{BodyFraming, Request};
 use message::{Method, ResponseHead};
-use net::Peer;
 use origin::{FetchError, FetchRequest, NoUpload, OriginEvent, OriginExchange, Urgency};
 use semantics::{ByteRange, Directives, completes, completion_fields, is_robot, looked_up_head};
 use std::io;
@@ -36,7 +36,7 @@ use tokio::sync::OwnedSemaphorePermit;
 pub(crate) struct BodyRepair<'a> {
     shared: &'a Arc<Shared>,
     worker: usize,
-    peer: Peer,
+    arrival: Arrival,
     request: &'a Request,
 }
 
@@ -44,7 +44,7 @@ impl<'a> BodyRepair<'a> {
     /// For the response to this visit.
     pub(crate) fn of(visit: &Visit<'a>) -> Self {
         let Visit { shared, worker, request, .. } = visit;
-        Self { shared, worker: *worker, peer: visit.client.peer(), request }
+        Self { shared, worker: *worker, arrival: visit.client.arrival(), request }
     }
 
     /// A permit to read a body on disk; `None` if none is free in time.
@@ -102,7 +102,7 @@ impl<'a> BodyRepair<'a> {
     /// The request for the missing bytes; `None` if no response could prove that it fits.
     fn fetch_request(&self, object: &Object, missing: ByteRange) -> Option<(&'a Arc<Site>, FetchRequest)> {
         let asks = completion_fields(&object.head(), missing)?;
-        let subject = guard(self.shared, self.peer, self.request).ok()?;
+        let subject = guard(self.shared, self.arrival, self.request).ok()?;
         let reduced = looked_up_head(&self.request.head, subject.site.policy(), true);
         let visitor = reduced.as_ref().unwrap_or(&self.request.head);
         let PageRequest { subject, key, .. } =

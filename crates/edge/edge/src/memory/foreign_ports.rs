@@ -62,12 +62,16 @@ impl ForeignPorts {
     }
 }
 
-/// Whether the page's host has no port, the port of `listen`, one of the site's `ports`, or
+/// Whether the page's host has no port, the port of a listener, one of the site's `ports`, or
 /// that of its public name.
 pub(crate) fn is_own_port(plan: &EdgePlan, site: &config::SitePlan, key: &Key) -> bool {
     let (_, Some(port)) = h1::split_port(key.host()) else { return true };
     let public = site.public_host.as_deref().and_then(|host| h1::split_port(host.as_bytes()).1);
-    let mut own = site.ports.iter().copied().chain(plan.listen.port());
+    let mut own = site
+        .ports
+        .iter()
+        .copied()
+        .chain(plan.listeners.iter().filter_map(|listener| listener.address.port()));
     public == Some(port) || own.any(|own| own.to_string().as_bytes() == port)
 }
 

@@ -6,6 +6,7 @@
 //! connection has failed, nothing more is sent. This module does not interpret requests.
 
 use crate::memory::buffer::Buffer;
+use crate::request::arrival::Arrival;
 use crate::request::pace::Pace;
 use bytes::{Buf, Bytes, BytesMut};
 use config::EdgeLimits;
@@ -47,7 +48,7 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 #[derive(Debug)]
 pub(crate) struct ClientConnection {
     stream: Stream,
-    peer: Peer,
+    arrival: Arrival,
     limits: Arc<EdgeLimits>,
     head_limits: h1::Limits,
     input: BytesMut,
@@ -111,11 +112,11 @@ pub(crate) enum SendError {
 }
 
 impl ClientConnection {
-    pub(crate) fn new(stream: Stream, peer: Peer, limits: Arc<EdgeLimits>) -> Self {
+    pub(crate) fn new(stream: Stream, arrival: impl Into<Arrival>, limits: Arc<EdgeLimits>) -> Self {
         let head_limits = head_limits(&limits);
         Self {
             stream,
-            peer,
+            arrival: arrival.into(),
             limits,
             head_limits,
             input: BytesMut::new(),
@@ -132,7 +133,12 @@ impl ClientConnection {
     }
 
     pub(crate) fn peer(&self) -> Peer {
-        self.peer
+        self.arrival.peer
+    }
+
+    /// How the client reached the edge.
+    pub(crate) fn arrival(&self) -> Arrival {
+        self.arrival
     }
 
     /// The bytes received so far of an incomplete request head.
@@ -288,7 +294,22 @@ impl ClientConnection {
                 }
             }
         }
-        Poll::Ready(Ok(()))
+        // TLS takes bytes before it can send them. For a plain connection this does nothing.
+        match Pin::new(&mut self.stream).poll_flush(context) {
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(SendError::Gone)),
+            Poll::Pending => self.poll_too_late(context).map(Err),
+        }
+    }
+
+    /// Closes the connection after its last response. TLS says that this is the end, so that the
+    /// client can tell it from a truncation (RFC 8446 section 6.1).
+    pub(crate) async fn close(mut self) {
+        if self.stream.is_secured() {
+            // A client that reads nothing does not learn it.
+            let goodbye = tokio::io::AsyncWriteExt::shutdown(&mut self.stream);
+            let _ = tokio::time::timeout(LINGER, goodbye).await;
+        }
     }
 
     /// Sends `bytes` bytes of a file, starting at `offset`; nothing may be queued. Returns the

@@ -6,6 +6,7 @@
 //! address count only if it is a trusted proxy.
 
 use crate::memory::detection::RulesInForce;
+use crate::request::arrival::Arrival;
 use crate::request::refusal::Refusal;
 use crate::shared::Shared;
 use crate::sites::Site;
@@ -45,10 +46,11 @@ pub(crate) const CDN_LOOP: &str = "CDN-Loop";
 /// *guard*: admits a request to its site, or refuses it.
 pub(crate) fn guard<'a>(
     shared: &'a Shared,
-    peer: Peer,
+    arrival: impl Into<Arrival>,
     request: &Request,
 ) -> Result<RequestSubject<'a>, Refusal> {
-    let head = &request.head;
+    let arrival: Arrival = arrival.into();
+    let (peer, head) = (arrival.peer, &request.head);
     if head.method == Method::Connect {
         return Err(Refusal::connect());
     }
@@ -70,7 +72,7 @@ pub(crate) fn guard<'a>(
     Ok(RequestSubject {
         host: origin_host(site, head, authority),
         target: origin_target(head)?,
-        https: site.plan.public_https || (trusted && forwarded_https(head)),
+        https: site.plan.public_https || is_https(arrival, trusted, head),
         site,
         trusted,
         peer: Some(peer),
@@ -159,16 +161,24 @@ fn origin_target(head: &RequestHead) -> Result<Bytes, Refusal> {
     }
 }
 
-/// Whether the last proxy says that the client used https. X-Forwarded-Proto has precedence over
-/// the older fields.
-fn forwarded_https(head: &RequestHead) -> bool {
+/// Whether the client uses https: what a trusted proxy says of it, otherwise what its own
+/// connection is.
+pub(crate) fn is_https(arrival: Arrival, trusted: bool, head: &RequestHead) -> bool {
+    let forwarded = if trusted { forwarded_https(head) } else { None };
+    forwarded.unwrap_or(arrival.is_secured)
+}
+
+/// Whether the last proxy says that the client used https; `None` if it says nothing.
+/// X-Forwarded-Proto has precedence over the older fields.
+fn forwarded_https(head: &RequestHead) -> Option<bool> {
     if let Some(proto) = head.fields.list(names::X_FORWARDED_PROTO).last() {
-        return proto.eq_ignore_ascii_case(b"https");
+        return Some(proto.eq_ignore_ascii_case(b"https"));
     }
-    let says = |(name, https): &(&str, &str)| {
-        head.fields.first(name).is_some_and(|value| value.eq_ignore_ascii_case(https.as_bytes()))
-    };
-    HTTPS_CLAIMS.iter().any(says)
+    let mut claims = HTTPS_CLAIMS
+        .iter()
+        .filter_map(|(name, https)| Some(head.fields.first(name)?.eq_ignore_ascii_case(https.as_bytes())));
+    let first = claims.next()?;
+    Some(claims.fold(first, |https, claim| https | claim))
 }
 
 /// Other fields in which proxies report that the client used https, and their values.

@@ -27,6 +27,7 @@ use crate::request::client::ClientConnection;
 use crate::request::guard::{RequestSubject, guard};
 use crate::request::key::RequestRoute;
 use crate::request::lookup::{DISK_READS_MAX, Decision, PageRequest, Touch};
+use crate::request::redirect::redirected;
 use crate::request::refusal::Refusal;
 use crate::request::step::{PassRequest, Step};
 use crate::request::visit::{AfterResponse, Visit};
@@ -69,7 +70,7 @@ pub(crate) async fn run(
 }
 
 impl<'a> Visit<'a> {
-    /// *guard*: checks limits, method and host.
+    /// *guard*: checks limits, method and host, and redirects plain requests to https.
     fn guard(&mut self) -> Step<'a> {
         let peer = self.client.peer();
         if purge::is_purge_method(&self.request.head.method) {
@@ -78,10 +79,16 @@ impl<'a> Visit<'a> {
         if let Some(order) = purge_orders::read_refresh(self.shared, peer, &self.request.head) {
             return Step::Refresh(order);
         }
-        match guard(self.shared, peer, self.request) {
+        match guard(self.shared, self.client.arrival(), self.request) {
             Ok(subject) => {
                 self.site = Some(subject.site);
-                Step::Key(subject)
+                if subject.https {
+                    self.recipient.hsts_secs = subject.site.plan.hsts_secs;
+                }
+                match redirected(self.shared, self.client.arrival(), &subject, &self.request.head) {
+                    Some(redirect) => Step::Refuse(redirect),
+                    None => Step::Key(subject),
+                }
             }
             Err(refusal) => Step::Refuse(refusal),
         }

@@ -30,6 +30,8 @@ pub(crate) struct Refusal {
     pub(crate) template: Option<Arc<str>>,
     /// The value of `Retry-After`.
     pub(crate) retry_after_secs: Option<u32>,
+    /// The value of `Location`.
+    pub(crate) location: Option<String>,
     /// Whether the connection is closed, because its further bytes cannot be trusted.
     pub(crate) close: bool,
 }
@@ -44,6 +46,7 @@ impl Refusal {
             detail: None,
             template: None,
             retry_after_secs: None,
+            location: None,
             close: false,
         }
     }
@@ -78,6 +81,15 @@ impl Refusal {
     /// A request head that did not end in time.
     pub(crate) fn head_timed_out() -> Self {
         Self::closing(408, Reason::RequestTimeout, "The request's head did not arrive in time.")
+    }
+
+    /// A plain request to a listener with TLS.
+    pub(crate) fn plain_http() -> Self {
+        Self::closing(
+            400,
+            Reason::BadRequest,
+            "This port speaks TLS: write https:// in place of http:// in the URL.",
+        )
     }
 
     /// CONNECT, which only forward proxies serve.
@@ -199,6 +211,17 @@ impl Refusal {
             retry_after_secs: Some(RETRY_AFTER_SECS),
             ..Self::failure(503, Reason::OriginBreakerOpen, detail)
         }
+    }
+
+    /// A plain request that must use https at this URL. 308 keeps method and content.
+    pub(crate) fn redirect(url: String) -> Self {
+        let text = format!("This page is at {url}");
+        Self { location: Some(url), ..Self::new(308, Reason::RedirectedToHttps, text) }
+    }
+
+    /// A plain request of HTTP/1.0 that names no host to be redirected to.
+    pub(crate) fn nameless() -> Self {
+        Self::closing(400, Reason::BadRequest, "This site needs https, and the request names no host.")
     }
 
     /// A purge from a client without permission.

@@ -22,6 +22,8 @@ pub(crate) struct Recipient {
     pub(crate) head_only: bool,
     /// Whether the connection stays open after the response, if its framing allows it.
     pub(crate) persistent: bool,
+    /// The time in seconds for which the client shall use https only; see the setting `hsts`.
+    pub(crate) hsts_secs: Option<u64>,
 }
 
 /// The fields that differ between responses made from the same head.
@@ -43,7 +45,7 @@ pub(crate) struct SerialisedHead {
 
 impl Recipient {
     pub(crate) fn new(method: &Method, version: Version, persistent: bool) -> Self {
-        Self { version, head_only: *method == Method::Head, persistent }
+        Self { version, head_only: *method == Method::Head, persistent, hsts_secs: None }
     }
 
     /// The framing for this client of a response with this status and source framing.
@@ -89,6 +91,7 @@ pub(crate) fn prebuilt(head: &ResponseHead, content_bytes: u64) -> Bytes {
 pub(crate) fn write_hit(object: &Object, account: &ResponseAccount, recipient: Recipient) -> SerialisedHead {
     let mut octets = BytesMut::with_capacity(192);
     put_account(&mut octets, account);
+    put_transport_security(&mut octets, recipient);
     put_connection(&mut octets, recipient.version, recipient.persistent);
     h1::write_head_end(&mut octets);
     let framing = recipient.framing(object.status(), BodyFraming::Length(object.content_bytes()));
@@ -125,6 +128,7 @@ pub(crate) fn write_head(
     if let Some(account) = account {
         put_account(&mut octets, account);
     }
+    put_transport_security(&mut octets, recipient);
     put_connection(&mut octets, recipient.version, persistent);
     h1::write_head_end(&mut octets);
     SerialisedHead { octets: octets.freeze(), framing, persistent }
@@ -167,6 +171,9 @@ pub(crate) fn write_refusal(
     head.fields.push(names::VIA, VIA);
     head.fields.push(names::CONTENT_TYPE, content_type);
     head.fields.push(names::CACHE_CONTROL, "no-store");
+    if let Some(url) = &refusal.location {
+        head.fields.push(names::LOCATION, url.clone());
+    }
     if let Some(secs) = refusal.retry_after_secs {
         head.fields.push(names::RETRY_AFTER, secs.to_string());
     }
@@ -235,6 +242,16 @@ fn put_account(octets: &mut BytesMut, account: &ResponseAccount) {
         let _ = h1::write_decimal_field(octets, names::AGE, age_secs);
     }
     let _ = h1::write_field(octets, names::CACHE_STATUS, &cache_status_value(account.reason, account.facts));
+}
+
+/// Tells the client to use https only (RFC 6797). A client obeys the first such field, so one of the
+/// origin counts more.
+fn put_transport_security(octets: &mut BytesMut, recipient: Recipient) {
+    if let Some(secs) = recipient.hsts_secs {
+        let value = format!("max-age={secs}");
+        // Cannot fail: the name and the value are valid.
+        let _ = h1::write_field(octets, "Strict-Transport-Security", value.as_bytes());
+    }
 }
 
 /// Writes the Connection option if it differs from the default of the version (RFC 9112 section

@@ -5,7 +5,7 @@
 
 use crate::shared::Shared;
 use crate::upkeep::leaving::join_in_time;
-use crate::upkeep::{refill, supervisor, sweeper, tree_writer, verifier};
+use crate::upkeep::{certificates, refill, supervisor, sweeper, tree_writer, verifier};
 use std::io;
 use std::sync::Arc;
 use threads::JoinHandle;
@@ -16,6 +16,7 @@ use tokio::task::AbortHandle;
 pub(crate) struct Background {
     sweeper: JoinHandle<()>,
     tree_writer: Option<JoinHandle<()>>,
+    certificates: Option<JoinHandle<()>>,
 }
 
 impl Background {
@@ -27,7 +28,8 @@ impl Background {
         let tree_writer = tree_writer::start(shared)?;
         let sweeper = sweeper::start(Arc::clone(shared))?;
         verifier::start(shared)?;
-        Ok(Self { sweeper, tree_writer })
+        let certificates = certificates::start(shared)?;
+        Ok(Self { sweeper, tree_writer, certificates })
     }
 
     /// Starts the tasks, in the context of a runtime.
@@ -47,6 +49,7 @@ impl Background {
         let _ = join_in_time(self.sweeper);
         shared.static_tree.end();
         let _ = self.tree_writer.and_then(join_in_time);
+        let _ = self.certificates.and_then(join_in_time);
         if !shared.persistence.is_hung() {
             let own = Arc::clone(shared);
             let within = shared.limits.disk_timeout;

@@ -425,6 +425,7 @@ fn name(site: &Site, policy: &Policy) -> Box<[u8]> {
         recognisable: _,
         static_tree_layout: _,
         error_page: _,
+        hsts_secs: _,
     } = &site.plan;
     // Origins may send uncompressed content because of Via.
     let via = if *via_to_origin { "" } else { " without Via" };

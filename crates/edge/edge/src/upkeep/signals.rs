@@ -4,7 +4,9 @@
 //! process, which is their default action. SIGTERM and SIGINT end it in two stages.
 
 use crate::shared::Shared;
+use crate::upkeep::certificates;
 use std::io;
+use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -64,12 +66,18 @@ impl OperatorSignals {
     }
 
     /// Handles the signals for as long as the runtime exists.
-    pub(crate) async fn obey(&mut self, shared: &Shared) {
+    pub(crate) async fn obey(&mut self, shared: &Arc<Shared>) {
         loop {
             tokio::select! {
                 _ = self.hang_up.recv() => {
                     reopen_log(shared);
-                    tracing::info!("SIGHUP: the log is reopened; changed settings need a restart");
+                    tracing::info!(
+                        "SIGHUP: the log is reopened and changed certificates are read; changed settings need a restart"
+                    );
+                    let own = Arc::clone(shared);
+                    let within = shared.limits.disk_timeout;
+                    // A slow disk delays certificates. The thread that watches them reads them later.
+                    let _ = shared.disk_threads.run(within, move || certificates::refresh(&own, true)).await;
                 }
                 _ = self.user_1.recv() => reopen_log(shared),
                 // Reserved for replacing the binary.

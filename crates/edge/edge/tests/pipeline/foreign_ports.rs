@@ -22,7 +22,7 @@ fn again(stage: &Stage, host: &str, fields: &str) -> String {
 }
 
 fn listener_port(stage: &Stage) -> u16 {
-    stage.edge.bound().listen.port().unwrap()
+    stage.edge.bound().listen[0].port().unwrap()
 }
 
 #[test]

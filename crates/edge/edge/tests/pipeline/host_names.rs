@@ -29,7 +29,7 @@ fn is_stored(stage: &Stage, host: &str, target: &str) -> bool {
 fn host_with_a_final_dot_shares_the_stored_copy() {
     for names in [&["a.test"][..], &[]] {
         let stage = stage(names);
-        let port = stage.edge.bound().listen.port().unwrap();
+        let port = stage.edge.bound().listen[0].port().unwrap();
         for (dotted, plain) in [("a.test.", "a.test"), ("A.Test.:80", "a.test")] {
             let target = format!("/{}", dotted.len());
             assert_eq!(ask(&stage, "GET", dotted, &target, "").text(), format!("http://{plain}{target}"));

@@ -74,7 +74,7 @@ fn ordinary_page_frees_the_origin_despite_a_slow_client() {
     let socket = directory.path().join("edge");
     let mut plan = plan(&origin.url());
     // A Unix socket buffers about 200 kB, so the edge must hold the rest.
-    plan.listen = format!("unix:{}", socket.display()).parse().unwrap();
+    plan.listeners[0].address = format!("unix:{}", socket.display()).parse().unwrap();
     let edge = start(plan);
     let mut visitor = UnixStream::connect(&socket).unwrap();
     visitor.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nCookie: session=1\r\n\r\n").unwrap();
@@ -112,7 +112,7 @@ fn edge_that_is_its_own_origin_responds_508() {
     let directory = tempfile::tempdir().unwrap();
     let socket = format!("unix:{}", directory.path().join("edge").display());
     let mut plan = plan(&socket);
-    plan.listen = socket.parse().unwrap();
+    plan.listeners[0].address = socket.parse().unwrap();
     let _edge = start(plan);
     for fields in ["", "Cookie: session=1\r\n"] {
         let mut visitor = UnixStream::connect(directory.path().join("edge")).unwrap();
@@ -251,7 +251,7 @@ fn slow_downloads_leave_room_for_small_pages() {
     let socket = directory.path().join("edge");
     let mut plan = plan(&origin.url());
     // A Unix socket buffers about 200 kB, so the edge must hold the rest.
-    plan.listen = format!("unix:{}", socket.display()).parse().unwrap();
+    plan.listeners[0].address = format!("unix:{}", socket.display()).parse().unwrap();
     plan.memory_bytes = 8 << 20;
     plan.limits.object_bytes_max = 4 << 20;
     let edge = start(plan);

@@ -198,7 +198,7 @@ fn purge_on_a_unix_socket_for_visitors_needs_the_token() {
     writeln!(file, "secret").unwrap();
     let origin = Origin::start(|_| response("200 OK", &[FRESH], b"page"));
     let mut own = plan(&origin.url());
-    own.listen = format!("unix:{}", path.display()).parse().unwrap();
+    own.listeners[0].address = format!("unix:{}", path.display()).parse().unwrap();
     own.token_file = Some(file.path().to_owned());
     let _edge = crate::support::start(own);
     for (fields, status) in [("", "403"), ("Authorization: Bearer secret\r\n", "200")] {

@@ -151,7 +151,7 @@ fn purge_removes_the_file_of_an_evicted_page() {
         let body = if seen.target() == "/" { 100 } else { 32_000 };
         response("200 OK", &[FRESH, HTML], &vec![b'x'; body])
     });
-    let mut www = testkit::Client::connect(stage.edge.bound().listen.to_string().parse().unwrap());
+    let mut www = testkit::Client::connect(stage.edge.bound().listen[0].to_string().parse().unwrap());
     www.send("GET / HTTP/1.1\r\nHost: www.example.test\r\n\r\n");
     assert_eq!(www.read().status, 200);
     let path = directory.path().join("http_www.example.test_80/index");

@@ -153,7 +153,7 @@ pub(crate) fn tagged(seen: &Seen, tag: &str, fields: &[&str], body: &str) -> Vec
 /// A plan for `origin` with free loopback ports and two workers.
 pub(crate) fn plan(origin: &str) -> EdgePlan {
     let mut plan = EdgePlan::for_origin(origin.parse().unwrap());
-    plan.listen = "127.0.0.1:0".parse().unwrap();
+    plan.listeners[0].address = "127.0.0.1:0".parse().unwrap();
     plan.admin = "127.0.0.1:0".parse().unwrap();
     plan.workers = 2;
     // The leak guard has separate tests; here its checks would be unexpected requests.
@@ -183,7 +183,7 @@ pub(crate) fn before(origin: &Origin) -> RunningEdge {
 
 /// The address for visitors.
 pub(crate) fn address(edge: &RunningEdge) -> SocketAddr {
-    socket(&edge.bound().listen)
+    socket(&edge.bound().listen[0])
 }
 
 /// A connection to the edge.
@@ -213,7 +213,8 @@ pub(crate) fn reason(response: &Response) -> &str {
     response.field("Cache-Status").unwrap().rsplit("detail=").next().unwrap()
 }
 
-fn socket(address: &Address) -> SocketAddr {
+/// An IP address of the edge.
+pub(crate) fn socket(address: &Address) -> SocketAddr {
     match address {
         Address::Ip(address) => *address,
         other => panic!("not an IP address: {other}"),

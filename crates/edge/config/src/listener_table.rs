@@ -1,0 +1,56 @@
+//! The settings of a listener, as rows of the settings table.
+
+use crate::setting::{Setting, SettingKind, SettingScope};
+use crate::table::row;
+
+const fn listener(
+    key: &'static str,
+    kind: SettingKind,
+    default: Option<&'static str>,
+    doc: &'static str,
+) -> Setting {
+    row(key, SettingScope::Listener, kind, default, doc)
+}
+
+pub(crate) const LISTENER: &[Setting] = &[
+    listener(
+        "listen",
+        SettingKind::Address,
+        Some("127.0.0.1:8080"),
+        "Address where clients connect. `:PORT` means every address of the machine, IPv6 and IPv4; \
+         `unix:PATH` means a Unix socket. With `tls` and without `listen`, Petasos listens at `:443` with \
+         TLS and redirects from `:80`. Several addresses need a `[[listener]]` table each.",
+    )
+    .flag("--listen"),
+    listener(
+        "tls",
+        SettingKind::Certificates,
+        None,
+        "Certificates of the listener, which then speaks TLS only. An entry names the PEM files of the \
+         certificate with its chain and of the key, `CERT.pem,KEY.pem`, or one file with both. Petasos \
+         chooses among several by the name that the client asks for and by the kind of key; the first \
+         serves all other names. Changed files are read again within seconds, and a bad file leaves the \
+         old certificate in use. If left out: the listener speaks plain HTTP.",
+    )
+    .flag("--tls"),
+    listener(
+        "tls_version_min",
+        SettingKind::Choice(&["1.2", "1.3"]),
+        Some("1.2"),
+        "Oldest version of TLS that clients may use.",
+    ),
+    listener(
+        "redirect_to_https",
+        SettingKind::Switch,
+        Some("false"),
+        "Answers every plain request with 308 and the same URL with https. A request that a proxy of \
+         `trusted_proxies` received with https is not redirected.",
+    ),
+    listener(
+        "redirect_except",
+        SettingKind::Patterns,
+        None,
+        "Paths that `redirect_to_https` leaves alone; `*` stands for any characters, as in \
+         `/health*`. If left out: none.",
+    ),
+];

@@ -1,0 +1,23 @@
+//! How a client reached the edge.
+//!
+//! Invariant: these are facts of the connection. Nothing that a request claims is part of them.
+
+use net::Peer;
+
+/// How a client reached the edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    /// The client's end of the connection.
+    pub(crate) peer: Peer,
+    /// The number of the listener in the plan.
+    pub(crate) listener: usize,
+    /// Whether TLS secures the connection.
+    pub(crate) is_secured: bool,
+}
+
+impl From<Peer> for Arrival {
+    /// A plain connection to the first listener.
+    fn from(peer: Peer) -> Self {
+        Self { peer, listener: 0, is_secured: false }
+    }
+}

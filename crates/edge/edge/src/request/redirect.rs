@@ -1,0 +1,43 @@
+//! The redirection of plain requests to https.
+//!
+//! Invariant: a listener that redirects serves no page to a plain request, except for the listed
+//! paths.
+
+use crate::request::arrival::Arrival;
+use crate::request::guard::{RequestSubject, is_https};
+use crate::request::refusal::Refusal;
+use crate::shared::Shared;
+use h1::{EffectiveAuthority, split_port};
+use message::RequestHead;
+
+/// The response to a plain request that its listener redirects; `None` if it is served.
+pub(crate) fn redirected(
+    shared: &Shared,
+    arrival: Arrival,
+    subject: &RequestSubject<'_>,
+    head: &RequestHead,
+) -> Option<Refusal> {
+    let redirect = shared.plan.listeners.get(arrival.listener)?.redirect.as_ref()?;
+    let path = subject.target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    if is_https(arrival, subject.trusted, head) || redirect.except.iter().any(|except| except.matches(path)) {
+        return None;
+    }
+    let Some(host) = host_of(subject, head) else { return Some(Refusal::nameless()) };
+    let port = shared.plan.https_port().map(|port| format!(":{port}")).unwrap_or_default();
+    // `*` is the target of a request about the whole server (RFC 9110 section 9.3.7).
+    let target = if *subject.target == *b"*" { "/".into() } else { String::from_utf8_lossy(&subject.target) };
+    Some(Refusal::redirect(format!("https://{host}{port}{target}")))
+}
+
+/// The site's name as the client knows it, without a port.
+fn host_of(subject: &RequestSubject<'_>, head: &RequestHead) -> Option<String> {
+    let plan = &subject.site.plan;
+    let asked = EffectiveAuthority::of(head).map(|effective| effective.authority);
+    let host = match (&plan.public_host, asked) {
+        (Some(public), _) => public.as_bytes(),
+        (None, Some(asked)) => asked,
+        // HTTP/1.0 without Host.
+        (None, None) => plan.names.first()?.as_bytes(),
+    };
+    String::from_utf8(split_port(host).0.to_vec()).ok()
+}

@@ -42,6 +42,7 @@ mod staleness;
 mod static_files;
 mod static_tree;
 mod support;
+mod tls;
 mod traffic;
 mod why;
 mod wire;

@@ -1,0 +1,231 @@
+//! Listeners with TLS: certificates, versions, resumption, and what plain clients meet there.
+
+use crate::support::{self, plan};
+use config::{CertificatePaths, EdgePlan, ListenerPlan, RedirectPlan, TlsPlan};
+use document::Place;
+use petasos_edge::{BoundEdge, RunningEdge, System};
+use std::net::SocketAddr;
+use std::path::Path;
+use testkit::{Authority, Client, KeyKind, Origin, PemFiles, Trust, eventually, response};
+
+/// An edge with a plain listener and one with TLS, whose certificates are in a directory.
+struct Secured {
+    edge: RunningEdge,
+    directory: tempfile::TempDir,
+    authority: Authority,
+    _origin: Origin,
+}
+
+const VALID: (i32, i32) = (2000, 2100);
+
+impl Secured {
+    fn start(names: &[&str], alter: impl FnOnce(&mut EdgePlan)) -> Self {
+        let (directory, authority) = (tempfile::tempdir().unwrap(), Authority::new("an authority"));
+        let origin = Origin::start(|seen| {
+            let proto = seen.field("X-Forwarded-Proto").unwrap_or("none").to_owned();
+            let body = if seen.target() == "/large" { "x".repeat(3 << 20) } else { proto };
+            response("200 OK", &["Cache-Control: max-age=60", "X-Page: yes"], body.as_bytes())
+        });
+        let mut plan = plan(&origin.url());
+        let certificates = names.iter().map(|name| issue(&authority, name, directory.path())).collect();
+        let tls = TlsPlan { certificates, is_at_least_1_3: false, place: Place::Default };
+        let address = "127.0.0.1:0".parse().unwrap();
+        plan.listeners.push(ListenerPlan { tls: Some(tls), ..ListenerPlan::plain(address) });
+        alter(&mut plan);
+        Self { edge: support::start(plan), directory, authority, _origin: origin }
+    }
+
+    fn address(&self) -> SocketAddr {
+        support::socket(&self.edge.bound().listen[1])
+    }
+
+    fn trust(&self) -> Trust {
+        Trust::of(&self.authority.pem())
+    }
+
+    fn connect(&self, name: &str) -> std::io::Result<Client> {
+        Client::secured(self.address(), name, &self.trust())
+    }
+
+    fn metric(&self, name: &str) -> u64 {
+        support::metric(&self.edge, name, "")
+    }
+}
+
+fn issue(authority: &Authority, name: &str, directory: &Path) -> CertificatePaths {
+    let (chain, key) = authority.issue(&[name], KeyKind::Ecdsa, VALID).write(directory, name);
+    CertificatePaths { chain, key }
+}
+
+#[test]
+fn secured_client_is_served_with_https_and_the_page_is_shared() {
+    let secured = Secured::start(&["a.test"], |_| {});
+    let mut client = secured.connect("a.test").unwrap();
+    let first = client.get("/", &[]);
+    assert_eq!((first.text(), support::reason(&first)), ("https", "miss-absent"));
+    let again = secured.connect("a.test").unwrap().get("/", &[]);
+    assert_eq!((again.text(), support::reason(&again)), ("https", "hit-fresh"));
+    let plain = support::connect(&secured.edge).get("/", &[]);
+    assert_eq!(
+        (plain.text(), support::reason(&plain)),
+        ("http", "miss-absent"),
+        "another scheme, another key"
+    );
+    assert_eq!(secured.metric("petasos_tls_handshakes_total"), 2);
+}
+
+#[test]
+fn large_bodies_and_pipelined_requests_pass_through_tls() {
+    let secured = Secured::start(&["a.test"], |_| {});
+    let mut client = secured.connect("a.test").unwrap();
+    for _ in 0..3 {
+        let large = client.get("/large", &[]);
+        assert!(large.complete && large.body.len() == 3 << 20, "{} bytes", large.body.len());
+    }
+    client.send("GET / HTTP/1.1\r\nHost: example.test\r\n\r\n".repeat(200));
+    for _ in 0..200 {
+        assert_eq!(client.read().text(), "https");
+    }
+    client.send("GET / HTTP/1.1\r\nHost: example.test\r\nConnection: close\r\n\r\n");
+    assert_eq!(client.read().status, 200);
+    assert!(client.read_to_end(), "TLS says that this is the end");
+}
+
+#[test]
+fn certificate_follows_the_name_and_sessions_are_resumed() {
+    let secured = Secured::start(&["a.test", "b.test"], |_| {});
+    let trust = secured.trust();
+    let mut certificates = Vec::new();
+    for name in ["a.test", "b.test"] {
+        let mut client = Client::secured(secured.address(), name, &trust).unwrap();
+        // The tickets arrive with the response.
+        assert_eq!(client.get("/", &[]).status, 200);
+        let handshake = client.handshake();
+        assert!(!handshake.is_resumed && handshake.version == "TLSv1_3");
+        certificates.push(handshake.certificate);
+        let resumed = Client::secured(secured.address(), name, &trust).unwrap();
+        assert!(resumed.handshake().is_resumed, "{name}");
+    }
+    assert_ne!(certificates[0], certificates[1]);
+    let error = secured.connect("c.test").err().unwrap().to_string();
+    assert!(
+        error.contains("only valid for DnsName(\"a.test\")"),
+        "the first certificate serves other names: {error}"
+    );
+}
+
+#[test]
+fn oldest_version_is_a_setting() {
+    let older = |secured: &Secured| {
+        let trust = Trust::of_tls_1_2(&secured.authority.pem());
+        Client::secured(secured.address(), "a.test", &trust).map(|client| client.handshake().version)
+    };
+    assert_eq!(older(&Secured::start(&["a.test"], |_| {})).unwrap(), "TLSv1_2");
+    let strict = Secured::start(&["a.test"], |plan| {
+        plan.listeners[1].tls.as_mut().unwrap().is_at_least_1_3 = true;
+    });
+    assert!(older(&strict).is_err());
+    assert_eq!(strict.connect("a.test").unwrap().handshake().version, "TLSv1_3");
+    assert_eq!(strict.metric("petasos_tls_handshakes_failed_total"), 1);
+}
+
+#[test]
+fn plain_request_to_a_tls_port_learns_the_reason() {
+    let secured = Secured::start(&["a.test"], |_| {});
+    let mut plain = Client::connect(secured.address());
+    plain.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let refused = plain.read();
+    assert_eq!(refused.status, 400);
+    assert!(refused.text().contains("write https:// in place of http://"), "{}", refused.text());
+    assert!(plain.is_closed());
+}
+
+#[test]
+fn slow_handshake_is_cut_after_its_limit() {
+    let secured = Secured::start(&["a.test"], |plan| {
+        plan.limits.tls_handshake_timeout = std::time::Duration::from_millis(50);
+    });
+    let mut silent = Client::connect(secured.address());
+    assert!(silent.is_closed());
+    assert_eq!(secured.metric("petasos_tls_handshake_timeouts_total"), 1);
+}
+
+#[test]
+fn changed_certificate_serves_new_connections_and_old_ones_go_on() {
+    let secured = Secured::start(&["a.test"], |_| {});
+    let mut old = secured.connect("a.test").unwrap();
+    let before = old.handshake().certificate;
+    issue(&secured.authority, "a.test", secured.directory.path());
+    eventually("the new certificate serves", || {
+        secured.connect("a.test").unwrap().handshake().certificate != before
+    });
+    assert_eq!(old.get("/", &[]).status, 200);
+    PemFiles { key: String::new(), ..PemFiles::make() }.write(secured.directory.path(), "a.test");
+    eventually("the bad file is reported", || secured.metric("petasos_certificates_refused_total") == 1);
+    assert_eq!(secured.connect("a.test").unwrap().get("/", &[]).status, 200);
+    assert_eq!(secured.metric("petasos_certificates_replaced_total"), 1);
+}
+
+#[test]
+fn unusable_certificate_prevents_the_start_and_names_the_file() {
+    let origin = Origin::start(|_| Vec::new());
+    let mut plan = plan(&origin.url());
+    let pair = CertificatePaths { chain: "/none/a.pem".into(), key: "/none/a.key".into() };
+    let tls = TlsPlan { certificates: vec![pair], is_at_least_1_3: false, place: Place::Default };
+    plan.listeners[0].tls = Some(tls);
+    let error = BoundEdge::bind(plan, System::of_machine()).err().unwrap().to_string();
+    assert_eq!(error, "cannot serve TLS: cannot read /none/a.pem: No such file or directory (os error 2)");
+}
+
+/// The status and the target of the redirect of a plain request.
+fn redirect(secured: &Secured, request: &str) -> (u16, Option<String>) {
+    let mut plain = support::connect(&secured.edge);
+    plain.send(request);
+    let answer = plain.read();
+    (answer.status, answer.field("Location").map(str::to_owned))
+}
+
+#[test]
+fn plain_requests_are_redirected_to_the_port_with_tls() {
+    let except = vec![profiles::Pattern::new("/health*")];
+    let secured = Secured::start(&["a.test"], |plan| {
+        plan.listeners[0].redirect = Some(RedirectPlan { except: except.clone() });
+        plan.trusted_proxies = ["127.0.0.2".parse::<address::Prefix>().unwrap()].into_iter().collect();
+    });
+    let port = secured.address().port();
+    let to = |path: &str| (308, Some(format!("https://a.test:{port}{path}")));
+    for (line, expected) in [
+        ("GET /a?b=c HTTP/1.1\r\nHost: a.test", to("/a?b=c")),
+        ("POST /a HTTP/1.1\r\nHost: a.test:8080\r\nContent-Length: 0", to("/a")),
+        ("GET http://a.test/x HTTP/1.1\r\nHost: a.test", to("/x")),
+        ("OPTIONS * HTTP/1.1\r\nHost: a.test", to("/")),
+        ("GET /health/db?x HTTP/1.1\r\nHost: a.test", (200, None)),
+        ("GET /a/health HTTP/1.1\r\nHost: a.test", to("/a/health")),
+        ("GET /a HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-Proto: https", to("/a")),
+        ("GET / HTTP/1.0", (400, None)),
+    ] {
+        assert_eq!(redirect(&secured, &format!("{line}\r\n\r\n")), expected, "{line}");
+    }
+    let mut proxy = Client::connect_from([127, 0, 0, 2], support::address(&secured.edge), 1 << 16);
+    assert_eq!(proxy.get("/a", &["X-Forwarded-Proto: https"]).status, 200, "the visitor used https");
+    assert_eq!(proxy.get("/a", &["X-Forwarded-Proto: http"]).status, 308);
+    assert_eq!(secured.connect("a.test").unwrap().get("/a", &[]).status, 200);
+    let redirected = support::connect(&secured.edge).get("/", &[]);
+    assert_eq!(support::reason(&redirected), "redirected-to-https");
+    assert_eq!(redirected.field("Cache-Control"), Some("no-store"));
+}
+
+#[test]
+fn transport_security_is_sent_over_https_only() {
+    let secured = Secured::start(&["a.test"], |plan| plan.sites[0].hsts_secs = Some(300));
+    let field = |response: testkit::Response| response.field("Strict-Transport-Security").map(str::to_owned);
+    let mut client = secured.connect("a.test").unwrap();
+    for (target, fields) in
+        [("/", &[][..]), ("/", &[]), ("/", &["If-None-Match: *"]), ("/x", &["Range: bytes=0-1"])]
+    {
+        assert_eq!(field(client.get(target, fields)).as_deref(), Some("max-age=300"), "{target} {fields:?}");
+    }
+    assert_eq!(field(support::connect(&secured.edge).get("/", &[])), None);
+    let silent = Secured::start(&["a.test"], |_| {});
+    assert_eq!(field(silent.connect("a.test").unwrap().get("/", &[])), None);
+}

@@ -15,12 +15,13 @@ use std::path::Path;
 use toml::Value;
 
 /// Crates that compute from their arguments alone: no socket, clock, disk or random source.
-const PURE: [&str; 18] = [
+const PURE: [&str; 19] = [
     "crates/base/defects",
     "crates/base/clock",
     "crates/base/address",
     "crates/base/document",
     "crates/base/tls-terms",
+    "crates/base/proxy-protocol",
     "crates/base/stats",
     "crates/base/difference",
     "crates/http/message",

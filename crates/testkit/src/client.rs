@@ -82,6 +82,19 @@ impl Client {
         Ok(Self { reader: BufReader::new(trust.secure(stream, name)?) })
     }
 
+    /// Sends these bytes on a plain connection and then secures it.
+    ///
+    /// # Errors
+    /// If the handshake fails.
+    ///
+    /// # Panics
+    /// If the connection is secured already.
+    pub fn secure_after(mut self, octets: &[u8], name: &str, trust: &Trust) -> io::Result<Self> {
+        self.reader.get_mut().write_all(octets)?;
+        let Wire::Plain(stream) = self.reader.into_inner() else { panic!("already secured") };
+        Ok(Self { reader: BufReader::new(trust.secure(stream, name)?) })
+    }
+
     /// What both sides of a secured connection agreed on.
     ///
     /// # Panics

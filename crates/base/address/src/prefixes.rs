@@ -154,6 +154,11 @@ impl Prefixes {
         after.checked_sub(1).and_then(|index| ranges.get(index)).is_some_and(|(_, last)| wanted <= *last)
     }
 
+    /// Whether the set contains no address.
+    pub fn is_empty(&self) -> bool {
+        self.given.is_empty()
+    }
+
     /// Whether the set contains every IPv4 address or every IPv6 address.
     pub fn is_everybody(&self) -> bool {
         self.v4 == [(0, u128::from(u32::MAX))] || self.v6 == [(0, u128::MAX)]

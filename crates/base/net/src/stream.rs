@@ -84,6 +84,8 @@ pub enum Peer {
     Ip(SocketAddr),
     /// A process on this machine.
     Unix,
+    /// A client that the proxy in front does not name.
+    Unknown,
 }
 
 impl Stream {
@@ -230,13 +232,17 @@ impl Peer {
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
             Self::Ip(address) => Some(address.ip()),
-            Self::Unix => None,
+            Self::Unix | Self::Unknown => None,
         }
     }
 
     /// Whether the peer runs on this machine.
     pub fn is_loopback(&self) -> bool {
-        self.ip().is_none_or(|ip| ip.is_loopback())
+        match self {
+            Self::Ip(address) => address.ip().to_canonical().is_loopback(),
+            Self::Unix => true,
+            Self::Unknown => false,
+        }
     }
 }
 
@@ -251,6 +257,7 @@ impl fmt::Display for Peer {
         match self {
             Self::Ip(address) => address.ip().fmt(f),
             Self::Unix => f.write_str("unix"),
+            Self::Unknown => f.write_str("-"),
         }
     }
 }

@@ -40,6 +40,15 @@ pub(crate) const LISTENER: &[Setting] = &[
         "Oldest version of TLS that clients may use.",
     ),
     listener(
+        "proxy_protocol",
+        SettingKind::Peers,
+        None,
+        "Addresses of proxies whose connections begin with a PROXY header, version 1 or 2. The client in \
+         the header then counts as the peer for every purpose, and TLS in the header as https. A \
+         connection from these addresses without a header is closed; connections from other addresses \
+         have none. A peer at a Unix socket counts as 127.0.0.1. If left out: none.",
+    ),
+    listener(
         "redirect_to_https",
         SettingKind::Switch,
         Some("false"),

@@ -393,10 +393,10 @@ impl EdgePlan {
             let _ =
                 writeln!(text, "static tree {}, {} pages, {size}", tree.directory.display(), tree.pages_max);
         }
-        if self.trusted_proxies.iter().next().is_some() {
+        if !self.trusted_proxies.is_empty() {
             let _ = writeln!(text, "trusted proxies {}", named(&self.trusted_proxies));
         }
-        if self.purge_peers.iter().next().is_some() {
+        if !self.purge_peers.is_empty() {
             let peers = named(&self.purge_peers);
             let _ =
                 writeln!(text, "purge peers {peers}: a proxy there must add X-Forwarded-For to all requests");
@@ -578,7 +578,7 @@ pub(crate) fn resolve(
     }
     let top = SettingLevels { levels: vec![&flags, &document.top] };
     let peers = PeerLists::resolve(&top, read, &mut problems);
-    let listeners = listeners::resolve(document, &flags, &mut problems);
+    let listeners = listeners::resolve(document, &flags, read, &mut problems);
     problems.extend(listeners::clashes(document, &listeners));
     problems.extend(nameless_token(&top));
     problems.extend(sense::errors(&top, read));

@@ -82,6 +82,9 @@ pub(crate) fn warnings(top: &SettingLevels<'_>, plan: &EdgePlan, machine: &Machi
     [
         open_admin(top, plan),
         trust_of_everybody(top, plan),
+        stated_by_everybody(top, plan),
+        purging_proxy(top, plan),
+        purging_neighbour(top, plan),
         large_memory(top, plan, machine),
         small_memory(top, plan),
         large_object(top, plan),
@@ -118,6 +121,45 @@ fn trust_of_everybody(top: &SettingLevels<'_>, plan: &EdgePlan) -> Option<Diagno
     let help =
         "list only the proxies in front; if their addresses change, let no other machine reach `listen`";
     Some(Diagnostic::warning(message, top.place("trusted_proxies")?).with_help(help))
+}
+
+/// Every client can state another address and with it purge or avoid the limits of its own.
+fn stated_by_everybody(top: &SettingLevels<'_>, plan: &EdgePlan) -> Option<Diagnostic> {
+    if !plan.listeners.iter().any(|listener| listener.proxy_protocol.is_everybody()) {
+        return None;
+    }
+    let message =
+        "`proxy_protocol` lets every client state the address that it likes, also one of `purge_peers`";
+    let place = top.place("proxy_protocol").unwrap_or(Place::Default);
+    Some(Diagnostic::warning(message, place).with_help("list only the proxies in front"))
+}
+
+/// A proxy whose address may purge: a visitor whose request it forwards without a trace could.
+fn purging_proxy(top: &SettingLevels<'_>, plan: &EdgePlan) -> Option<Diagnostic> {
+    let proxies = plan.listeners.iter().map(|listener| ("proxy_protocol", &listener.proxy_protocol));
+    let mut lists = std::iter::once(("trusted_proxies", &plan.trusted_proxies)).chain(proxies);
+    let (key, proxy) = lists.find_map(|(key, list)| {
+        let shared = list.iter().find(|proxy| plan.purge_peers.contains(proxy.first()));
+        Some((key, shared?))
+    })?;
+    let message = format!("{proxy} is in `{key}` and in `purge_peers`: a visitor behind it could purge");
+    let place = top.place("purge_peers").unwrap_or(Place::Default);
+    Some(Diagnostic::warning(message, place).with_help(
+        "remove it from `purge_peers`, and let the application purge with the token or at the admin address",
+    ))
+}
+
+/// A loopback address that may purge although every listener is behind a server on this machine.
+fn purging_neighbour(top: &SettingLevels<'_>, plan: &EdgePlan) -> Option<Diagnostic> {
+    let is_behind = plan.listeners.iter().all(|listener| listener.address.is_loopback());
+    let has_loopback = plan.purge_peers.iter().any(|peer| peer.first().is_loopback());
+    if !is_behind || !has_loopback {
+        return None;
+    }
+    let message = "`purge_peers` has a loopback address, and only servers on this machine reach the listeners: \
+                   if one of them forwards visitors without X-Forwarded-For, they could purge";
+    let place = top.place("purge_peers").unwrap_or(Place::Default);
+    Some(Diagnostic::warning(message, place).with_help("let the application purge with the token"))
 }
 
 fn large_memory(top: &SettingLevels<'_>, plan: &EdgePlan, machine: &Machine) -> Option<Diagnostic> {
@@ -212,6 +254,16 @@ mod tests {
             ("admin = '192.0.2.1:8081'\ntoken_file = './token'", "unless only machines that you trust"),
             ("trusted_proxies = ['0.0.0.0/0']", "forge X-Forwarded-* fields"),
             ("trusted_proxies = ['10.0.0.1', '::/1', '8000::/1']", "list only the proxies in front"),
+            ("listen = ':80'\nproxy_protocol = ['0.0.0.0/0']", "also one of `purge_peers`"),
+            (
+                "listen = ':80'\npurge_peers = ['10.0.0.0/8']\nproxy_protocol = ['10.0.0.1']",
+                "10.0.0.1 is in `proxy_protocol` and in `purge_peers`",
+            ),
+            (
+                "listen = ':80'\npurge_peers = ['10.0.0.1']\ntrusted_proxies = ['10.0.0.1']",
+                "10.0.0.1 is in `trusted_proxies` and in `purge_peers`",
+            ),
+            ("purge_peers = ['::1']", "only servers on this machine reach the listeners"),
             ("memory = '64GiB'", "has only 4GiB"),
             ("memory = '32MiB'", "more than `memory`"),
             ("memory = '32MiB'", "write at least 64MiB"),
@@ -229,6 +281,8 @@ mod tests {
         for quiet in [
             "",
             "memory = '64MiB'",
+            "listen = ':80'\npurge_peers = ['127.0.0.1']\ntrusted_proxies = ['10.0.0.1']",
+            "purge_peers = ['10.0.0.1']\nproxy_protocol = ['10.0.0.2']",
             "admin = 'localhost:8081'",
             "admin = 'unix:/run/a'",
             "trusted_proxies = ['10.0.0.0/8', '0.0.0.0/1']",

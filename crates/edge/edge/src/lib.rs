@@ -9,6 +9,7 @@
 //! This crate connects the others: `semantics` decides which responses may be shared, `h1` reads
 //! and writes HTTP/1.1 messages, `store` keeps the objects and `origin` fetches them.
 
+mod accepted;
 mod control;
 mod embedded;
 mod fetch;

@@ -356,6 +356,19 @@ impl Shared {
     }
 }
 
+impl ConnectionSlot {
+    /// Lets the connection count for this peer, which its proxy has stated. `false`: the peer's
+    /// address has reached its limit.
+    pub(crate) fn is_for(&mut self, peer: Peer) -> bool {
+        let Some(address) = self.shared.limited_address(peer).filter(|_| self.address.is_none()) else {
+            return true;
+        };
+        let is_free = self.shared.addresses.take(address, self.shared.limits.connections_per_address_max);
+        self.address = is_free.then_some(address);
+        is_free
+    }
+}
+
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);

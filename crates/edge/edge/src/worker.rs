@@ -5,6 +5,7 @@
 //! connection is accepted and idle ones are closed. A worker ends only when no worker has a
 //! connection left, because a fetch of one worker feeds clients of others.
 
+use crate::accepted::prepare;
 use crate::control::counters::Metric;
 use crate::control::purge_access::Entrance;
 use crate::control::purge_orders;
@@ -20,7 +21,7 @@ use crate::shared::{ConnectionRefusal, ConnectionSlot, Shared};
 use crate::upkeep::supervisor::{self, ThreadEnd};
 use h1::{HeadError, RequestError};
 use message::{Method, Version};
-use net::{Acceptor, HandshakeError, Listener, Peer, Stream, TlsServer};
+use net::{Acceptor, Listener, Peer, Stream};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,7 +144,10 @@ async fn accept_waiting(shared: &Arc<Shared>, place: (usize, usize), acceptor: &
 /// number, `listener` that of the listener.
 pub(crate) fn take(shared: &Arc<Shared>, (index, listener): (usize, usize), stream: Stream, peer: Peer) {
     let cells = shared.cells(index);
-    match shared.take_slot(peer) {
+    // The address of a proxy does not count: it holds the connections of all its clients.
+    let expects_header =
+        shared.plan.listeners.get(listener).is_some_and(|listener| listener.expects_header(peer.ip()));
+    match shared.take_slot(if expects_header { Peer::Unknown } else { peer }) {
         Ok(slot) => {
             cells.count(Metric::ConnectionsAccepted);
             let arrival = Arrival { peer, listener, is_secured: false };
@@ -156,44 +160,12 @@ pub(crate) fn take(shared: &Arc<Shared>, (index, listener): (usize, usize), stre
 
 /// Serves one connection to its end.
 async fn converse(shared: Arc<Shared>, index: usize, stream: Stream, arrival: Arrival, slot: ConnectionSlot) {
-    let secured = match shared.listeners.tls(arrival.listener) {
-        None => Some(stream),
-        // Boxed, because plain connections need no memory for a handshake.
-        Some(tls) => Box::pin(secure(&shared, index, tls, stream, arrival)).await,
-    };
-    if let Some(stream) = secured {
-        let arrival = Arrival { is_secured: stream.is_secured(), ..arrival };
+    let mut slot = slot;
+    if let Some((stream, arrival)) = prepare(&shared, index, stream, arrival, &mut slot).await {
         let client = ClientConnection::new(stream, arrival, Arc::clone(&shared.limits));
         serve_requests(&shared, index, client).await;
     }
     drop(slot);
-}
-
-/// Secures a new connection. `None`: that failed, and the client was told if it can be.
-async fn secure(
-    shared: &Arc<Shared>,
-    index: usize,
-    tls: &TlsServer,
-    stream: Stream,
-    arrival: Arrival,
-) -> Option<Stream> {
-    let cells = shared.cells(index);
-    match tokio::time::timeout(shared.limits.tls_handshake_timeout, tls.secure(stream)).await {
-        Ok(Ok(secured)) => {
-            cells.count(Metric::TlsHandshakes);
-            return Some(secured);
-        }
-        Ok(Err(HandshakeError::NotTls(stream))) => {
-            cells.count(Metric::TlsHandshakesFailed);
-            let client = ClientConnection::new(*stream, arrival, Arc::clone(&shared.limits));
-            refuse(shared, index, client, &Refusal::plain_http()).await;
-        }
-        Ok(Err(HandshakeError::Broken | HandshakeError::Refused(_))) => {
-            cells.count(Metric::TlsHandshakesFailed);
-        }
-        Err(_) => cells.count(Metric::TlsHandshakeTimeouts),
-    }
-    None
 }
 
 async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: ClientConnection) {
@@ -246,7 +218,7 @@ pub(crate) fn goes_on(
 }
 
 /// Answers bytes that are no request, and closes. Without a request there is nothing to log.
-async fn refuse(shared: &Shared, index: usize, mut client: ClientConnection, refusal: &Refusal) {
+pub(crate) async fn refuse(shared: &Shared, index: usize, mut client: ClientConnection, refusal: &Refusal) {
     let recipient = Recipient::new(&Method::Get, Version::Http11, false);
     let (written, page) = respond::write_refusal(refusal, shared.clock.now(), recipient);
     client.push(written.octets);

@@ -2,12 +2,14 @@
 //!
 //! Invariant: at least one listener exists, and no two have the same address.
 
-use super::{EdgePlan, SettingLevels};
+use super::{EdgePlan, SettingLevels, named};
+use crate::ReadFile;
 use crate::document::{ConfigDocument, Level};
 use crate::setting::{CertificatePaths, SettingValue};
-use address::Address;
+use address::{Address, Prefixes};
 use document::{Diagnostic, Place};
 use profiles::Pattern;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// An address where clients connect.
 #[derive(Clone, Debug)]
@@ -16,6 +18,8 @@ pub struct ListenerPlan {
     pub address: Address,
     /// How connections are secured. `None`: they are plain.
     pub tls: Option<TlsPlan>,
+    /// The proxies whose connections begin with a PROXY header.
+    pub proxy_protocol: Prefixes,
     /// How plain requests are redirected to https. `None`: they are not.
     pub redirect: Option<RedirectPlan>,
 }
@@ -39,7 +43,7 @@ pub struct RedirectPlan {
 }
 
 /// The settings that tell listeners apart. They cannot be defaults for several listeners.
-const OF_ONE_LISTENER: [&str; 3] = ["listen", "tls", "redirect_to_https"];
+const OF_ONE_LISTENER: [&str; 4] = ["listen", "tls", "proxy_protocol", "redirect_to_https"];
 
 /// The default port of https.
 const HTTPS_PORT: u16 = 443;
@@ -48,30 +52,40 @@ const HTTPS_PORT: u16 = 443;
 pub(super) fn resolve(
     document: &ConfigDocument,
     flags: &Level,
+    read: &ReadFile<'_>,
     problems: &mut Vec<Diagnostic>,
 ) -> Vec<ListenerPlan> {
     if document.listeners.is_empty() {
-        return only(&SettingLevels { levels: vec![flags, &document.top] }, problems);
+        return only(&SettingLevels { levels: vec![flags, &document.top] }, read, problems);
     }
     problems.extend(outside(flags, &document.top));
     let tables = document.listeners.iter();
     tables
         .filter_map(|(own, header)| {
-            listener(&SettingLevels { levels: vec![own, flags, &document.top] }, header, problems)
+            listener(&SettingLevels { levels: vec![own, flags, &document.top] }, header, read, problems)
         })
         .collect()
 }
 
 /// The listeners of a file without `[[listener]]`: one, or the usual two if only `tls` is stated.
-fn only(levels: &SettingLevels<'_>, problems: &mut Vec<Diagnostic>) -> Vec<ListenerPlan> {
+fn only(
+    levels: &SettingLevels<'_>,
+    read: &ReadFile<'_>,
+    problems: &mut Vec<Diagnostic>,
+) -> Vec<ListenerPlan> {
     let header = levels.place("listen").or_else(|| levels.place("tls")).unwrap_or(Place::Default);
     if levels.stated("listen").is_some() || levels.stated("tls").is_none() {
-        return listener(levels, &header, problems).into_iter().collect();
+        return listener(levels, &header, read, problems).into_iter().collect();
     }
+    let proxies = levels.peers("proxy_protocol", read, problems).unwrap_or_default();
     let (secured, plain) = (everywhere(HTTPS_PORT), everywhere(80));
     vec![
-        ListenerPlan { address: secured, tls: tls(levels), redirect: None },
-        ListenerPlan { address: plain, tls: None, redirect: Some(redirect(levels)) },
+        ListenerPlan { tls: tls(levels), proxy_protocol: proxies.clone(), ..ListenerPlan::plain(secured) },
+        ListenerPlan {
+            redirect: Some(redirect(levels)),
+            proxy_protocol: proxies,
+            ..ListenerPlan::plain(plain)
+        },
     ]
 }
 
@@ -83,6 +97,7 @@ fn everywhere(port: u16) -> Address {
 fn listener(
     levels: &SettingLevels<'_>,
     header: &Place,
+    read: &ReadFile<'_>,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<ListenerPlan> {
     let redirects = levels.value("redirect_to_https") == Some(SettingValue::Switch(true));
@@ -97,6 +112,7 @@ fn listener(
     Some(ListenerPlan {
         address: levels.address("listen"),
         tls,
+        proxy_protocol: levels.peers("proxy_protocol", read, problems).unwrap_or_default(),
         redirect: redirects.then(|| redirect(levels)),
     })
 }
@@ -150,6 +166,13 @@ pub(super) fn clashes(document: &ConfigDocument, listeners: &[ListenerPlan]) -> 
     problems
 }
 
+impl ListenerPlan {
+    /// Whether connections of this peer begin with a PROXY header. `None` is a Unix socket's peer.
+    pub fn expects_header(&self, peer: Option<IpAddr>) -> bool {
+        self.proxy_protocol.contains(peer.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)))
+    }
+}
+
 impl EdgePlan {
     /// The port of https in redirects, if it is not the default port: that of the first listener
     /// with TLS. Without one, another server speaks TLS on the default port.
@@ -161,8 +184,8 @@ impl EdgePlan {
 
 impl ListenerPlan {
     /// A plain listener at this address.
-    pub const fn plain(address: Address) -> Self {
-        Self { address, tls: None, redirect: None }
+    pub fn plain(address: Address) -> Self {
+        Self { address, tls: None, proxy_protocol: Prefixes::default(), redirect: None }
     }
 
     /// The listener as a line of `petasos check --print`.
@@ -172,6 +195,9 @@ impl ListenerPlan {
             let version = if tls.is_at_least_1_3 { "1.3" } else { "1.2" };
             let files: Vec<_> = tls.certificates.iter().map(ToString::to_string).collect();
             line.push_str(&format!(", TLS from {version} on with {}", files.join(" and ")));
+        }
+        if !self.proxy_protocol.is_empty() {
+            line.push_str(&format!(", PROXY protocol from {}", named(&self.proxy_protocol)));
         }
         if self.redirect.is_some() {
             line.push_str(", redirects to https");

@@ -56,6 +56,9 @@ metrics! {
     ConnectionsRefusedAddress: Counter "connections_refused_address",
         "Connections closed at once because their address had limits.connections_per_address_max open. If the address is \
          a proxy's, name it in trusted_proxies.";
+    ProxyHeadersFailed: Counter "proxy_headers_failed",
+        "Connections from addresses in proxy_protocol that were closed because they did not begin with a \
+         PROXY header. Let the proxy send one, or remove its address.";
     TlsHandshakes: Counter "tls_handshakes",
         "Connections from clients that were secured by TLS.";
     TlsHandshakesFailed: Counter "tls_handshakes_failed",

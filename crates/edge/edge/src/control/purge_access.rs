@@ -108,7 +108,7 @@ impl PurgeAccess {
         match entrance {
             Entrance::Visitors => peer.ip().is_some_and(|ip| self.peers.contains(ip)),
             // A process on this machine connects over loopback or a Unix socket.
-            Entrance::Admin => peer.ip().is_none_or(|ip| ip.to_canonical().is_loopback()),
+            Entrance::Admin => peer.is_loopback(),
         }
     }
 }

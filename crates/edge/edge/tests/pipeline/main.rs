@@ -29,6 +29,7 @@ mod parts;
 mod persistence;
 mod pressure;
 mod profiles;
+mod proxy_protocol;
 mod public_answers;
 mod purge_reach;
 mod purging;

@@ -1,0 +1,109 @@
+//! A connection from its acceptance to its first request: the header of a proxy, and the TLS
+//! handshake.
+//!
+//! Invariant: no byte of the client is read before the header of its proxy ended. A connection that
+//! fails here costs its client only, within a time limit, and is counted.
+
+use crate::control::counters::Metric;
+use crate::request::arrival::Arrival;
+use crate::request::client::ClientConnection;
+use crate::request::refusal::Refusal;
+use crate::shared::{ConnectionSlot, Shared};
+use crate::worker::refuse;
+use net::{HandshakeError, Peer, Stream, TlsServer};
+use proxy_protocol::{Header, Parsed};
+use std::io;
+use std::sync::Arc;
+use tokio::io::AsyncReadExt as _;
+
+/// Prepares an accepted connection for its requests. `None`: it is closed.
+pub(crate) async fn prepare(
+    shared: &Arc<Shared>,
+    index: usize,
+    stream: Stream,
+    arrival: Arrival,
+    slot: &mut ConnectionSlot,
+) -> Option<(Stream, Arrival)> {
+    let (mut stream, mut arrival) = (stream, arrival);
+    let listener = shared.plan.listeners.get(arrival.listener);
+    // Both are boxed, because most connections need no memory for them.
+    if listener.is_some_and(|listener| listener.expects_header(arrival.peer.ip())) {
+        let header = Box::pin(read_header(shared, index, &mut stream)).await?;
+        arrival = introduced(arrival, header);
+        if !slot.is_for(arrival.peer) {
+            shared.cells(index).count(Metric::ConnectionsRefusedAddress);
+            return None;
+        }
+    }
+    if let Some(tls) = shared.listeners.tls(arrival.listener) {
+        stream = Box::pin(secure(shared, index, tls, stream, arrival)).await?;
+        arrival.is_secured = true;
+    }
+    Some((stream, arrival))
+}
+
+/// The client as the header of its proxy states it.
+fn introduced(arrival: Arrival, header: Header) -> Arrival {
+    match header {
+        Header::Local => arrival,
+        Header::Unknown => Arrival { peer: Peer::Unknown, ..arrival },
+        Header::Client { address, is_secured } => Arrival {
+            peer: Peer::from(address),
+            is_secured: is_secured.unwrap_or(arrival.is_secured),
+            ..arrival
+        },
+    }
+}
+
+/// Reads the header of a proxy. `None`: there is none, or it did not arrive in time.
+async fn read_header(shared: &Arc<Shared>, index: usize, stream: &mut Stream) -> Option<Header> {
+    let reading = tokio::time::timeout(shared.limits.request_head_timeout, header(stream));
+    let failed = match reading.await {
+        Ok(Ok(header)) => return Some(header),
+        Ok(Err(_)) => Metric::ProxyHeadersFailed,
+        Err(_) => Metric::VisitorTimeouts,
+    };
+    shared.cells(index).count(failed);
+    None
+}
+
+async fn header(stream: &mut Stream) -> io::Result<Header> {
+    let mut octets = Vec::new();
+    loop {
+        match proxy_protocol::parse(&octets).map_err(io::Error::other)? {
+            Parsed::Header(header) => return Ok(header),
+            Parsed::More(bytes) => {
+                let begun = octets.len();
+                octets.resize(begun + bytes, 0);
+                stream.read_exact(octets.get_mut(begun..).unwrap_or_default()).await?;
+            }
+        }
+    }
+}
+
+/// Secures a connection. `None`: that failed, and the client was told if it can be.
+async fn secure(
+    shared: &Arc<Shared>,
+    index: usize,
+    tls: &TlsServer,
+    stream: Stream,
+    arrival: Arrival,
+) -> Option<Stream> {
+    let cells = shared.cells(index);
+    match tokio::time::timeout(shared.limits.tls_handshake_timeout, tls.secure(stream)).await {
+        Ok(Ok(secured)) => {
+            cells.count(Metric::TlsHandshakes);
+            return Some(secured);
+        }
+        Ok(Err(HandshakeError::NotTls(stream))) => {
+            cells.count(Metric::TlsHandshakesFailed);
+            let client = ClientConnection::new(*stream, arrival, Arc::clone(&shared.limits));
+            refuse(shared, index, client, &Refusal::plain_http()).await;
+        }
+        Ok(Err(HandshakeError::Broken | HandshakeError::Refused(_))) => {
+            cells.count(Metric::TlsHandshakesFailed);
+        }
+        Err(_) => cells.count(Metric::TlsHandshakeTimeouts),
+    }
+    None
+}

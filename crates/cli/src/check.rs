@@ -1,5 +1,5 @@
-//! `petasos check`: reads, resolves and explains a configuration, and examines the directories that
-//! it names. It binds no address and leaves nothing in the directories.
+//! `petasos check`: reads, resolves and explains a configuration, and examines the directories and
+//! certificates that it names. It binds no address and leaves nothing in the directories.
 
 use crate::bench::measure;
 use crate::serve;
@@ -31,7 +31,8 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let mut plan = serve::read(matches.get_one::<PathBuf>("file").map(PathBuf::as_path), &Overrides::new())?;
-    let found = edge::check_directories(&plan);
+    let mut found = edge::check_directories(&plan);
+    found.extend(edge::check_certificates(&plan, edge::System::of_machine().clock.now()));
     let (errors, warnings): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|problem| problem.severity == Severity::Error);
     plan.warnings.extend(warnings);

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use testkit::{Edge, HeldPort, Origin, eventually, get, petasos, response};
+use testkit::{Authority, Edge, HeldPort, KeyKind, Origin, eventually, get, petasos, response};
 
 fn write(directory: &Path, text: &str) -> String {
     let file = directory.join("petasos.toml");
@@ -155,4 +155,27 @@ fn origin_that_refuses_at_the_start_is_reported() {
     let words = format!("warning: the origin {origin} of site any cannot be reached");
     eventually(&words, || edge.stderr().contains(&words));
     assert_eq!(get(edge.address, "/", &[]).status, 502, "it serves all the same");
+}
+
+#[test]
+fn check_examines_certificates_and_the_names_they_cover() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::new("an authority");
+    let issue = |file: &str, name: &str, years| {
+        let (chain, key) = authority.issue(&[name], KeyKind::Ecdsa, years).write(directory.path(), file);
+        format!("{},{}", chain.display(), key.display())
+    };
+    let (good, old) = (issue("good", "a.test", (2000, 2100)), issue("old", "a.test", (1990, 1999)));
+    let mixed = format!("{}/good.pem,{0}/old.key", directory.path().display());
+    for (text, code, words) in [
+        (format!("names = ['a.test']\ntls = ['{good}']"), 0, ""),
+        (format!("names = ['a.test', 'b.test']\ntls = ['{good}']"), 0, "no certificate is for `b.test`"),
+        (format!("tls = ['{old}']"), 0, "has expired on Fri, 01 Jan 1999"),
+        (format!("tls = ['{mixed}']"), 2, "old.key does not belong to the certificate in"),
+        ("tls = ['/none.pem']".to_owned(), 2, "cannot read /none.pem"),
+    ] {
+        let (found, stderr) = check(directory.path(), &text);
+        assert_eq!(found, Some(code), "{text}\n{stderr}");
+        assert!(stderr.contains(words) && (words.is_empty() == stderr.is_empty()), "{text}\n{stderr}");
+    }
 }

@@ -32,4 +32,5 @@ pub use embedded::EmbeddedEdge;
 pub use listeners::ListenerError;
 pub use serve::{Bound, BoundEdge, RunningEdge, ServeError, serve};
 pub use system::System;
+pub use upkeep::certificate_check::check_certificates;
 pub use upkeep::directories::check_directories;

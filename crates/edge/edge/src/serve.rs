@@ -143,7 +143,8 @@ impl BoundEdge {
     /// # Errors
     /// [`ServeError`]; nothing is left bound.
     pub fn bind(mut plan: EdgePlan, system: System) -> Result<Self, ServeError> {
-        // Read first: a certificate that cannot be used must not take the port from another process.
+        // Read first: a certificate that cannot be used must not take the port of another
+        // process.
         let listeners = Listeners::open(&plan).map_err(ServeError::Listeners)?;
         let sockets = bind_listeners(&mut plan)?;
         let admin = one(net::bind(&plan.admin, 1)?, &plan.admin)?;

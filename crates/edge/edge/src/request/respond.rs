@@ -244,8 +244,8 @@ fn put_account(octets: &mut BytesMut, account: &ResponseAccount) {
     let _ = h1::write_field(octets, names::CACHE_STATUS, &cache_status_value(account.reason, account.facts));
 }
 
-/// Tells the client to use https only (RFC 6797). A client obeys the first such field, so one of the
-/// origin counts more.
+/// Tells the client to use https only (RFC 6797). A client obeys the first such field, so one of
+/// the origin counts more.
 fn put_transport_security(octets: &mut BytesMut, recipient: Recipient) {
     if let Some(secs) = recipient.hsts_secs {
         let value = format!("max-age={secs}");

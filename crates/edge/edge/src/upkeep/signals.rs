@@ -76,7 +76,8 @@ impl OperatorSignals {
                     );
                     let own = Arc::clone(shared);
                     let within = shared.limits.disk_timeout;
-                    // A slow disk delays certificates. The thread that watches them reads them later.
+                    // A slow disk delays certificates. The thread that watches them reads them
+                    // later.
                     let _ = shared.disk_threads.run(within, move || certificates::refresh(&own, true)).await;
                 }
                 _ = self.user_1.recv() => reopen_log(shared),

@@ -151,7 +151,7 @@ fn slow_handshake_is_cut_after_its_limit() {
 }
 
 #[test]
-fn changed_certificate_serves_new_connections_and_old_ones_go_on() {
+fn changed_certificate_serves_new_connections_only() {
     let secured = Secured::start(&["a.test"], |_| {});
     let mut old = secured.connect("a.test").unwrap();
     let before = old.handshake().certificate;

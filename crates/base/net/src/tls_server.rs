@@ -18,6 +18,9 @@ use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{ConfigBuilder, Error, RootCertStore, ServerConfig, WantsVerifier};
 use tokio_rustls::server::TlsStream;
 
+/// The first byte of every TLS handshake: the type of its records (RFC 8446 section 5.1).
+const HANDSHAKE_RECORD: u8 = 22;
+
 /// A connection that was accepted and secured.
 pub(crate) type ServerTls = TlsStream<Stream>;
 
@@ -58,8 +61,8 @@ pub enum TlsServerError {
 /// Why a client's connection could not be secured.
 #[derive(Debug)]
 pub enum HandshakeError {
-    /// The client sent something else than TLS, most often a plain HTTP request. The connection can
-    /// still be written to.
+    /// A TCP client sent something else than TLS, most often a plain HTTP request. The connection
+    /// can still be written to.
     NotTls(Box<Stream>),
     /// The client closed the connection, or it broke.
     Broken,
@@ -98,10 +101,17 @@ impl TlsServer {
     /// # Errors
     /// [`HandshakeError`].
     pub async fn secure(&self, stream: Stream) -> Result<Stream, HandshakeError> {
-        match self.acceptor.accept(stream).into_fallible().await {
-            Ok(secured) => Ok(Stream::Tls(Box::new(secured))),
-            Err((error, stream)) => Err(HandshakeError::of(&error, stream)),
+        // The library would answer with an alert, which a plain client cannot read.
+        if let Stream::Tcp(plain) = &stream {
+            let mut first = [0];
+            match plain.peek(&mut first).await {
+                Ok(1) if first != [HANDSHAKE_RECORD] => return Err(HandshakeError::NotTls(Box::new(stream))),
+                Ok(1) => {}
+                Ok(_) | Err(_) => return Err(HandshakeError::Broken),
+            }
         }
+        let secured = self.acceptor.accept(stream).await;
+        secured.map(|secured| Stream::Tls(Box::new(secured))).map_err(|error| HandshakeError::of(&error))
     }
 }
 
@@ -112,9 +122,8 @@ impl std::fmt::Debug for TlsServer {
 }
 
 impl HandshakeError {
-    fn of(error: &io::Error, stream: Stream) -> Self {
+    fn of(error: &io::Error) -> Self {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
-            Some(Error::InvalidMessage(_)) => Self::NotTls(Box::new(stream)),
             Some(error) => Self::Refused(error.to_string()),
             None => Self::Broken,
         }

@@ -5,6 +5,7 @@
 
 use crate::control::admin::AdminEntrance;
 use crate::control::counters::Metric;
+use crate::control::first_look;
 use crate::control::metrics;
 use crate::shared::Shared;
 use crate::system::System;
@@ -47,6 +48,8 @@ impl EmbeddedEdge {
 
     /// Starts the tasks, in the context of a runtime.
     pub fn start_tasks(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        self.tasks.push(tokio::spawn(async move { first_look::look(&shared).await }).abort_handle());
         self.tasks.push(supervisor::start_task("origins", &self.shared, worker::sweep));
         self.tasks.extend(Background::start_tasks(&self.shared));
     }

@@ -7,7 +7,7 @@ use crate::content::{self, ContentId};
 use crate::exchange::RangeSpec;
 use crate::moment::{http_date, parse_http_date};
 use crate::page::{Framing, PageKind, PagePlan};
-use crate::site::USER_COOKIE;
+use crate::site::{NICK_COOKIE, Recognised, USER_COOKIE};
 use message::Fields;
 
 /// A response that is ready to be sent.
@@ -33,6 +33,7 @@ pub(crate) struct Conditions<'a> {
     pub(crate) range: Option<&'a str>,
     pub(crate) if_range: Option<&'a str>,
     pub(crate) user: Option<&'a str>,
+    pub(crate) accepts_gzip: bool,
 }
 
 impl<'a> Conditions<'a> {
@@ -46,16 +47,33 @@ impl<'a> Conditions<'a> {
             range: text("Range"),
             if_range: text("If-Range"),
             user: user_of(fields),
+            accepts_gzip: text("Accept-Encoding").is_some_and(accepts_gzip),
         }
     }
 }
 
+/// Whether a client with this `Accept-Encoding` wants the gzip coding. The clients of a simulation
+/// name it only if they do.
+pub(crate) fn accepts_gzip(value: &str) -> bool {
+    value.contains("gzip")
+}
+
 /// The user that the cookies of a request name.
 pub(crate) fn user_of(fields: &Fields) -> Option<&str> {
+    cookie(fields, USER_COOKIE)
+}
+
+/// What the origin learns from the cookies of a request.
+pub(crate) fn recognised(fields: &Fields) -> Recognised<'_> {
+    Recognised { user: user_of(fields), nick: cookie(fields, NICK_COOKIE) }
+}
+
+/// The value of a cookie.
+fn cookie<'a>(fields: &'a Fields, wanted: &str) -> Option<&'a str> {
     let lines = fields.iter().filter(|field| field.is("Cookie"));
     let lines = lines.filter_map(|field| std::str::from_utf8(&field.value).ok());
     let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.filter(|(name, _)| *name == USER_COOKIE).map(|(_, user)| user).next()
+    pairs.filter(|(name, _)| *name == wanted).map(|(_, value)| value).next()
 }
 
 /// The response with `id` of `page`, edited in the second `modified_secs`.
@@ -67,7 +85,7 @@ pub(crate) fn answer(
     modified_secs: u64,
 ) -> Answer {
     let mut fields = Fields::new();
-    let etag = id.etag();
+    let etag = page.etag(id);
     let modified = http_date(modified_secs);
     if page.validator.has_etag() {
         fields.push("ETag", etag.clone());
@@ -93,6 +111,11 @@ pub(crate) fn answer(
     let range = asked.range.filter(|_| page.has_ranges() && validator_holds && !asked.is_head);
     // Several ranges get the whole content, which RFC 9110 section 14.2 permits.
     let range = range.and_then(|range| RangeSpec::parse(range.strip_prefix("bytes=")?));
+    if page.is_coded && asked.accepts_gzip {
+        fields.push("Content-Encoding", "gzip");
+        let body = content::gzip(&content::slice(id, 0, bytes));
+        return Answer { status: page.status(), fields, body, framing: page.framing, id: Some(id.clone()) };
+    }
     let id = Some(id.clone());
     match range.map(|range| range.resolve(bytes)) {
         Some(Some((first, last))) => {
@@ -113,7 +136,8 @@ pub(crate) fn answer(
 
 /// The fields about caching.
 fn push_caching(fields: &mut Fields, page: &PagePlan, id: &ContentId, tags: &[String], user: Option<&str>) {
-    if id.user == content::NONE {
+    // A page that greets says nothing about that.
+    if id.user == content::NONE || page.kind != PageKind::Personal {
         let directives = page.lifetime.directives();
         if !directives.is_empty() {
             fields.push("Cache-Control", directives);
@@ -128,6 +152,9 @@ fn push_caching(fields: &mut Fields, page: &PagePlan, id: &ContentId, tags: &[St
         PageKind::Language => fields.push("Vary", "Accept-Language"),
         PageKind::Personal => fields.push("Vary", "Cookie"),
         _ => {}
+    }
+    if page.is_coded {
+        fields.push("Vary", "Accept-Encoding");
     }
     if page.ignores_query {
         fields.push("No-Vary-Search", "params");
@@ -163,7 +190,13 @@ mod tests {
 
     fn page(validator: Validator) -> PagePlan {
         let kind = PageKind::Shared;
-        PagePlan { kind, validator, bytes: 1000, ..PagePlan::random(&mut Random::new(2), 2, 1) }
+        PagePlan {
+            kind,
+            validator,
+            bytes: 1000,
+            is_coded: false,
+            ..PagePlan::random(&mut Random::new(2), 2, 1)
+        }
     }
 
     fn ask(page: &PagePlan, version: u64, asked: Conditions<'_>) -> Answer {
@@ -204,6 +237,19 @@ mod tests {
         assert_eq!(ask(&page, 1, beyond).status, 416);
         let several = Conditions { range: Some("bytes=0-1,5-6"), ..Conditions::default() };
         assert_eq!(ask(&page, 1, several).status, 200);
+    }
+
+    #[test]
+    fn coded_form_is_sent_to_clients_that_accept_it() {
+        let page = PagePlan { is_coded: true, ..page(Validator::Etag) };
+        let plain = ask(&page, 1, Conditions::default());
+        let coded = ask(&page, 1, Conditions { accepts_gzip: true, ..Conditions::default() });
+        assert_eq!(plain.body.len(), page.length_bytes(1));
+        assert_eq!(coded.fields.first("Content-Encoding").map(|coding| &coding[..]), Some(&b"gzip"[..]));
+        assert!(coded.body.len() < plain.body.len() && !plain.fields.has("Content-Encoding"));
+        // One tag names both forms, so that it must be weak.
+        assert_eq!(plain.fields.first("ETag"), coded.fields.first("ETag"));
+        assert!(plain.fields.first("ETag").unwrap().starts_with(b"W/"));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! block begins with its number and the identity. A mixture of two versions, users or pages is
 //! therefore found in any slice, and the foreign part can be named.
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use std::fmt;
 use std::io::Write as _;
 
@@ -81,6 +83,14 @@ pub fn slice(id: &ContentId, start: usize, end: usize) -> Vec<u8> {
         at += take;
     }
     octets
+}
+
+/// The same octets with the gzip coding. The same octets always have the same coded form.
+pub(crate) fn gzip(octets: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    // Writing to a Vec cannot fail.
+    let _ = encoder.write_all(octets);
+    encoder.finish().unwrap_or_default()
 }
 
 /// Checks that `octets` are the content of `id` from the offset `start` on.

@@ -75,8 +75,12 @@ pub struct Ask {
     pub target: String,
     /// The user whose cookie the visitor sends.
     pub user: Option<String>,
+    /// The name in the cookie by which careless pages greet the visitor.
+    pub nick: Option<String>,
     /// The field `Accept-Language` as sent.
     pub language: Option<String>,
+    /// Whether its `Accept-Encoding` names the gzip coding.
+    pub accepts_gzip: bool,
     /// The parts that it asks for; empty for the whole.
     pub ranges: Vec<RangeSpec>,
     /// The copy whose validator it sends in `If-None-Match` or `If-Modified-Since`.
@@ -87,6 +91,8 @@ pub struct Ask {
     pub is_write: bool,
     /// The purge that the response to a successful write orders.
     pub orders: Option<OrderedPurge>,
+    /// Whether it takes stored responses only.
+    pub only_if_cached: bool,
     /// Whether the visitor breaks the protocol or gives up, so that errors are its own fault.
     pub misbehaves: bool,
 }

@@ -5,7 +5,7 @@
 //! exactly their length: a `Content-Length` that is too short, an empty body, and a close-delimited
 //! body that ends early in an orderly way.
 
-use crate::content::{ContentId, verify};
+use crate::content::{ContentId, gzip, slice, verify};
 use crate::event::Begun;
 use crate::exchange::{Ask, RangeSpec, Reply};
 use crate::page::PagePlan;
@@ -22,7 +22,9 @@ pub(crate) fn check(
     id: &ContentId,
     lies: &Begun,
 ) -> Result<(), String> {
-    let whole = Whole { bytes: page.length_bytes(id.version), lies, id };
+    let bytes = page.length_bytes(id.version);
+    let coded = coded_form(ask, reply, page, id)?;
+    let whole = Whole { bytes: coded.as_ref().map_or(bytes, Vec::len), lies, id, coded };
     whole.check_etag(reply, page)?;
     match reply.status {
         Some(206) => whole.check_part(ask, reply),
@@ -30,18 +32,33 @@ pub(crate) fn check(
     }
 }
 
+/// The coded form that a response should have; `None` if it says that it has no coding. A visitor
+/// that refuses gzip must not receive it.
+fn coded_form(ask: &Ask, reply: &Reply, page: &PagePlan, id: &ContentId) -> Result<Option<Vec<u8>>, String> {
+    match reply.field("Content-Encoding") {
+        None => Ok(None),
+        Some("gzip") if ask.accepts_gzip && page.is_coded => {
+            Ok(Some(gzip(&slice(id, 0, page.length_bytes(id.version)))))
+        }
+        Some(coding) => Err(format!("the coding {coding}, accepts gzip: {}", ask.accepts_gzip)),
+    }
+}
+
 /// The content that a response should have.
 struct Whole<'a> {
+    /// The length of the form that is sent.
     bytes: usize,
     lies: &'a Begun,
     id: &'a ContentId,
+    /// The content with the gzip coding, if the response has it.
+    coded: Option<Vec<u8>>,
 }
 
 impl Whole<'_> {
     /// The entity tag belongs to the same content as `X-Sim`.
     fn check_etag(&self, reply: &Reply, page: &PagePlan) -> Result<(), String> {
         match reply.field("ETag") {
-            Some(etag) if !page.validator.has_etag() || etag != self.id.etag() => {
+            Some(etag) if !page.validator.has_etag() || etag != page.etag(self.id) => {
                 Err(format!("the entity tag {etag} is not that of \"{}\"", self.id))
             }
             _ => Ok(()),
@@ -77,6 +94,10 @@ impl Whole<'_> {
     }
 
     fn compare(&self, start: usize, octets: &[u8]) -> Result<(), String> {
+        if let Some(coded) = &self.coded {
+            let is_same = coded.get(start..).is_some_and(|rest| rest.starts_with(octets));
+            return if is_same { Ok(()) } else { Err(format!("not the coded body of \"{}\"", self.id)) };
+        }
         verify(self.id, start, octets).map_err(|fault| format!("not the body of \"{}\": {fault}", self.id))
     }
 

@@ -53,6 +53,18 @@ pub enum Attempt {
     FutureVersion,
     /// A space before the colon of a field.
     SpaceBeforeColon,
+    /// CONNECT, as to a forward proxy.
+    Connect,
+    /// TRACE, whose answer would show the request.
+    Trace,
+    /// A URL of another scheme.
+    ForeignScheme,
+    /// A content beyond the limit.
+    LongContent,
+    /// A head that is never completed.
+    HalfHead,
+    /// A coding of the transfer that no server must know.
+    UnknownCoding,
 }
 
 /// The plan of a client that is refused.
@@ -66,7 +78,7 @@ pub struct IntruderPlan {
 
 impl Attempt {
     /// All attempts.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 17] = [
         Self::Purge,
         Self::PurgeWithWrongToken,
         Self::Ban,
@@ -78,6 +90,12 @@ impl Attempt {
         Self::LongHead,
         Self::FutureVersion,
         Self::SpaceBeforeColon,
+        Self::Connect,
+        Self::Trace,
+        Self::ForeignScheme,
+        Self::LongContent,
+        Self::HalfHead,
+        Self::UnknownCoding,
     ];
 
     fn text(self, host: &str, path: &str) -> String {
@@ -100,6 +118,12 @@ impl Attempt {
             Self::LongHead => with(&get, &format!("X-Long: {}\r\n", "x".repeat(300_000))),
             Self::FutureVersion => with(&format!("GET {path} HTTP/7.0"), ""),
             Self::SpaceBeforeColon => with(&get, "Transfer-Encoding : chunked\r\n"),
+            Self::Connect => with(&format!("CONNECT {host}:443 HTTP/1.1"), ""),
+            Self::Trace => with(&format!("TRACE {path} HTTP/1.1"), ""),
+            Self::ForeignScheme => with(&format!("GET ftp://{host}{path} HTTP/1.1"), ""),
+            Self::LongContent => with(&post, "Content-Length: 999999999999\r\n"),
+            Self::HalfHead => format!("{get}\r\nHost: {host}\r\n"),
+            Self::UnknownCoding => with(&post, "Transfer-Encoding: lzma, chunked\r\n") + "0\r\n\r\n",
         }
     }
 
@@ -108,7 +132,9 @@ impl Attempt {
         match self {
             Self::Purge | Self::PurgeWithWrongToken | Self::PurgeOfTag => "PURGE",
             Self::Ban => "BAN",
-            Self::TwoLengths | Self::LengthAndChunks => "POST",
+            Self::Connect => "CONNECT",
+            Self::Trace => "TRACE",
+            Self::TwoLengths | Self::LengthAndChunks | Self::LongContent | Self::UnknownCoding => "POST",
             _ => "GET",
         }
     }

@@ -3,7 +3,7 @@
 //! Invariant: each violation names the request, the content and the times. A response that violates
 //! several rules is reported once for each.
 
-use crate::content::ContentId;
+use crate::content::{ContentId, NONE, gzip, slice};
 use crate::event::{Asked, Stamp};
 use crate::exchange::{Ending, Reply};
 use crate::integrity;
@@ -25,6 +25,7 @@ impl Ledger {
         self.judge_fields(asked, ended, reply);
         self.judge_cookies(asked, ended, reply);
         match status {
+            504 if asked.ask.only_if_cached && reply.reason() == "only-if-cached" => {}
             500.. => {
                 if !asked.ask.misbehaves && !self.explains(asked.begun.at, ended.at) {
                     let text = format!("{} was answered with {status} without a fault", told(asked, reply));
@@ -187,15 +188,20 @@ impl Ledger {
         page: &PagePlan,
         id: &ContentId,
     ) -> bool {
-        let user = asked.ask.user.as_deref().unwrap_or(crate::content::NONE);
-        if id.user != crate::content::NONE && id.user != user {
+        let user = asked.ask.user.as_deref().unwrap_or(NONE);
+        let greeted = asked.ask.nick.as_deref().filter(|_| self.site.is_greeting(page));
+        if id.user != NONE && id.user != user && Some(id.user.as_str()) != greeted {
             let text = format!("{} received the page of {}", told(asked, reply), id.user);
             self.violate(Rule::Privacy, ended.at, text);
             return false;
         }
         let language = chosen_language(asked.ask.language.as_deref());
-        let expected =
+        let mut expected =
             page.identify(&self.site.content_target(&asked.ask.target), id.version, user, language);
+        if greeted == Some(id.user.as_str()) {
+            // The profile may ignore the cookie, so that the visitor gets the common page too.
+            id.user.clone_into(&mut expected.user);
+        }
         if expected != *id {
             let text = format!("{} received \"{id}\" instead of \"{expected}\"", told(asked, reply));
             self.violate(Rule::Integrity, ended.at, text);
@@ -238,7 +244,10 @@ impl Ledger {
         let target = self.site.content_target(&asked.ask.target);
         let of_page = |(id, begun): (&ContentId, &crate::event::Begun)| {
             let page = self.site.page(&id.target)?;
-            let knows = |bytes| page.length_bytes(id.version) == bytes || begun.whole_bytes.contains(&bytes);
+            let plain = page.length_bytes(id.version);
+            let is_coded =
+                |bytes| page.is_coded && gzip(&slice(id, 0, plain)).len() == bytes && asked.ask.accepts_gzip;
+            let knows = |bytes| plain == bytes || begun.whole_bytes.contains(&bytes) || is_coded(bytes);
             let is_beyond = |bytes| asked.ask.ranges.iter().all(|range| range.resolve(bytes).is_none());
             Some(id.target == target && bytes.is_none_or(|bytes| knows(bytes) && is_beyond(bytes)))
         };

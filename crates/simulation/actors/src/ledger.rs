@@ -319,6 +319,13 @@ impl Ledger {
         }
     }
 
+    /// The edge ends although clients are left: nobody answers them any more.
+    pub fn leaves(&mut self, at: Moment) {
+        self.note(at, || "the edge leaves its clients".to_owned());
+        self.is_dead = true;
+        self.requests.iter_mut().for_each(|asked| asked.ended = true);
+    }
+
     /// The wall clock of the edge jumped by `seconds`, so ages may be wrong by as much.
     pub fn clock_jumps(&mut self, at: Moment, seconds: u64) {
         self.note(at, || format!("the wall clock jumps by {seconds} s"));
@@ -400,15 +407,17 @@ impl Ledger {
         let named = reply.field("X-Sim").and_then(ContentId::parse);
         let edit = named.and_then(|id| self.edits.get(&(asked.ask.target.clone(), id.version)));
         let sent = edit.copied().unwrap_or(asked.begun);
-        self.purges.push(Purge {
-            order: asked.ask.to_string(),
-            scope: Scope::Target(asked.ask.target.clone()),
-            is_soft: false,
-            is_write: true,
-            sent,
-            answered: Some(ended),
-            is_durable: true,
-        });
+        if self.rules.writes_count {
+            self.purges.push(Purge {
+                order: asked.ask.to_string(),
+                scope: Scope::Target(asked.ask.target.clone()),
+                is_soft: false,
+                is_write: true,
+                sent,
+                answered: Some(ended),
+                is_durable: true,
+            });
+        }
         // A response without content of the site orders nothing.
         let Some(orders) = asked.ask.orders.clone().filter(|_| reply.field("X-Sim").is_some()) else {
             return;
@@ -425,6 +434,55 @@ impl Ledger {
             answered: Some(ended),
             is_durable: true,
         });
+    }
+
+    /// Records the answer to a request for the start page, which only shows the application.
+    pub(crate) fn start_answered(&mut self, begun: Moment, at: Moment, name: &str, reply: &Reply) {
+        self.note(at, || format!("{name} got the start page: {:?}, {}", reply.status, reply.ending));
+        self.judge_answer(begun, at, &format!("the start page for {name}"), reply);
+    }
+
+    /// Records the answer to a save of the page `named`. If it proves the write, it counts as a
+    /// purge of the page, sent at the edit that it names.
+    pub(crate) fn save_answered(
+        &mut self,
+        begun: Moment,
+        at: Moment,
+        order: &str,
+        named: &str,
+        is_soft: bool,
+        reply: &Reply,
+    ) {
+        let answered = self.stamp(at);
+        self.note(at, || format!("{order} is answered: {:?}, {}", reply.status, reply.ending));
+        self.judge_answer(begun, at, order, reply);
+        let is_success = reply.is_complete() && reply.status.is_some_and(|status| status < 400);
+        let id = reply.field("X-Sim").and_then(ContentId::parse).filter(|_| is_success && !self.is_dead);
+        let Some(id) = id else { return };
+        *self.tally.dialects.entry(order.split(' ').next().unwrap_or_default().to_owned()).or_default() += 1;
+        let Some(sent) = self.edits.get(&(named.to_owned(), id.version)).copied() else { return };
+        let counts = if is_soft { self.rules.saves_count } else { self.rules.writes_count };
+        if !counts {
+            return;
+        }
+        self.purges.push(Purge {
+            order: order.to_owned(),
+            scope: Scope::Target(named.to_owned()),
+            is_soft,
+            is_write: true,
+            sent,
+            answered: Some(answered),
+            is_durable: true,
+        });
+    }
+
+    /// Judges whether a request of an editor was answered at all.
+    fn judge_answer(&mut self, begun: Moment, at: Moment, name: &str, reply: &Reply) {
+        let is_answered = reply.is_complete() && reply.status.is_some_and(|status| status < 500);
+        if !is_answered && !self.is_dead && !self.explains(begun, at) {
+            let text = format!("{name} got {:?} without a fault, {}", reply.status, reply.ending);
+            self.violate(Rule::Errors, at, text);
+        }
     }
 
     /// Counts the reason of a response, if it has one.

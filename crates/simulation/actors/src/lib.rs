@@ -5,8 +5,10 @@
 //! The actors know only streams of bytes; the ledger knows only what the actors recorded.
 
 mod answer;
+mod application;
 mod content;
 mod dialect;
+mod editor;
 mod event;
 mod exchange;
 mod fault;
@@ -30,8 +32,10 @@ mod tunnel;
 mod visit;
 mod visitor;
 
+pub use application::{Application, SaveForm};
 pub use content::{BLOCK_BYTES, ContentId, Mismatch, NONE, slice, verify};
 pub use dialect::Dialect;
+pub use editor::{Editor, EditorAction, EditorPlan, EditorStep};
 pub use event::{FaultId, FaultPlace, Lie, PurgeAnswer, PurgeId, RequestId, Scope, Stamp};
 pub use exchange::{Ask, Ending, HeldCopy, RangeSpec, Reply};
 pub use fault::{OriginFault, OriginFaults};
@@ -46,8 +50,8 @@ pub use page::{Framing, Lifetime, PageKind, PagePlan, Validator};
 pub use purger::{PurgePlan, Purger};
 pub use rules::{Rule, Rules, Violation};
 pub use site::{
-    DEFAULT_LANGUAGE, LANGUAGES, PageState, SharedSite, Site, SitePlan, USER_COOKIE, chosen_language,
-    content_target, lock, split_host,
+    DEFAULT_LANGUAGE, LANGUAGES, NICK_COOKIE, PageState, Recognised, SharedSite, Site, SitePlan, USER_COOKIE,
+    chosen_language, content_target, lock, split_host,
 };
 pub use tunnel::{TunnelPlan, Tunneller};
 pub use visit::{Condition, Manner, Upload, Visit, VisitMethod};

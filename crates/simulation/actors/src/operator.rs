@@ -40,16 +40,46 @@ pub enum AdminCall {
     Why,
     /// The same for a request with a cookie, a query and conditions.
     WhyOfUser,
+    /// The same for a purge.
+    WhyOfPurge,
+    /// The same for a write.
+    WhyOfPost,
+    /// The same for a visitor behind a proxy that speaks TLS.
+    WhyOfHttps,
+    /// The same for a part of the page, which refuses codings and takes stored responses only.
+    WhyOfPart,
+    /// The same for a request that the edge cannot read.
+    WhyOfTwoHosts,
+    /// A question about a request with content.
+    WhyOfContent,
+    /// A question about no URL.
+    WhyOfNoUrl,
+    /// A question by a method that has no content.
+    QuestionByGet,
     /// A question that is no JSON.
     UnreadableQuestion,
     /// A question in a form's media type.
     QuestionOfForm,
     /// A question beyond the limit.
     LongQuestion,
-    /// Whether the site's profile is detected.
+    /// Drops a detected profile, and detects it anew.
     Profile,
+    /// Drops a detected profile for good.
+    ProfileOff,
     /// The profile of a site that is not there.
     ForeignProfile,
+    /// A call about a profile by a method that has no content.
+    ProfileByGet,
+    /// A call about a profile in a form's media type.
+    ProfileOfForm,
+    /// A call about a profile that is no JSON.
+    UnreadableProfile,
+    /// A call about a profile beyond the limit.
+    LongProfile,
+    /// A purge without the token.
+    PurgeWithoutToken,
+    /// A purge that is no JSON.
+    UnreadablePurge,
     /// A page that is not there.
     Unknown,
     /// A method that is not served.
@@ -88,17 +118,32 @@ pub struct OperatorPlan {
 
 impl AdminCall {
     /// All calls.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 28] = [
         Self::Health,
         Self::Metrics,
         Self::Status,
         Self::Why,
         Self::WhyOfUser,
+        Self::WhyOfPurge,
+        Self::WhyOfPost,
+        Self::WhyOfHttps,
+        Self::WhyOfPart,
+        Self::WhyOfTwoHosts,
+        Self::WhyOfContent,
+        Self::WhyOfNoUrl,
+        Self::QuestionByGet,
         Self::UnreadableQuestion,
         Self::QuestionOfForm,
         Self::LongQuestion,
         Self::Profile,
+        Self::ProfileOff,
         Self::ForeignProfile,
+        Self::ProfileByGet,
+        Self::ProfileOfForm,
+        Self::UnreadableProfile,
+        Self::LongProfile,
+        Self::PurgeWithoutToken,
+        Self::UnreadablePurge,
         Self::Unknown,
         Self::WrongMethod,
         Self::ForeignOrigin,
@@ -110,18 +155,25 @@ impl AdminCall {
             Self::Health => ("GET", "/healthz"),
             Self::Metrics => ("GET", "/metrics"),
             Self::Status | Self::ForeignOrigin => ("GET", "/status"),
-            Self::Why | Self::WhyOfUser => ("POST", "/why"),
-            Self::UnreadableQuestion | Self::QuestionOfForm | Self::LongQuestion => ("POST", "/why"),
-            Self::Profile | Self::ForeignProfile => ("POST", "/profile"),
+            Self::QuestionByGet => ("GET", "/why"),
+            Self::ProfileByGet => ("GET", "/profile"),
+            Self::Profile | Self::ProfileOff | Self::ForeignProfile => ("POST", "/profile"),
+            Self::ProfileOfForm | Self::UnreadableProfile | Self::LongProfile => ("POST", "/profile"),
+            Self::PurgeWithoutToken | Self::UnreadablePurge => ("POST", "/purge"),
             Self::Unknown => ("GET", "/nothing"),
             Self::WrongMethod => ("PUT", "/metrics"),
+            // All others are questions.
+            _ => ("POST", "/why"),
         }
     }
 
     /// The content and its media type.
-    fn content(self, host: &str, path: &str) -> Option<(&'static str, String)> {
+    fn content(self, host: &str, label: &str, path: &str) -> Option<(&'static str, String)> {
         let json = |text| Some(("application/json", text));
         let question = format!("{{\"url\":\"http://{host}{path}\"}}");
+        let of = |method: &str, scheme: &str, fields: &str| {
+            format!("{{\"url\":\"{scheme}://{host}{path}\",\"method\":\"{method}\",\"headers\":[{fields}]}}")
+        };
         match self {
             Self::Why => json(question),
             Self::WhyOfUser => json(format!(
@@ -129,11 +181,30 @@ impl AdminCall {
                  [[\"Cookie\",\"session=u1; _ga=2\"],[\"If-None-Match\",\"\\\"v1\\\"\"],\
                  [\"Accept-Language\",\"de\"],[\"Range\",\"bytes=0-9\"]]}}"
             )),
-            Self::UnreadableQuestion => json("{\"url\":".to_owned()),
+            Self::WhyOfPurge => json(of("PURGE", "http", "")),
+            Self::WhyOfPost => json(of("POST", "http", "")),
+            Self::WhyOfHttps => json(of("GET", "https", "[\"Cookie\",\"_ga=2\"]")),
+            Self::WhyOfPart => json(of(
+                "GET",
+                "http",
+                "[\"Range\",\"bytes=0-9\"],[\"Accept-Encoding\",\"identity\"],\
+                 [\"Cache-Control\",\"only-if-cached\"]",
+            )),
+            Self::WhyOfTwoHosts => json(of("GET", "http", "[\"Host\",\"a.test\"],[\"Host\",\"b.test\"]")),
+            Self::WhyOfContent => json(of("POST", "http", "[\"Content-Length\",\"3\"]")),
+            Self::WhyOfNoUrl => json("{\"url\":\"ftp://a.test/\"}".to_owned()),
+            Self::UnreadableQuestion | Self::UnreadableProfile | Self::UnreadablePurge => {
+                json("{\"url\":".to_owned())
+            }
+            Self::ProfileOfForm => Some(("application/x-www-form-urlencoded", question)),
+            Self::LongProfile => json(format!("{{\"site\":\"{}\"}}", "x".repeat(10_000))),
+            Self::PurgeWithoutToken => {
+                json(format!("{{\"type\":\"uri\",\"selectors\":[\"http://{host}{path}\"]}}"))
+            }
             Self::QuestionOfForm => Some(("application/x-www-form-urlencoded", question)),
             Self::LongQuestion => json(format!("{{\"url\":\"http://{host}/{}\"}}", "x".repeat(300_000))),
-            // A site without names of its own is called so.
-            Self::Profile => json("{\"site\":\"any\",\"detect\":true}".to_owned()),
+            Self::Profile => json(format!("{{\"site\":\"{label}\",\"detect\":true}}")),
+            Self::ProfileOff => json(format!("{{\"site\":\"{label}\",\"detect\":false}}")),
             Self::ForeignProfile => json("{\"site\":\"nobody.test\",\"detect\":true}".to_owned()),
             _ => None,
         }
@@ -144,12 +215,17 @@ impl AdminCall {
         match self {
             Self::Health => (&[200], Form::Text),
             Self::Metrics => (&[200], Form::Metrics),
-            Self::Status | Self::Why | Self::WhyOfUser => (&[200], Form::Json),
-            Self::UnreadableQuestion => (&[400], Form::Text),
-            Self::QuestionOfForm => (&[415], Form::Text),
-            Self::LongQuestion => (&[413], Form::Text),
+            Self::Status | Self::Why | Self::WhyOfUser | Self::WhyOfPurge => (&[200], Form::Json),
+            Self::WhyOfPost | Self::WhyOfHttps => (&[200], Form::Json),
+            Self::WhyOfPart | Self::WhyOfTwoHosts => (&[200], Form::Json),
+            Self::UnreadableQuestion | Self::WhyOfContent | Self::WhyOfNoUrl => (&[400], Form::Text),
+            Self::UnreadableProfile | Self::UnreadablePurge => (&[400], Form::Json),
+            Self::QuestionOfForm | Self::ProfileOfForm => (&[415], Form::Text),
+            Self::LongQuestion | Self::LongProfile => (&[413], Form::Text),
+            Self::QuestionByGet | Self::ProfileByGet => (&[405], Form::Text),
+            Self::PurgeWithoutToken => (&[403], Form::Text),
             // A site without detection, and a disk that does not keep the change.
-            Self::Profile => (&[200, 409, 503], Form::Json),
+            Self::Profile | Self::ProfileOff => (&[200, 409, 503], Form::Json),
             Self::ForeignProfile => (&[404], Form::Json),
             Self::Unknown => (&[404], Form::Text),
             Self::WrongMethod => (&[405], Form::Text),
@@ -157,16 +233,16 @@ impl AdminCall {
         }
     }
 
-    fn text(self, host: &str, path: &str, token: &str) -> String {
+    fn text(self, host: &str, label: &str, path: &str, token: Option<&str>) -> String {
         let (method, target) = self.line();
-        let mut text = format!(
-            "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
-             Authorization: Bearer {token}\r\n"
-        );
+        let mut text = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+        if let Some(token) = token.filter(|_| self != Self::PurgeWithoutToken) {
+            text.push_str(&format!("Authorization: Bearer {token}\r\n"));
+        }
         if self == Self::ForeignOrigin {
             text.push_str("Origin: http://elsewhere.test\r\n");
         }
-        if let Some((media_type, content)) = self.content(host, path) {
+        if let Some((media_type, content)) = self.content(host, label, path) {
             let bytes = content.len();
             text.push_str(&format!("Content-Type: {media_type}\r\nContent-Length: {bytes}\r\n\r\n{content}"));
         } else {
@@ -225,8 +301,10 @@ pub struct Operator<A> {
     pub plan: OperatorPlan,
     /// The host name of the site.
     pub host: String,
-    /// The secret that changes need.
-    pub token: String,
+    /// The name by which the edge calls the site.
+    pub label: String,
+    /// The secret that changes need, if they need one.
+    pub token: Option<String>,
     /// Where answers are judged.
     pub ledger: SharedLedger,
     /// The simulated time.
@@ -243,9 +321,12 @@ where
     /// Carries out the plan.
     pub async fn run(self) {
         for planned in &self.plan.calls {
+            if planned.call == AdminCall::PurgeWithoutToken && self.token.is_none() {
+                continue;
+            }
             tokio::time::sleep(Duration::from_millis(planned.pause_ms)).await;
             let begun = self.timeline.now();
-            let text = planned.call.text(&self.host, &planned.path, &self.token);
+            let text = planned.call.text(&self.host, &self.label, &planned.path, self.token.as_deref());
             let reply = match (self.connect)() {
                 Some(stream) => self.exchange(stream, planned.call, &text).await,
                 None => Reply { ending: Ending::NoConnection, ..Reply::default() },
@@ -292,7 +373,7 @@ mod tests {
     #[test]
     fn content_has_the_stated_length() {
         for call in AdminCall::ALL {
-            let text = call.text("a.test", "/p", "secret");
+            let text = call.text("a.test", "any", "/p", Some("secret"));
             let (head, content) = text.split_once("\r\n\r\n").unwrap();
             let stated = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
             assert_eq!(stated.map_or(0, |bytes| bytes.parse().unwrap()), content.len(), "{call:?}");

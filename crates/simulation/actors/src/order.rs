@@ -10,6 +10,9 @@ use crate::site::SitePlan;
 use std::fmt;
 use world::Random;
 
+/// The number of tags of a long list, which is longer than the head of any other request may be.
+const LONG_TAGS: usize = 4000;
+
 /// One planned edit, and the purge that follows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedPurge {
@@ -43,6 +46,8 @@ pub struct PlannedPurge {
     pub looks_after_ms: Option<u64>,
     /// Whether edit, purge and look are at the other host of the site.
     pub is_other_host: bool,
+    /// Whether a list of tags is longer than the head of any other request.
+    pub is_long: bool,
 }
 
 /// A purge as it is sent.
@@ -119,6 +124,7 @@ impl PlannedPurge {
             is_abandoned: random.percent(4),
             looks_after_ms: looks.then_some(looks_after_ms),
             is_other_host: random.percent(30) && site.other_host.is_some(),
+            is_long: random.percent(30),
         })
     }
 
@@ -173,7 +179,9 @@ impl PlannedPurge {
         let page = || Scope::Target(path.clone());
         let section = || Scope::Prefix(prefix.clone());
         let tagged = || Scope::AnyTag(tags.clone());
-        let words = tags.join(" ");
+        // Tags that no page has stand before those of pages, so that each of them must be read.
+        let others = (0..if self.is_long { LONG_TAGS } else { 0 }).map(|number| format!("none-{number}"));
+        let words = others.chain(tags.iter().cloned()).collect::<Vec<_>>().join(" ");
         let none = String::new();
         match dialect {
             Dialect::AbsolutePurge => {
@@ -315,7 +323,7 @@ mod tests {
 
     fn planned(dialect: Dialect, wants_soft: bool) -> PlannedPurge {
         let random = PlannedPurge::random(&mut Random::new(1), 1, &site()).unwrap();
-        PlannedPurge { dialect: Some(dialect), wants_soft, ..random }
+        PlannedPurge { dialect: Some(dialect), wants_soft, is_long: false, ..random }
     }
 
     /// The order that the edge reads from a purge.

@@ -35,7 +35,9 @@ impl OrderedPurge {
     pub fn random(random: &mut Random, site: &SitePlan) -> Option<Self> {
         let page = random.choice(&site.pages)?;
         let other = random.choice(&site.pages)?;
-        let field = random.choice(&FIELDS).copied()?;
+        let drawn = random.choice(&FIELDS).copied()?;
+        let is_unfit = site.has_ports && drawn == "Cache-Group-Invalidation";
+        let field = if is_unfit { "X-Cache-Invalidate" } else { drawn };
         let section = page.path.split('/').nth(1).unwrap_or_default();
         let mut tags = vec![format!("page-{}", page.number)];
         if random.percent(40) {

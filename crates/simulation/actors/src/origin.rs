@@ -3,7 +3,8 @@
 //! Invariant: every response with content of the site is recorded before its first byte is sent,
 //! with the moment at which its request arrived. Each lie and each failure is recorded too.
 
-use crate::answer::{Answer, Conditions, answer, user_of};
+use crate::answer::{Answer, Conditions, answer, recognised};
+use crate::application::{SAVE_FIELD, SaveForm};
 use crate::content::{ContentId, NONE, verify};
 use crate::event::{FaultId, FaultPlace, Stamp};
 use crate::fault::{OriginFault, OriginFaults};
@@ -99,7 +100,7 @@ impl Origin {
         if request.upgrade && request.head.fields.has("Upgrade") {
             return echo(connection).await;
         }
-        let is_write = !request.head.method.is_safe();
+        let is_write = !request.head.method.is_safe() || request.head.fields.has(SAVE_FIELD);
         let is_body = !request.framing.is_empty();
         let faults = &self.shared.faults;
         if is_write && faults.draw(&mut connection.random, |fault| fault == OriginFault::EmptyOk).is_some() {
@@ -182,16 +183,20 @@ impl Origin {
         let now = self.shared.timeline.now();
         let fields = &request.head.fields;
         let target = String::from_utf8_lossy(&request.head.target).into_owned();
-        let accepted = fields.first("Accept-Language").and_then(|value| std::str::from_utf8(value).ok());
-        let is_write = !request.head.method.is_safe();
+        let accepted = text_of(fields, "Accept-Language");
+        let saved = text_of(fields, SAVE_FIELD);
+        let is_write = !request.head.method.is_safe() || saved.is_some();
         let mut site = lock(&self.shared.site);
-        let is_other = fields.first("Host").is_some_and(|host| {
-            site.plan().other_host.as_deref().is_some_and(|other| other.as_bytes() == &host[..])
-        });
-        let target = site.plan().named(is_other, &target);
+        let name = text_of(fields, "Host").unwrap_or_default().split(':').next();
+        let is_other = name.is_some() && name == site.plan().other_host.as_deref();
+        let plan = Arc::clone(site.plan());
+        let asked = Conditions::of(fields, request.head.method == Method::Head);
+        let start = plan.application.and_then(|application| application.start(&target, asked.accepts_gzip));
+        let form = SaveForm::of(&target);
+        let target = plan.named(is_other, saved.unwrap_or(&target));
         let path = target.split('?').next().unwrap_or_default();
         let edited = if is_write { site.edit(path, now, None) } else { None };
-        let found = site.find(&target, user_of(fields), accepted);
+        let found = site.find(&target, recognised(fields), accepted);
         let found = found.map(|(page, state, id)| (page.clone(), state.clone(), id));
         drop(site);
         let mut ledger = lock(&self.shared.ledger);
@@ -201,13 +206,7 @@ impl Origin {
         let received = ledger.stamp(now);
         drop(ledger);
         let Some((page, state, id)) = found else {
-            let answer = Answer {
-                status: 404,
-                fields: Fields::new(),
-                body: Vec::new(),
-                framing: Framing::Length,
-                id: None,
-            };
+            let answer = start.unwrap_or_else(nothing);
             return Decision { received, answer, page: None, tags: Vec::new(), modified_secs: 0 };
         };
         let tags = if has_wrong_tags {
@@ -217,12 +216,19 @@ impl Origin {
             state.tags
         };
         let modified_secs = self.shared.timeline.unix_secs(state.edited);
-        let answer = if is_write {
-            let text = |name| fields.first(name).and_then(|value| std::str::from_utf8(value).ok());
-            write_answer(&id, random, text(ORDER_FIELD).and_then(ordered::read))
-        } else {
-            let asked = Conditions::of(fields, request.head.method == Method::Head);
-            answer(asked, &page, &id, &tags, modified_secs)
+        let host = plan.host_name(is_other);
+        let answer = match form.filter(|_| saved.is_some()) {
+            Some(form) => form.answer(host, &page, &id),
+            None if is_write => {
+                write_answer(&id, random, text_of(fields, ORDER_FIELD).and_then(ordered::read))
+            }
+            None => {
+                let mut answer = answer(asked, &page, &id, &tags, modified_secs);
+                if let Some(application) = plan.application {
+                    application.sign(&mut answer.fields, host, &page);
+                }
+                answer
+            }
         };
         Decision { received, answer, page: Some(page), tags, modified_secs }
     }
@@ -282,6 +288,16 @@ impl Origin {
     }
 }
 
+/// The value of a request's field, if it is text.
+fn text_of<'a>(fields: &'a Fields, name: &str) -> Option<&'a str> {
+    fields.first(name).and_then(|value| std::str::from_utf8(value).ok())
+}
+
+/// The response to a request for no page of the site.
+fn nothing() -> Answer {
+    Answer { status: 404, fields: Fields::new(), body: Vec::new(), framing: Framing::Length, id: None }
+}
+
 /// The response to a write. It names the version that the write made, and orders a purge.
 fn write_answer(id: &ContentId, random: &mut Random, orders: Option<(&'static str, String)>) -> Answer {
     let id = ContentId { user: NONE.into(), language: NONE.into(), ..id.clone() };
@@ -307,11 +323,14 @@ fn write_answer(id: &ContentId, random: &mut Random, orders: Option<(&'static st
 fn applies(fault: OriginFault, answer: &Answer, is_head: bool, is_write: bool) -> bool {
     let has_body = !answer.body.is_empty() && !is_head;
     let is_whole = has_body && answer.status == 200 && answer.id.is_some();
+    let is_coded = answer.fields.has("Content-Encoding");
     match fault {
         OriginFault::SlowBody | OriginFault::HangInBody => has_body,
         OriginFault::Truncate => has_body && answer.framing != Framing::Close,
-        OriginFault::EarlyEnd => is_whole && answer.framing == Framing::Close,
-        OriginFault::LongLength | OriginFault::ShortLength => is_whole && answer.framing == Framing::Length,
+        // A coded content shows its end, so that these lies about it would be noticed.
+        OriginFault::EarlyEnd => is_whole && answer.framing == Framing::Close && !is_coded,
+        OriginFault::ShortLength => is_whole && answer.framing == Framing::Length && !is_coded,
+        OriginFault::LongLength => is_whole && answer.framing == Framing::Length,
         OriginFault::EmptyOk => is_whole && !is_write,
         OriginFault::WrongTags => false,
         _ => true,

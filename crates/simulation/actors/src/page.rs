@@ -74,6 +74,8 @@ pub struct Lifetime {
     pub while_revalidate_secs: Option<u32>,
     /// `stale-if-error`.
     pub if_error_secs: Option<u32>,
+    /// A directive that forbids a use.
+    pub ban: Option<&'static str>,
 }
 
 impl Lifetime {
@@ -86,7 +88,7 @@ impl Lifetime {
             ("stale-if-error", self.if_error_secs),
         ];
         let stated = stated.iter().filter_map(|(name, secs)| secs.map(|secs| format!("{name}={secs}")));
-        stated.collect::<Vec<_>>().join(", ")
+        stated.chain(self.ban.map(str::to_owned)).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -113,6 +115,10 @@ pub struct PagePlan {
     pub ignores_query: bool,
     /// The least length of its body in bytes; versions differ by up to 100 bytes.
     pub bytes: usize,
+    /// Whether the origin sends its content with the gzip coding to clients that accept it.
+    pub is_coded: bool,
+    /// Whether it greets visitors by a cookie without saying so, if the site does that at all.
+    pub greets: bool,
 }
 
 /// Fields that carry tags in responses.
@@ -161,7 +167,23 @@ impl PagePlan {
         let tag_field = random.choice(&TAG_FIELDS).copied().unwrap_or("xkey");
         let lifetime = random_lifetime(random);
         let (bytes, ignores_query) = (bytes as usize, random.percent(12));
-        Self { number, path, kind, lifetime, validator, framing, tag_field, tags, ignores_query, bytes }
+        let may_be_coded = matches!(kind, PageKind::Shared | PageKind::Static | PageKind::Language);
+        let is_coded = random.percent(30) && may_be_coded;
+        let greets = random.percent(40) && kind == PageKind::Shared;
+        Self {
+            number,
+            path,
+            kind,
+            lifetime,
+            validator,
+            framing,
+            tag_field,
+            tags,
+            ignores_query,
+            bytes,
+            is_coded,
+            greets,
+        }
     }
 
     /// The length of a version's body in bytes.
@@ -178,9 +200,15 @@ impl PagePlan {
         }
     }
 
-    /// Whether the origin sends parts of the page.
+    /// Whether the origin sends parts of the page. A part of a coded form is of no use without the
+    /// others.
     pub fn has_ranges(&self) -> bool {
-        self.status() == 200 && self.validator != Validator::None
+        self.status() == 200 && self.validator != Validator::None && !self.is_coded
+    }
+
+    /// The entity tag of a content of the page. It is weak if the content has two forms.
+    pub fn etag(&self, id: &ContentId) -> String {
+        if self.is_coded { format!("W/{}", id.etag()) } else { id.etag() }
     }
 
     /// The identity of the page's content for a visitor with this cookie and language.
@@ -219,6 +247,9 @@ impl PagePlan {
     }
 }
 
+/// Directives that forbid a use of a stored response.
+const BANS: [&str; 4] = ["must-revalidate", "proxy-revalidate", "no-transform", "no-cache"];
+
 fn random_lifetime(random: &mut Random) -> Lifetime {
     // Short lifetimes end within a run, long ones outlive it.
     let longest = if random.percent(60) { 12 } else { 150 };
@@ -231,6 +262,7 @@ fn random_lifetime(random: &mut Random) -> Lifetime {
         s_maxage_secs: secs(15, 1, longest * 2),
         while_revalidate_secs: secs(35, 1, longest),
         if_error_secs: secs(20, 1, 600),
+        ban: random.choice(&BANS).copied().filter(|_| random.percent(20)),
     }
 }
 
@@ -239,7 +271,8 @@ impl fmt::Display for PagePlan {
         let Self { path, kind, validator, framing, tag_field, bytes, .. } = self;
         let (tags, lifetime) = (self.tags.join(" "), self.lifetime.directives());
         write!(to, "page {path}: {kind:?}, {bytes} bytes, end by {framing:?}, validator {validator:?}, ")?;
-        write!(to, "Cache-Control \"{lifetime}\", {tag_field}: {tags}")
+        write!(to, "Cache-Control \"{lifetime}\", {tag_field}: {tags}")?;
+        if self.is_coded { to.write_str(", with gzip") } else { Ok(()) }
     }
 }
 

@@ -32,6 +32,11 @@ pub struct Rules {
     pub end_max: Duration,
     /// Time after a fault for which an error is still explained by it.
     pub grace: Duration,
+    /// Whether a write makes its page stale at once. It does not if the edge may postpone that.
+    pub writes_count: bool,
+    /// Whether a save makes its page stale because the profile of the site says so. It does not
+    /// if the profile is another one, or if the edge may leave that to purges.
+    pub saves_count: bool,
     /// Whether the ledger keeps a log of all events.
     pub trace: bool,
 }
@@ -49,6 +54,8 @@ impl Default for Rules {
             stale_first_byte_max: Duration::from_secs(75),
             end_max: Duration::from_secs(600),
             grace: Duration::from_secs(15),
+            writes_count: true,
+            saves_count: false,
             trace: false,
         }
     }

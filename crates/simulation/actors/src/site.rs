@@ -3,7 +3,8 @@
 //! Invariant: a version of a page is never made twice. A page is edited by [`Site::edit`] only, so
 //! its version, the time of the edit and its tags belong together.
 
-use crate::content::ContentId;
+use crate::application::Application;
+use crate::content::{ContentId, NONE};
 use crate::moment::Moment;
 use crate::page::PagePlan;
 use std::collections::BTreeMap;
@@ -18,6 +19,9 @@ pub const LANGUAGES: [&str; 2] = ["de", "en"];
 
 /// The cookie that names the user.
 pub const USER_COOKIE: &str = "session";
+
+/// The cookie with the name by which a careless page greets a visitor.
+pub const NICK_COOKIE: &str = "nick";
 
 /// Largest number of pages of a random site.
 const PAGES_MAX: u64 = 14;
@@ -34,6 +38,16 @@ pub struct SitePlan {
     pub other_host: Option<String>,
     /// The pages.
     pub pages: Vec<PagePlan>,
+    /// The application that it runs on; `None` if it shows none.
+    pub application: Option<Application>,
+    /// Whether the origin greets visitors in pages that it does not mark as personal.
+    pub greets: bool,
+    /// Whether parameters that only measure visitors belong to the edge's key, so that no visitor
+    /// sends one: a purge of the page would not reach the response.
+    pub keeps_tracking: bool,
+    /// Whether visitors reach it by other ports too. Its responses order no invalidation of groups
+    /// then, which belong to one port.
+    pub has_ports: bool,
 }
 
 impl SitePlan {
@@ -44,7 +58,16 @@ impl SitePlan {
         // Some sites are larger than memory and disk of the edge.
         let scale = if random.percent(25) { HEAVY_SCALE } else { 1 };
         let page = |number| PagePlan::random(&mut Random::fork(seed, "page", number), number, scale);
-        Self { host: host.to_owned(), other_host: None, pages: (0..count).map(page).collect() }
+        let pages = (0..count).map(page).collect();
+        Self {
+            host: host.to_owned(),
+            other_host: None,
+            pages,
+            application: None,
+            greets: false,
+            keeps_tracking: false,
+            has_ports: false,
+        }
     }
 
     /// The first host name, or the other one if the site has it.
@@ -59,6 +82,11 @@ impl SitePlan {
             Some(host) if is_other => format!("//{host}{target}"),
             _ => target.to_owned(),
         }
+    }
+
+    /// Whether a page greets visitors by the name in their cookie.
+    pub const fn is_greeting(&self, page: &PagePlan) -> bool {
+        self.greets && page.greets
     }
 
     /// The page that a target means, at either host.
@@ -101,6 +129,15 @@ pub fn content_target(target: &str) -> String {
 pub fn chosen_language(accepted: Option<&str>) -> &'static str {
     let accepted = accepted.unwrap_or_default();
     LANGUAGES.into_iter().find(|language| accepted.starts_with(language)).unwrap_or(DEFAULT_LANGUAGE)
+}
+
+/// What the origin learns from the cookies of a visitor.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recognised<'a> {
+    /// The user that it is logged in as.
+    pub user: Option<&'a str>,
+    /// The name by which careless pages greet it.
+    pub nick: Option<&'a str>,
 }
 
 /// What the author has made of a page.
@@ -164,19 +201,21 @@ impl Site {
         state.map(|state| state.tags = tags).is_some()
     }
 
-    /// The content that a request with this target, user and `Accept-Language` gets now, with its
-    /// page and state. `None` if there is no such page.
+    /// The content that a request with this target, visitor and `Accept-Language` gets now, with
+    /// its page and state. `None` if there is no such page.
     pub fn find(
         &self,
         target: &str,
-        user: Option<&str>,
+        visitor: Recognised<'_>,
         accepted: Option<&str>,
     ) -> Option<(&PagePlan, &PageState, ContentId)> {
         let page = self.plan.page(target)?;
         let state = self.states.get(path_of(target))?;
-        let user = user.unwrap_or(crate::content::NONE);
-        let id =
-            page.identify(&self.plan.content_target(target), state.version, user, chosen_language(accepted));
+        let (user, language) = (visitor.user.unwrap_or(NONE), chosen_language(accepted));
+        let mut id = page.identify(&self.plan.content_target(target), state.version, user, language);
+        if let Some(nick) = visitor.nick.filter(|_| self.plan.is_greeting(page)) {
+            nick.clone_into(&mut id.user);
+        }
         Some((page, state, id))
     }
 }
@@ -188,7 +227,7 @@ pub fn lock<T>(state: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Site, SitePlan, chosen_language, content_target, split_host};
+    use super::{Recognised, Site, SitePlan, chosen_language, content_target, split_host};
     use crate::moment::Moment;
     use std::sync::Arc;
     use world::Random;
@@ -210,7 +249,7 @@ mod tests {
         let path = plan.pages[0].path.clone();
         let mut site = Site::new(plan);
         assert_eq!(site.edit(&path, Moment::from_millis(5), None), Some(2));
-        let (_, state, id) = site.find(&format!("{path}?utm_source=x"), None, None).unwrap();
+        let (_, state, id) = site.find(&format!("{path}?utm_source=x"), Recognised::default(), None).unwrap();
         assert_eq!((state.version, state.edited), (2, Moment::from_millis(5)));
         assert_eq!((id.target, id.version), (path, 2));
         assert_eq!(site.edit("/none", Moment::default(), None), None);
@@ -226,7 +265,8 @@ mod tests {
         assert_eq!(split_host(&path), ("", path.as_str()));
         let mut site = Site::new(Arc::clone(&plan));
         assert_eq!(site.edit(&named, Moment::default(), None), Some(2));
-        let version = |target: &str| site.find(target, None, None).map(|(_, state, _)| state.version);
+        let version =
+            |target: &str| site.find(target, Recognised::default(), None).map(|(_, state, _)| state.version);
         assert_eq!((version(&format!("{named}?a=1")), version(&path)), (Some(2), Some(1)));
         assert_eq!(plan.page(&named), plan.page(&path));
     }

@@ -8,12 +8,33 @@ use crate::exchange::RangeSpec;
 use crate::ordered::OrderedPurge;
 use crate::origin::UPLOAD_FIELD;
 use crate::page::PagePlan;
-use crate::site::{SitePlan, USER_COOKIE};
+use crate::site::{NICK_COOKIE, Recognised, SitePlan, USER_COOKIE};
 use bytes::BytesMut;
 use std::fmt;
 use std::fmt::Write as _;
 use std::time::Duration;
 use world::Random;
+
+/// The values of `Accept-Encoding`.
+const CODINGS: [Option<&str>; 4] = [None, Some("identity"), Some("gzip"), Some("br, gzip;q=0.5")];
+
+/// Lines of requests: directives, credentials, and fields that no profile knows.
+const EXTRAS: [&str; 8] = [
+    ONLY_IF_CACHED,
+    "Cache-Control: max-age=3",
+    "Cache-Control: min-fresh=2",
+    "Cache-Control: no-store",
+    "Pragma: no-cache",
+    "Authorization: Basic dTpw",
+    "X-Of-A-Script: 1",
+    "X-Requested-With: XMLHttpRequest",
+];
+
+/// The line of a request that takes stored responses only.
+pub(crate) const ONLY_IF_CACHED: &str = "Cache-Control: only-if-cached";
+
+/// The ports by which visitors reach the site behind a port mapping.
+const PORTS: [u16; 3] = [8081, 8082, 8083];
 
 /// The method of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +130,8 @@ pub struct Visit {
     pub has_cookie: bool,
     /// Whether it sends a cookie that changes nothing.
     pub has_noise: bool,
+    /// Whether it sends the cookie by which careless pages greet the visitor.
+    pub has_nick: bool,
     /// Whether it is a reload (`Cache-Control: no-cache`).
     pub is_reload: bool,
     /// Its condition.
@@ -129,6 +152,12 @@ pub struct Visit {
     pub is_fresh: bool,
     /// Whether it is at the other host of the site.
     pub is_other_host: bool,
+    /// `Accept-Encoding`.
+    pub coding: Option<&'static str>,
+    /// A further line of the head, whose field the origin does not read.
+    pub extra: Option<&'static str>,
+    /// The port in `Host`, as behind a port mapping.
+    pub port: Option<u16>,
 }
 
 /// A step of sending a request.
@@ -157,7 +186,7 @@ impl Visit {
         let is_post = method == VisitMethod::Post;
         let query = match random.below(100) {
             0..7 if !is_post => format!("?page={}", random.between(1, 3)),
-            7..14 if !is_post => format!("?utm_source={}", random.between(1, 9)),
+            7..14 if !is_post && !site.keeps_tracking => format!("?utm_source={}", random.between(1, 9)),
             _ => String::new(),
         };
         let language = random.choice(&[None, Some("de"), Some("en"), Some("fr")]).copied().flatten();
@@ -187,6 +216,10 @@ impl Visit {
             is_fresh: random.percent(20) || is_post,
             orders: OrderedPurge::random(random, site).filter(|_| is_post && random.percent(50)),
             is_other_host: random.percent(30) && site.other_host.is_some(),
+            coding: random.choice(&CODINGS).copied().flatten(),
+            has_nick: random.percent(20) && site.greets,
+            extra: random.choice(&EXTRAS).copied().filter(|_| !is_post && random.percent(12)),
+            port: random.choice(&PORTS).copied().filter(|_| !is_post && site.has_ports && random.percent(20)),
         })
     }
 
@@ -201,10 +234,14 @@ impl Visit {
     }
 
     /// The head of the request. `fields` are the lines that depend on the visitor's copies.
-    pub(crate) fn head(&self, host: &str, user: Option<&str>, fields: &str) -> String {
+    pub(crate) fn head(&self, host: &str, visitor: Recognised<'_>, fields: &str) -> String {
+        let Recognised { user, nick } = visitor;
         let mut head = format!("{} {} HTTP/1.1\r\nHost: {host}\r\n", self.method.token(), self.target);
-        let cookies =
-            [user.map(|user| format!("{USER_COOKIE}={user}")), self.has_noise.then(|| "_ga=1".into())];
+        let cookies = [
+            user.map(|user| format!("{USER_COOKIE}={user}")),
+            self.has_noise.then(|| "_ga=1".into()),
+            nick.map(|nick| format!("{NICK_COOKIE}={nick}")),
+        ];
         let cookies: Vec<_> = cookies.into_iter().flatten().collect();
         // Writing to a String cannot fail.
         if !cookies.is_empty() {
@@ -212,6 +249,12 @@ impl Visit {
         }
         if let Some(language) = self.language {
             let _ = write!(head, "Accept-Language: {language}\r\n");
+        }
+        if let Some(coding) = self.coding {
+            let _ = write!(head, "Accept-Encoding: {coding}\r\n");
+        }
+        if let Some(extra) = self.extra {
+            let _ = write!(head, "{extra}\r\n");
         }
         if self.is_reload {
             head.push_str("Cache-Control: no-cache\r\n");
@@ -356,9 +399,19 @@ impl fmt::Display for Visit {
         if let Some(language) = self.language {
             write!(to, " in {language}")?;
         }
+        if let Some(coding) = self.coding {
+            write!(to, " accepting {coding}")?;
+        }
+        if let Some(extra) = self.extra {
+            write!(to, " with {extra}")?;
+        }
+        if let Some(port) = self.port {
+            write!(to, " at port {port}")?;
+        }
         let flags = [
             (self.has_cookie, "with the user's cookie"),
             (self.has_noise, "with another cookie"),
+            (self.has_nick, "with a name to be greeted by"),
             (self.is_other_host, "at the other host"),
             (self.is_reload, "reload"),
             (self.is_pipelined, "pipelined"),

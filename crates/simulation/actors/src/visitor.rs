@@ -4,18 +4,20 @@
 //! repeats a request only as RFC 9112 section 9.3.1 permits: a GET or HEAD that got no byte of a
 //! response, on a connection that carried others.
 
+use crate::answer::accepts_gzip;
 use crate::content::ContentId;
 use crate::event::RequestId;
 use crate::exchange::{Ask, Ending, HeldCopy, Reply};
 use crate::ledger::SharedLedger;
 use crate::moment::{Moment, Timeline, parse_http_date};
 use crate::read::{Reader, Reading};
-use crate::site::{SitePlan, lock};
-use crate::visit::{Condition, Manner, Step, Visit, VisitMethod};
+use crate::site::{Recognised, SitePlan, lock};
+use crate::visit::{Condition, Manner, ONLY_IF_CACHED, Step, Visit, VisitMethod};
 use bytes::BytesMut;
 use message::Method;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fmt::Write as _;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +38,8 @@ pub struct VisitorPlan {
     pub number: u64,
     /// The user that it is logged in as.
     pub user: Option<String>,
+    /// The addresses that a trusted proxy reports for it; `None` if it comes without a proxy.
+    pub forwarded_for: Option<String>,
     /// Its visits.
     pub visits: Vec<Visit>,
 }
@@ -47,14 +51,17 @@ impl VisitorPlan {
         let user = random.percent(55).then(|| format!("u{number}"));
         let count = random.between(1, VISITS_MAX);
         let visit = |visit| Visit::random(&mut Random::fork(seed, "visit", visit), visit, site);
-        Self { number, user, visits: (0..count).filter_map(visit).collect() }
+        let address = format!("192.0.2.{}, 198.51.100.{}", number % 250, random.between(1, 9));
+        let forwarded_for = random.percent(15).then_some(address);
+        Self { number, user, forwarded_for, visits: (0..count).filter_map(visit).collect() }
     }
 }
 
 impl fmt::Display for VisitorPlan {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.user.as_deref().unwrap_or("nobody");
-        writeln!(to, "visitor {} as {user}:", self.number)?;
+        let proxy = if self.forwarded_for.is_some() { " behind a proxy" } else { "" };
+        writeln!(to, "visitor {} as {user}{proxy}:", self.number)?;
         self.visits.iter().try_for_each(|visit| writeln!(to, "  {visit}"))
     }
 }
@@ -178,10 +185,13 @@ where
     /// Writes the head of a visit, and reports its beginning.
     fn begin(&self, visit: Visit) -> Pending {
         let user = self.plan.user.as_deref().filter(|_| visit.has_cookie);
+        let nick = visit.has_nick.then(|| format!("nick-{}", self.plan.number));
         let held = self.held.get(&key(&self.site, &visit, user.is_some()));
         let mut fields = String::new();
         let etag = held.and_then(|held| Some((held.etag.as_ref()?, held)));
-        let date = held.and_then(|held| Some((held.date.as_ref()?, held)));
+        // A date names each form of a page. A greeted visitor may hold another one than the edge.
+        let has_one_form = |held: &&Held| !held.id.user.starts_with("nick-") && nick.is_none();
+        let date = held.filter(has_one_form).and_then(|held| Some((held.date.as_ref()?, held)));
         let of_etag = |(_, held): (&String, &Held)| HeldCopy { id: held.id.clone(), date_secs: None };
         let of_date = |(date, held): (&String, &Held)| {
             let date_secs = parse_http_date(date);
@@ -192,23 +202,34 @@ where
             Condition::Date => date.map(|copy| (format!("If-Modified-Since: {}\r\n", copy.0), of_date(copy))),
             Condition::None => None,
         };
+        // A weak tag cannot tell whether a part fits (RFC 9110 section 13.1.5).
         let if_range = etag
+            .filter(|(etag, _)| !etag.starts_with("W/"))
             .map(|copy| (format!("If-Range: {}\r\n", copy.0), of_etag(copy)))
             .or_else(|| date.map(|copy| (format!("If-Range: {}\r\n", copy.0), of_date(copy))))
             .filter(|_| visit.has_if_range && !visit.ranges.is_empty());
         condition.iter().chain(&if_range).for_each(|(line, _)| fields.push_str(line));
-        let head = visit.head(self.site.host_name(visit.is_other_host), user, &fields);
+        if let Some(address) = &self.plan.forwarded_for {
+            // Writing to a String cannot fail.
+            let _ = write!(fields, "X-Forwarded-For: {address}\r\nX-Forwarded-Proto: http\r\n");
+        }
+        let name = self.site.host_name(visit.is_other_host);
+        let host = visit.port.map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
+        let head = visit.head(&host, Recognised { user, nick: nick.as_deref() }, &fields);
         let ask = Ask {
             who: format!("visitor {} visit {}", self.plan.number, visit.number),
             method: visit.method.token().to_owned(),
             target: self.site.named(visit.is_other_host, &visit.target),
             user: user.map(str::to_owned),
+            nick,
             language: visit.language.map(str::to_owned),
+            accepts_gzip: visit.coding.is_some_and(accepts_gzip),
             ranges: visit.ranges.clone(),
             held: condition.map(|(_, held)| held),
             if_range: if_range.map(|(_, held)| held),
             is_write: visit.method == VisitMethod::Post,
             orders: visit.orders.clone().map(|orders| orders.at(&self.site, visit.is_other_host)),
+            only_if_cached: visit.extra == Some(ONLY_IF_CACHED),
             misbehaves: visit.misbehaves(),
         };
         let begun = self.timeline.now();

@@ -53,7 +53,7 @@ struct Args {
     #[arg(long)]
     ranges: bool,
     /// Fail if less than this percentage of the lines runs
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 85.0)]
     at_least: f64,
 }
 

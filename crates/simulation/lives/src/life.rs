@@ -6,16 +6,16 @@
 use crate::fault::{FaultAction, PlannedFault};
 use crate::limits::watch;
 use crate::plan::{LifeEnd, LifePlan};
-use crate::settings::{HOST, ORIGIN_ADDRESS, PURGER, Settings, TOKEN};
+use crate::settings::{HOST, ORIGIN_ADDRESS, PROXY, PURGER, Settings};
 use crate::survey::survey;
 use actors::{
-    Intruder, IntruderPlan, Operator, OperatorPlan, Origin, PurgePlan, Purger, SharedLedger, SharedSite,
-    Timeline, TunnelPlan, Tunneller, Visitor, VisitorPlan, lock,
+    Editor, EditorPlan, FaultPlace, Intruder, IntruderPlan, Operator, OperatorPlan, Origin, PurgePlan,
+    Purger, SharedLedger, SharedSite, Timeline, TunnelPlan, Tunneller, Visitor, VisitorPlan, lock,
 };
 use edge::{EmbeddedEdge, Metric, System};
 use net::{Peer, Stream};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -30,6 +30,9 @@ const START_MAX: Duration = Duration::from_secs(120);
 
 /// The longest time that the end of the edge may take.
 const END_MAX: Duration = Duration::from_secs(120);
+
+/// The longest time of a drain (`drain_timeout`).
+const DRAIN_MAX: Duration = Duration::from_secs(30);
 
 /// The longest time in which the process is killed in a disk operation.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(30);
@@ -67,6 +70,8 @@ struct Life {
     edge: SharedEdge,
     /// The number of the next connection to the edge.
     links: Arc<AtomicU64>,
+    /// Whether the visitors' address is closed.
+    is_draining: Arc<AtomicBool>,
 }
 
 pub(crate) type SharedEdge = Arc<Mutex<Option<EmbeddedEdge>>>;
@@ -86,6 +91,7 @@ pub(crate) async fn live(world: World, society: Society, plan: LifePlan, timelin
         origin: origin.clone(),
         edge: SharedEdge::default(),
         links: Arc::new(AtomicU64::new(1)),
+        is_draining: Arc::default(),
     };
     life.note(&format!("life {} begins", plan.number));
     tokio::spawn(accept(life.world.clone(), origin.clone()));
@@ -150,7 +156,8 @@ impl Life {
             disk: Arc::new(self.world.disk().of_current_process()),
             network: Arc::new(self.world.network().clone()),
         };
-        let open = move || EmbeddedEdge::open(plan, system, Some(TOKEN.to_owned()));
+        let token = self.society.settings.token();
+        let open = move || EmbeddedEdge::open(plan, system, token);
         match timeout(START_MAX, self.world.threads().run("main", open)).await {
             Ok(Ok(mut edge)) => {
                 edge.start_tasks();
@@ -168,8 +175,33 @@ impl Life {
         }
     }
 
+    /// Drains the edge while its clients go on. They get no further connection, and those that are
+    /// left after the longest time of a drain are cut off, as at the end of the program.
+    async fn drain_early(&self, at_ms: u64) {
+        sleep(Duration::from_millis(at_ms)).await;
+        lock(&self.society.ledger).fault_begins(self.timeline.now(), FaultPlace::Edge, "drain");
+        self.drain();
+        let open = || lock(&self.edge).as_ref().map_or(0, |edge| edge.metric(Metric::ConnectionsOpen));
+        for _ in 0..DRAIN_MAX.as_secs() {
+            if open() == 0 {
+                break;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+        if open() > 0 {
+            // The threads that keep something for these connections end with the process.
+            self.world.end_abruptly();
+        }
+        lock(&self.society.ledger).leaves(self.timeline.now());
+        self.close().await;
+    }
+
     async fn run_to_its_end(self, plan: &LifePlan) {
         let mut tasks = self.begin(plan);
+        if let Some(at_ms) = plan.drains_at_ms {
+            self.drain_early(at_ms).await;
+            return;
+        }
         let done = async { while tasks.join_next().await.is_some() {} };
         if timeout(ACTORS_MAX, done).await.is_err() {
             self.violate(format!("actors and faults are not done after {ACTORS_MAX:?}"));
@@ -234,6 +266,9 @@ impl Life {
         for (at_ms, intruder) in &plan.intruders {
             tasks.spawn(after(*at_ms, self.intruder(intruder.clone())));
         }
+        for (at_ms, editor) in &plan.editors {
+            tasks.spawn(after(*at_ms, self.editor(editor.clone())));
+        }
         for (at_ms, tunnel) in &plan.tunnels {
             tasks.spawn(after(*at_ms, self.tunneller(tunnel.clone())));
         }
@@ -251,7 +286,9 @@ impl Life {
     }
 
     fn visitor(&self, plan: VisitorPlan) -> impl Future<Output = ()> + Send + use<> {
-        let entrance = self.visitors_entrance(plan.number);
+        let proxy = PROXY.parse().ok().filter(|_| plan.forwarded_for.is_some());
+        let address = proxy.unwrap_or_else(|| visitor_address(plan.number));
+        let entrance = self.entrance(self.worker_of(plan.number), address);
         let site = Arc::clone(lock(&self.society.site).plan());
         Visitor::new(plan, site, Arc::clone(&self.society.ledger), self.timeline, entrance).run()
     }
@@ -263,7 +300,7 @@ impl Life {
             Arc::clone(&society.site),
             Arc::clone(&society.ledger),
             self.timeline,
-            Some(TOKEN.to_owned()),
+            society.settings.token(),
             self.entrance(0, purger_address()),
             self.admin_entrance(),
         )
@@ -274,7 +311,8 @@ impl Life {
         Operator {
             plan,
             host: HOST.to_owned(),
-            token: TOKEN.to_owned(),
+            label: self.society.settings.label().to_owned(),
+            token: self.society.settings.token(),
             ledger: Arc::clone(&self.society.ledger),
             timeline: self.timeline,
             connect: self.admin_entrance(),
@@ -285,6 +323,17 @@ impl Life {
     fn intruder(&self, plan: IntruderPlan) -> impl Future<Output = ()> + Send + use<> {
         Intruder {
             host: HOST.to_owned(),
+            ledger: Arc::clone(&self.society.ledger),
+            timeline: self.timeline,
+            connect: self.visitors_entrance(plan.number),
+            plan,
+        }
+        .run()
+    }
+
+    fn editor(&self, plan: EditorPlan) -> impl Future<Output = ()> + Send + use<> {
+        Editor {
+            site: Arc::clone(lock(&self.society.site).plan()),
             ledger: Arc::clone(&self.society.ledger),
             timeline: self.timeline,
             connect: self.visitors_entrance(plan.number),
@@ -306,15 +355,23 @@ impl Life {
 
     /// Makes connections of the visitor with this number.
     fn visitors_entrance(&self, number: u64) -> impl Fn() -> Option<Pipe> + Send + use<> {
-        let address = IpAddr::V4(Ipv4Addr::new(203, 0, (number / 250) as u8, (number % 250) as u8 + 1));
-        self.entrance(number as usize % self.society.settings.workers, address)
+        self.entrance(self.worker_of(number), visitor_address(number))
+    }
+
+    /// The worker that serves the visitor with this number.
+    fn worker_of(&self, number: u64) -> usize {
+        number as usize % self.society.settings.workers
     }
 
     /// Makes connections to the visitors' address.
     fn entrance(&self, worker: usize, address: IpAddr) -> impl Fn() -> Option<Pipe> + Send + use<> {
+        let is_draining = Arc::clone(&self.is_draining);
         let (world, edge, links) = (self.world.clone(), Arc::clone(&self.edge), Arc::clone(&self.links));
         move || {
             let edge = lock(&edge);
+            if is_draining.load(Ordering::Relaxed) {
+                return None;
+            }
             let edge = edge.as_ref()?;
             let (own, its) = world.network().visit(Some(link(&world, links.fetch_add(1, Ordering::Relaxed))));
             edge.serve(worker, Stream::Other(Box::new(its)), peer(address));
@@ -336,11 +393,20 @@ impl Life {
 
     /// Drains the edge, checks that nothing is left, and closes the disk.
     async fn end(&self) {
+        self.drain();
+        self.check_balance().await;
+        self.close().await;
+    }
+
+    fn drain(&self) {
         self.note("the edge drains");
+        self.is_draining.store(true, Ordering::Relaxed);
         if let Some(edge) = &*lock(&self.edge) {
             edge.drain();
         }
-        self.check_balance().await;
+    }
+
+    async fn close(&self) {
         let Some(edge) = lock(&self.edge).take() else { return };
         if timeout(END_MAX, self.world.threads().run("end", move || edge.end())).await.is_err() {
             self.violate(format!("the end of the edge takes more than {END_MAX:?}"));
@@ -388,6 +454,10 @@ async fn after(at_ms: u64, work: impl Future<Output = ()>) {
 
 fn peer(address: IpAddr) -> Peer {
     Peer::from(SocketAddr::new(address, 50_000))
+}
+
+fn visitor_address(number: u64) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(203, 0, (number / 250) as u8, (number % 250) as u8 + 1))
 }
 
 fn purger_address() -> IpAddr {

@@ -4,9 +4,11 @@
 //! the others, because each has random numbers of its own.
 
 use crate::fault::PlannedFault;
-use crate::settings::{HOST, OTHER_HOST, Settings};
+use crate::settings::{HOST, OTHER_HOST, Settings, SiteProfile};
 use crate::survey::survey;
-use actors::{IntruderPlan, OperatorPlan, PurgePlan, SitePlan, TunnelPlan, VisitorPlan};
+use actors::{
+    Application, EditorPlan, IntruderPlan, OperatorPlan, PurgePlan, SitePlan, TunnelPlan, VisitorPlan,
+};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -16,12 +18,13 @@ use world::Random;
 const LIVES_MAX: u64 = 5;
 
 /// The largest numbers of visitors, of clients that purge, of clients of the admin address, of
-/// visitors that switch protocols, of clients that are refused, and of faults in a life.
+/// visitors that switch protocols, of clients that are refused, of editors, and of faults in a life.
 const VISITORS_MAX: u64 = 12;
 const PURGERS_MAX: u64 = 3;
 const OPERATORS_MAX: u64 = 2;
 const TUNNELS_MAX: u64 = 2;
 const INTRUDERS_MAX: u64 = 1;
+const EDITORS_MAX: u64 = 2;
 const FAULTS_MAX: u64 = 5;
 
 /// How often a crowd comes in a life, its size, and the number of its first visitor.
@@ -37,6 +40,9 @@ const ARRIVAL_MS_MAX: u64 = 20_000;
 
 /// The longest time until a kill, in simulated milliseconds.
 const KILL_MS_MAX: u64 = 60_000;
+
+/// How often the edge begins to drain in the middle of a life that ends in an orderly way.
+const DRAIN_PERCENT: u64 = 20;
 
 /// The largest number of the operation in which a process is killed.
 const KILL_OPERATIONS_MAX: u64 = 40;
@@ -71,10 +77,14 @@ pub struct LifePlan {
     pub tunnels: Vec<(u64, TunnelPlan)>,
     /// The clients that are refused, in the same way.
     pub intruders: Vec<(u64, IntruderPlan)>,
+    /// The editors of the site's application, in the same way.
+    pub editors: Vec<(u64, EditorPlan)>,
     /// The faults.
     pub faults: Vec<PlannedFault>,
     /// How it ends.
     pub end: LifeEnd,
+    /// When the edge begins to drain, although actors are not done; `None` if it waits for them.
+    pub drains_at_ms: Option<u64>,
 }
 
 /// How a life ends.
@@ -98,6 +108,8 @@ pub enum Element {
     Life(u64),
     /// The change of the settings before a life.
     Alteration(u64),
+    /// The early drain of a life.
+    Drain(u64),
     /// A fault of a life.
     Fault(u64, u64),
     /// A visitor of a life.
@@ -110,6 +122,8 @@ pub enum Element {
     Tunnel(u64, u64),
     /// A client that is refused.
     Intruder(u64, u64),
+    /// An editor of the site's application.
+    Editor(u64, u64),
     /// A visit of a visitor, by its place.
     Visit(u64, u64, usize),
     /// A purge of a client, by its place.
@@ -120,9 +134,18 @@ impl RunPlan {
     /// The plan that follows from a seed.
     pub fn of_seed(seed: u64) -> Self {
         let fork = |label| Random::fork(seed, label, 0);
-        let settings = Settings::random(&mut fork("settings"));
+        let application = Application::random(&mut fork("application"));
+        let settings = Settings::random(&mut fork("settings")).for_site(&mut fork("profile"), application);
         let other_host = fork("hosts").percent(60).then(|| OTHER_HOST.to_owned());
-        let site = Arc::new(SitePlan { other_host, ..SitePlan::random(&mut fork("site"), HOST) });
+        let site = Arc::new(SitePlan {
+            other_host,
+            application,
+            // The letter of the standards believes what a careless page says.
+            greets: settings.profile != SiteProfile::Rfc,
+            has_ports: fork("ports").percent(30),
+            keeps_tracking: settings.profile == SiteProfile::Rfc,
+            ..SitePlan::random(&mut fork("site"), HOST)
+        });
         let count = if settings.disk_bytes.is_some() { fork("lives").between(1, LIVES_MAX) } else { 1 };
         let life = |number| LifePlan::random(seed, number, number + 1 == count, &settings, &site);
         let lives = (0..count).map(life).collect();
@@ -136,6 +159,7 @@ impl RunPlan {
             if life.end != LifeEnd::Orderly {
                 all.insert(Element::Life(life.number));
             }
+            all.extend(life.drains_at_ms.iter().map(|_| Element::Drain(life.number)));
             all.extend(life.alteration.iter().map(|_| Element::Alteration(life.number)));
             all.extend(life.faults.iter().map(|fault| Element::Fault(life.number, fault.number)));
             let operators = life.operators.iter().map(|(_, operator)| operator.number);
@@ -143,6 +167,7 @@ impl RunPlan {
             all.extend(life.tunnels.iter().map(|(_, tunnel)| Element::Tunnel(life.number, tunnel.number)));
             let intruders = life.intruders.iter().map(|(_, intruder)| intruder.number);
             all.extend(intruders.map(|intruder| Element::Intruder(life.number, intruder)));
+            all.extend(life.editors.iter().map(|(_, editor)| Element::Editor(life.number, editor.number)));
             for (_, visitor) in &life.visitors {
                 all.insert(Element::Visitor(life.number, visitor.number));
                 all.extend(
@@ -165,12 +190,14 @@ impl RunPlan {
         for life in &mut plan.lives {
             let number = life.number;
             life.alteration = life.alteration.take().filter(|_| kept.contains(&Element::Alteration(number)));
+            life.drains_at_ms = life.drains_at_ms.take().filter(|_| kept.contains(&Element::Drain(number)));
             life.faults.retain(|fault| kept.contains(&Element::Fault(number, fault.number)));
             life.visitors.retain(|(_, visitor)| kept.contains(&Element::Visitor(number, visitor.number)));
             life.purgers.retain(|(_, purger)| kept.contains(&Element::Purger(number, purger.number)));
             life.operators.retain(|(_, operator)| kept.contains(&Element::Operator(number, operator.number)));
             life.tunnels.retain(|(_, tunnel)| kept.contains(&Element::Tunnel(number, tunnel.number)));
             life.intruders.retain(|(_, intruder)| kept.contains(&Element::Intruder(number, intruder.number)));
+            life.editors.retain(|(_, editor)| kept.contains(&Element::Editor(number, editor.number)));
             for (_, visitor) in &mut life.visitors {
                 keep_places(&mut visitor.visits, |at| {
                     kept.contains(&Element::Visit(number, visitor.number, at))
@@ -238,9 +265,11 @@ impl LifePlan {
                 (own.below(ARRIVAL_MS_MAX), IntruderPlan::random(&mut own, number * 100 + intruder, site))
             })
             .collect();
+        let editors = editors(seed, number, site);
         let faults = (0..random.between(0, FAULTS_MAX))
             .map(|fault| PlannedFault::random(&mut fork("fault", fault), fault, ARRIVAL_MS_MAX))
             .collect();
+        let drains_at_ms = drain(&mut Random::fork(seed, "drain", number));
         let end = match random.below(9) {
             _ if is_last => LifeEnd::Orderly,
             0..3 => LifeEnd::PowerCut(random.between(100, KILL_MS_MAX)),
@@ -250,8 +279,35 @@ impl LifePlan {
                 LifeEnd::KillInOperation(at_ms, random.between(1, KILL_OPERATIONS_MAX))
             }
         };
-        Self { number, alteration, visitors, purgers, operators, tunnels, intruders, faults, end }
+        Self {
+            number,
+            alteration,
+            visitors,
+            purgers,
+            operators,
+            tunnels,
+            intruders,
+            editors,
+            faults,
+            end,
+            drains_at_ms,
+        }
     }
+}
+
+/// The editors of a life, if the site runs on an application.
+fn editors(seed: u64, life: u64, site: &SitePlan) -> Vec<(u64, EditorPlan)> {
+    let count = Random::fork(seed, "editors", life).between(0, EDITORS_MAX);
+    let editor = |number| {
+        let mut own = Random::fork(seed, "editor", life * 1000 + number);
+        (own.below(ARRIVAL_MS_MAX), EditorPlan::random(&mut own, life * 100 + number, site))
+    };
+    (0..count).filter(|_| site.application.is_some()).map(editor).collect()
+}
+
+/// When the edge begins to drain early, if it does.
+fn drain(random: &mut Random) -> Option<u64> {
+    random.percent(DRAIN_PERCENT).then(|| random.between(500, KILL_MS_MAX))
 }
 
 /// Visitors that arrive within a second, each with one request.
@@ -297,6 +353,9 @@ impl fmt::Display for RunPlan {
         if let Some(host) = &self.site.other_host {
             writeln!(f, "the pages are different ones at {host}")?;
         }
+        if let Some(application) = self.site.application {
+            writeln!(f, "the site runs on {application:?}")?;
+        }
         for page in &self.site.pages {
             writeln!(f, "page {page:?}")?;
         }
@@ -304,6 +363,9 @@ impl fmt::Display for RunPlan {
             writeln!(f, "life {} with {}:", life.number, life.end)?;
             if let Some(altered) = &life.alteration {
                 writeln!(f, "  the settings change to: {altered}")?;
+            }
+            if let Some(at_ms) = life.drains_at_ms.filter(|_| life.end == LifeEnd::Orderly) {
+                writeln!(f, "  the edge drains after {at_ms} ms")?;
             }
             life.faults.iter().try_for_each(|fault| writeln!(f, "  {fault}"))?;
             for (at_ms, visitor) in &life.visitors {
@@ -317,6 +379,9 @@ impl fmt::Display for RunPlan {
             }
             for (at_ms, intruder) in &life.intruders {
                 write!(f, "  after {at_ms} ms {intruder}")?;
+            }
+            for (at_ms, editor) in &life.editors {
+                write!(f, "  after {at_ms} ms {editor}")?;
             }
             for (at_ms, operator) in &life.operators {
                 write!(f, "  after {at_ms} ms {operator}")?;

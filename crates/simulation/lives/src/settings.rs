@@ -3,8 +3,8 @@
 //! Invariant: all limits are so small that a run reaches them, and the rules of the ledger follow
 //! from them.
 
-use actors::Rules;
-use config::{DiskPlan, EdgePlan};
+use actors::{Application, Rules};
+use config::{DiskPlan, EdgePlan, Machine};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,6 +34,16 @@ const MIB: u64 = 1 << 20;
 /// Sizes of the disk in mebibytes: mostly too small for the site, and large enough for large
 /// bodies.
 const DISK_MIB: [u64; 8] = [2, 2, 3, 4, 6, 8, 16, 32];
+
+/// The longest lifetime that a profile assumes: that of WordPress.
+const ASSUMED_MAX: Duration = Duration::from_secs(300);
+
+/// The longest lifetime that is derived from the last edit, which is never longer ago than a tenth
+/// of a run.
+const HEURISTIC_MAX: Duration = Duration::from_secs(3600);
+
+/// More saves than come in a minute.
+const SAVES_MAX: usize = 10_000;
 
 /// The settings of a life.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +75,80 @@ pub struct Settings {
     pub first_byte_timeout: Duration,
     /// The lifetime of pages that state none (`default_ttl`).
     pub default_ttl: Option<Duration>,
+    /// The profile of the site.
+    pub profile: SiteProfile,
+    /// How the host names are divided among sites.
+    pub naming: SiteNaming,
+    /// Whether the edge never leaves the pages of a write to the purges of the site.
+    pub trusts_saves: bool,
+    /// Whether a few writes and a few addresses with unknown parameters are too many.
+    pub is_strict: bool,
+    /// Whether purges must show a token.
+    pub has_token: bool,
+}
+
+/// The profile of the site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SiteProfile {
+    /// That of a site of which nothing is known.
+    Default,
+    /// That of the application that the responses show.
+    Auto,
+    /// That of the site's application.
+    Own(Application),
+    /// The letter of the standards.
+    Rfc,
+}
+
+/// How the host names are divided among sites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SiteNaming {
+    /// One site answers to any name.
+    Any,
+    /// One site has both names.
+    Both,
+    /// One site has the other name, and another one answers to all others.
+    Apart,
+}
+
+impl SiteProfile {
+    /// A profile by chance for a site that runs on this application.
+    pub fn random(random: &mut Random, application: Option<Application>) -> Self {
+        match (random.below(10), application) {
+            (0, _) => Self::Rfc,
+            (1..6, Some(_)) => Self::Auto,
+            (6..9, Some(application)) => Self::Own(application),
+            (1, None) => Self::Auto,
+            _ => Self::Default,
+        }
+    }
+
+    /// The longest lifetime that a profile in force gives to pages that state none. An application
+    /// may be detected although its profile is not chosen.
+    const fn assumed_max(self) -> Duration {
+        match self {
+            Self::Default => Duration::ZERO,
+            Self::Auto | Self::Own(_) => ASSUMED_MAX,
+            Self::Rfc => HEURISTIC_MAX,
+        }
+    }
+
+    /// The longest lifetime of a 404 that states none.
+    const fn missing_max(self) -> Duration {
+        match self {
+            Self::Rfc => HEURISTIC_MAX,
+            _ => Duration::from_secs(30),
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Auto => "auto",
+            Self::Own(application) => application.profile(),
+            Self::Rfc => "rfc",
+        }
+    }
 }
 
 impl Settings {
@@ -84,6 +168,11 @@ impl Settings {
             disk_timeout: random.millis(300, 2000),
             first_byte_timeout: random.millis(10_000, 20_000),
             default_ttl: random.percent(25).then(|| Duration::from_secs(random.between(2, 90))),
+            profile: SiteProfile::Default,
+            naming: SiteNaming::Any,
+            trusts_saves: false,
+            is_strict: false,
+            has_token: true,
         }
     }
 
@@ -97,17 +186,70 @@ impl Settings {
             disk_bytes: self.disk_bytes.map(|_| disk_bytes),
             power_safe: self.power_safe,
             has_state_directory: self.has_state_directory,
+            profile: self.profile,
+            naming: self.naming,
+            trusts_saves: self.trusts_saves,
+            is_strict: self.is_strict,
+            has_token: self.has_token,
             ..other
+        }
+    }
+
+    /// These settings for a site that runs on this application, with a profile and names by chance.
+    #[must_use]
+    pub fn for_site(self, random: &mut Random, application: Option<Application>) -> Self {
+        let profile = SiteProfile::random(random, application);
+        let names = [SiteNaming::Any, SiteNaming::Any, SiteNaming::Both, SiteNaming::Apart];
+        let naming = *random.choice(&names).unwrap_or(&SiteNaming::Any);
+        let trusts_saves = random.percent(50);
+        let (is_strict, has_token) = (random.percent(20), random.percent(70));
+        Self { profile, naming, trusts_saves, is_strict, has_token, ..self }
+    }
+
+    /// The text of the configuration: the sites with their profile.
+    fn configuration(&self) -> String {
+        let names: &[&[&str]] = match self.naming {
+            SiteNaming::Any => &[&[]],
+            SiteNaming::Both => &[&[HOST, OTHER_HOST]],
+            SiteNaming::Apart => &[&[], &[OTHER_HOST]],
+        };
+        let profile = self.profile.name();
+        let site = |names: &&[&str]| {
+            let names = if names.is_empty() { String::new() } else { format!("names = {names:?}\n") };
+            format!("[[site]]\norigin = \"{ORIGIN}\"\nprofile = \"{profile}\"\n{names}")
+        };
+        names.iter().map(site).collect()
+    }
+
+    /// The secret of clients that purge, if there is one.
+    pub fn token(&self) -> Option<String> {
+        self.has_token.then(|| TOKEN.to_owned())
+    }
+
+    /// The name by which an operator calls the first site.
+    pub const fn label(&self) -> &'static str {
+        match self.naming {
+            SiteNaming::Any | SiteNaming::Apart => "any",
+            SiteNaming::Both => HOST,
         }
     }
 
     /// The plan of the edge.
     ///
     /// # Errors
-    /// If the address of the origin is wrong, which it is not.
+    /// If the configuration is wrong, which it is not.
     pub fn plan(&self) -> Result<EdgePlan, String> {
-        let origin = ORIGIN.parse().map_err(|error| format!("{ORIGIN}: {error}"))?;
-        let mut plan = EdgePlan::for_origin(origin);
+        let machine = Machine {
+            cores: 1,
+            memory_bytes: self.memory_bytes,
+            state_directory: None,
+            runtime_directory: None,
+            spool_directory: PathBuf::from("/spool"),
+        };
+        let read = |_: &str| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+        let text = self.configuration();
+        let plan = config::load("simulation", &text, &Vec::new(), &machine, &read);
+        let mut plan = plan.map_err(|faults| format!("{faults:?}"))?;
         plan.workers = self.workers;
         plan.memory_bytes = self.memory_bytes;
         plan.disk = self.disk_bytes.map(|bytes_max| DiskPlan {
@@ -120,10 +262,17 @@ impl Settings {
         plan.spool.directory = self.spool_bytes.map(|_| PathBuf::from("/spool"));
         plan.spool.bytes_max = self.spool_bytes.unwrap_or(0);
         plan.refill.enabled = self.has_refill;
+        plan.trusted_proxies =
+            [PROXY].iter().filter_map(|peer| peer.parse::<address::Prefix>().ok()).collect();
         plan.purge_peers = [PURGER].iter().filter_map(|peer| peer.parse::<address::Prefix>().ok()).collect();
         for site in &mut plan.sites {
-            site.policy.default_ttl = self.default_ttl;
-            site.policy.grace = Duration::ZERO;
+            for policy in std::iter::once(&mut site.policy).chain(&mut site.recognisable) {
+                policy.default_ttl = self.default_ttl.or(policy.default_ttl);
+                policy.grace = Duration::ZERO;
+                if let Some(unknown) = policy.unknown_parameters.as_mut().filter(|_| self.is_strict) {
+                    unknown.per_minute = 1;
+                }
+            }
         }
         let limits = &mut plan.limits;
         limits.fetches_max = self.fetches_max;
@@ -143,6 +292,17 @@ impl Settings {
         limits.idle_timeout = Duration::from_secs(30);
         limits.drain_timeout = Duration::from_secs(30);
         limits.drain_streams = Duration::from_secs(10);
+        limits.foreign_ports_max = 2;
+        if self.is_strict {
+            limits.page_writes_per_minute = 1;
+        }
+        if self.trusts_saves {
+            limits.self_purge_memory = Duration::ZERO;
+            limits.writes_per_minute = SAVES_MAX;
+        } else {
+            limits.self_purge_memory = Duration::from_secs(60);
+            limits.writes_per_minute = 2;
+        }
         limits.disk_verify_rate = if self.verifies { MIB } else { 0 };
         Ok(plan)
     }
@@ -155,13 +315,19 @@ impl Settings {
             first_byte_max: 4 * self.disk_timeout + FLIGHT_WAIT + 3 * self.first_byte_timeout + SLACK,
             stale_first_byte_max: 4 * self.disk_timeout + limits.stale_wait.max(FLIGHT_WAIT) + STALE_SLACK,
             end_max: Duration::from_secs(400),
-            assumed_max: self.default_ttl.unwrap_or_default(),
+            assumed_max: self.default_ttl.unwrap_or_default().max(self.profile.assumed_max()),
+            missing_max: self.profile.missing_max(),
+            writes_count: !self.is_strict,
+            saves_count: self.trusts_saves && matches!(self.profile, SiteProfile::Own(_)),
             grace: self.first_byte_timeout + Duration::from_secs(30),
             trace,
             ..Rules::default()
         }
     }
 }
+
+/// Address of the proxy that is believed.
+pub(crate) const PROXY: &str = "198.51.100.8";
 
 /// Address of clients that may purge without the token.
 pub(crate) const PURGER: &str = "198.51.100.7";
@@ -183,7 +349,7 @@ impl fmt::Display for Settings {
         write!(
             f,
             "memory {}, disk {}{}{}, spool {}, {} workers, {} fetches, leak guard {}, verifies {}, refill {}, disk timeout {} \
-             ms, first byte timeout {} ms, default lifetime {} s",
+             ms, first byte timeout {} ms, default lifetime {} s, profile {}, names {:?}, trusts saves {}, strict {}, token {}",
             mib(Some(self.memory_bytes)),
             mib(self.disk_bytes),
             if self.power_safe { " with power-safe purges" } else { "" },
@@ -197,6 +363,11 @@ impl fmt::Display for Settings {
             self.disk_timeout.as_millis(),
             self.first_byte_timeout.as_millis(),
             self.default_ttl.unwrap_or_default().as_secs(),
+            self.profile.name(),
+            self.naming,
+            self.trusts_saves,
+            self.is_strict,
+            self.has_token,
         )
     }
 }

@@ -16,6 +16,7 @@ pub(crate) fn survey(number: u64, site: &SitePlan, rounds: u64, think_ms: u64) -
         language: None,
         has_cookie: false,
         has_noise: false,
+        has_nick: false,
         is_reload: false,
         condition: Condition::None,
         ranges: Vec::new(),
@@ -26,8 +27,11 @@ pub(crate) fn survey(number: u64, site: &SitePlan, rounds: u64, think_ms: u64) -
         is_fresh: true,
         orders: None,
         is_other_host: round >= rounds,
+        coding: None,
+        extra: None,
+        port: None,
     };
-    VisitorPlan { number, user: None, visits: (0..).zip(each).map(visit).collect() }
+    VisitorPlan { number, user: None, forwarded_for: None, visits: (0..).zip(each).map(visit).collect() }
 }
 
 #[cfg(test)]

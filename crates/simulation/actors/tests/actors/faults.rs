@@ -7,6 +7,7 @@ use petasos_actors::{
     Condition, Framing, Lifetime, Manner, OriginFault, PageKind, PagePlan, Rule, SitePlan, Validator, Visit,
     VisitMethod, VisitorPlan, lock,
 };
+use world::Random;
 
 /// A town with one page of about 10,000 bytes.
 fn town(framing: Framing) -> Town {
@@ -21,8 +22,11 @@ fn town(framing: Framing) -> Town {
         tags: vec!["a".to_owned()],
         ignores_query: false,
         bytes: 10_000,
+        is_coded: false,
+        greets: false,
     };
-    Town::new(SitePlan { host: "a.test".to_owned(), other_host: None, pages: vec![page] }, 1)
+    let site = SitePlan { pages: vec![page], ..SitePlan::random(&mut Random::new(1), "a.test") };
+    Town::new(site, 1)
 }
 
 /// Two visits to the page.
@@ -35,6 +39,7 @@ fn plan() -> VisitorPlan {
         language: None,
         has_cookie: false,
         has_noise: false,
+        has_nick: false,
         is_reload: false,
         condition: Condition::None,
         ranges: Vec::new(),
@@ -45,8 +50,11 @@ fn plan() -> VisitorPlan {
         is_fresh: false,
         orders: None,
         is_other_host: false,
+        coding: None,
+        extra: None,
+        port: None,
     };
-    VisitorPlan { number: 1, user: None, visits: vec![visit(0), visit(1)] }
+    VisitorPlan { number: 1, user: None, forwarded_for: None, visits: vec![visit(0), visit(1)] }
 }
 
 /// Lets the visitor meet a fault in every response. Returns how its requests ended, the statuses

@@ -2,6 +2,7 @@
 //! no violation, and each fault gives what it says.
 
 mod direct;
+mod editing;
 mod faults;
 mod power;
 mod purging;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use world::Random;
 
 /// Seeds that are tried for each bug at most.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 80;
 
 /// Seeds under which the right toy lives.
 const RIGHT_SEEDS: u64 = 12;
@@ -63,7 +63,7 @@ async fn right_toy_violates_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn each_bug_is_found() {
-    let slow = [(OriginFault::SlowHead, 40)];
+    let slow = [(OriginFault::SlowHead, 70)];
     let cut = [(OriginFault::Truncate, 20)];
     let mut needed = Vec::new();
     for (bug, rules, faults) in [
@@ -73,6 +73,7 @@ async fn each_bug_is_found() {
         (Bug::StoresOvertaken, &[Rule::Staleness], &slow),
         (Bug::SharesCookies, &[Rule::Privacy], &[]),
         (Bug::IgnoresLanguage, &[Rule::Integrity], &[]),
+        (Bug::IgnoresCoding, &[Rule::Integrity], &[]),
         (Bug::IgnoresQuery, &[Rule::Integrity], &[]),
         (Bug::IgnoresLifetime, &[Rule::Age], &[]),
         (Bug::BelievesTruncated, &[Rule::Integrity], &cut),

@@ -29,6 +29,8 @@ pub(crate) enum Bug {
     SharesCookies,
     /// The language is not part of the key.
     IgnoresLanguage,
+    /// The content coding is not part of the key.
+    IgnoresCoding,
     /// The query is not part of the key.
     IgnoresQuery,
     /// Stored pages are fresh for ever.
@@ -85,7 +87,9 @@ impl Toy {
         let mut input = BytesMut::new();
         loop {
             let request = loop {
-                match parse_request(&mut input, &Limits::DEFAULT, Strictness::Strict).unwrap() {
+                // Purges have longer heads than other requests.
+                let limits = Limits { head_bytes_max: 128 << 10, ..Limits::DEFAULT };
+                match parse_request(&mut input, &limits, Strictness::Strict).unwrap() {
                     Some(request) => break request,
                     None if stream.read_buf(&mut input).await.ok()? == 0 => return None,
                     None => {}
@@ -196,7 +200,9 @@ impl Toy {
             target = target.split('?').next().unwrap_or_default().to_owned();
         }
         let language = fields.first("Accept-Language").filter(|_| self.bug != Bug::IgnoresLanguage);
-        format!("{target} {language:?}")
+        let coding = fields.first("Accept-Encoding").filter(|_| self.bug != Bug::IgnoresCoding);
+        let is_coded = coding.is_some_and(|coding| coding.windows(4).any(|name| name == b"gzip"));
+        format!("{target} {language:?} {is_coded}")
     }
 
     async fn purge(&self) -> Stored {

@@ -59,6 +59,17 @@ fn damaged_bodies_are_found() {
 }
 
 #[test]
+fn coding_that_the_visitor_refuses_is_found() {
+    let mut coded = right();
+    coded.fields.push("Content-Encoding", "gzip");
+    judge(ask("/a"), &coded).violates(Rule::Integrity);
+    let accepting = || Ask { accepts_gzip: true, ..ask("/a") };
+    judge(accepting(), &right()).is_right();
+    // The page has no coded form.
+    judge(accepting(), &coded).violates(Rule::Integrity);
+}
+
+#[test]
 fn version_that_the_origin_never_sent_is_found() {
     judge(ask("/a"), &reply(&content("/a", 3), "hit-fresh")).violates(Rule::Integrity);
 }

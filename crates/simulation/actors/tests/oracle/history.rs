@@ -8,6 +8,7 @@ use petasos_actors::{
 };
 use std::sync::Arc;
 use std::time::Duration;
+use world::Random;
 
 /// Bytes of the pages, at least.
 pub(crate) const BYTES: usize = 1000;
@@ -25,6 +26,8 @@ pub(crate) fn page(path: &str, kind: PageKind) -> PagePlan {
         tags: vec!["page".to_owned(), "all".to_owned()],
         ignores_query: false,
         bytes: BYTES,
+        is_coded: false,
+        greets: false,
     }
 }
 
@@ -53,7 +56,7 @@ impl History {
             page("/words", PageKind::Language),
             page("/gone", PageKind::Missing),
         ];
-        let site = SitePlan { host: "a.test".to_owned(), other_host: None, pages };
+        let site = SitePlan { pages, ..SitePlan::random(&mut Random::new(1), "a.test") };
         let rules = Rules { age_slack: Duration::from_secs(1), trace: true, ..Rules::default() };
         Self { ledger: Ledger::new(Arc::new(site), rules), now: Moment::default() }
     }

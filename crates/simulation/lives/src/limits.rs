@@ -18,6 +18,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// compare.
 const BESIDE_BYTES: u64 = 24 << 20;
 
+/// The largest pages that a crowd and its origin hold beside that, whole, to compare them.
+const LARGEST_PAGES: u64 = 4;
+
 /// What the disk may take beyond its size: segments that are being written, the journal and marks.
 const DISK_BESIDE_BYTES: u64 = 2 << 20;
 
@@ -68,7 +71,7 @@ fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) ->
             (memory / 8).clamp(QUEUE_BYTES.0, QUEUE_BYTES.1) + QUEUE_PIECES_BYTES,
         ),
         ("active fetches are", edge.metric(Metric::OriginFetchesActive), active_max as u64),
-        ("the process has allocated", allocated_bytes(world, society, before), memory + BESIDE_BYTES),
+        ("the process has allocated", allocated_bytes(world, society, before), allocated_max(society)),
     ];
     let beyond = bounds.into_iter().find(|(_, value, bound)| value > bound);
     beyond.map(|(what, value, bound)| format!("{what} {value}, more than {bound}"))
@@ -81,11 +84,17 @@ fn disk_excess(world: &World, settings: &Settings) -> Option<String> {
     (bytes > bound).then(|| format!("the disk holds {bytes}, more than {bound}"))
 }
 
+/// The bound of what the process allocates.
+fn allocated_max(society: &Society) -> u64 {
+    let largest = lock(&society.site).plan().pages.iter().map(|page| page.bytes as u64).max();
+    society.settings.memory_bytes + BESIDE_BYTES + LARGEST_PAGES * largest.unwrap_or(0)
+}
+
 /// What the process has allocated since the beginning of the watch, without the simulated disk,
 /// which is counted only if it decides, because counting takes long.
 fn allocated_bytes(world: &World, society: &Society, before: u64) -> u64 {
     let allocated = (society.allocated_bytes)().saturating_sub(before);
-    if allocated <= society.settings.memory_bytes + BESIDE_BYTES {
+    if allocated <= allocated_max(society) {
         return allocated;
     }
     allocated.saturating_sub(world.disk().memory_bytes())

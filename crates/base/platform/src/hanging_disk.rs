@@ -40,6 +40,12 @@ impl FreezeGate {
         let waited = self.changed.wait_while(state, |state| state.is_frozen);
         waited.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
     }
+
+    fn await_waiting(&self, count: usize) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_while(state, |state| state.waiting < count);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
 }
 
 impl HangingDisk {
@@ -66,9 +72,12 @@ impl HangingDisk {
 
     /// Blocks until at least `count` operations are blocked. Closing a file does not count.
     pub fn await_waiting(&self, count: usize) {
-        let state = self.gate.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.gate.changed.wait_while(state, |state| state.waiting < count);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.gate.await_waiting(count);
+    }
+
+    /// Blocks until the closing of a file is blocked.
+    pub fn await_closing(&self) {
+        self.closing.await_waiting(1);
     }
 
     fn file(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {

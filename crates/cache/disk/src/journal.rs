@@ -191,6 +191,8 @@ impl Journal {
             Some(reason) => Err(reason),
             None => self.write(&*file, &pending, offset, sync).map_err(TierFailure::reason),
         };
+        // A compaction below must close the file, which may wait for the disk, without the lock.
+        drop(file);
         let forgotten = outcome.is_err_and(|reason| self.forget_everything(reason));
         let mut state = self.state();
         state.is_busy = false;
@@ -314,7 +316,12 @@ impl Journal {
         }
         state.is_busy = true;
         drop(state);
-        let outcome = self.compact();
+        let outcome = self.compact().map(|(file, bytes)| {
+            let old = std::mem::replace(&mut self.state().file, file);
+            // Closing may wait for the disk, and the lock is also taken for figures.
+            drop(old);
+            bytes
+        });
         let forgotten = match &outcome {
             Err(failure @ TierFailure::Io { .. }) => self.forget_everything(failure.reason()),
             _ => false,
@@ -322,8 +329,7 @@ impl Journal {
         let mut state = self.state();
         state.is_busy = false;
         match outcome {
-            Ok((file, bytes)) => {
-                state.file = file;
+            Ok(bytes) => {
                 state.bytes = bytes;
                 state.compact_above = COMPACT_ABOVE_BYTES.max(bytes * 2).min(self.plan.bytes_max);
                 state.is_dirty = false;

@@ -83,6 +83,24 @@ fn hung_disk_turns_the_tier_off_until_it_answers() {
 }
 
 #[test]
+fn figures_do_not_wait_for_the_closing_of_the_old_journal() {
+    let running = FreezableTier::start();
+    running.disk.freeze_closing();
+    let (figures, received) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // More than the journal may have, so that this thread compacts it.
+            (1..60).for_each(|number| running.tier.journal_invalidation(number, &[7; 30_000]).unwrap());
+        });
+        running.disk.await_closing();
+        scope.spawn(|| figures.send(running.tier.figures()).unwrap());
+        let answer = received.recv_timeout(Duration::from_secs(10));
+        running.disk.thaw();
+        assert!(answer.is_ok(), "the figures wait for the disk");
+    });
+}
+
+#[test]
 fn tier_resumes_only_after_its_owner_has_caught_up() {
     let running = FreezableTier::start();
     let location = running.write(1).unwrap();

@@ -39,6 +39,11 @@ impl<T> Mutex<T> {
             return self.guarded(self.content.lock());
         };
         if let Some(taken) = self.try_take() {
+            if taken.is_err() {
+                // A cancelled thread ends here. That another one was cancelled too, and left its
+                // content half changed, says nothing about the program.
+                scheduler.wait(None, &mut |_| Poll::Ready(()));
+            }
             return taken;
         }
         let mut taken = None;

@@ -59,7 +59,7 @@ fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) ->
     let settings = &society.settings;
     let memory = settings.memory_bytes;
     // Stalled fetches count as active again when their clients go on, beyond the limit.
-    let active_max = settings.fetches_max + STALLED_FETCHES_MAX;
+    let active_max = settings.naming.sites() * (settings.fetches_max + STALLED_FETCHES_MAX);
     let bounds = [
         ("the store takes", edge.metric(Metric::StoreBytes), memory),
         ("bodies outside the store take", edge.metric(Metric::FillingBytes), memory),

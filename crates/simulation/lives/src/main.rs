@@ -168,8 +168,10 @@ fn run_in_processes(arguments: &Arguments) -> anyhow::Result<Report> {
 /// Runs one seed and shows its plan, its events and its failures.
 fn show(seed: u64, options: &RunOptions) -> anyhow::Result<ExitCode> {
     let plan = RunPlan::of_seed(seed);
+    // Before the run, which may end the process.
+    print(&plan.to_string())?;
     let outcome = run(&plan, options);
-    print(&format!("{plan}\nthe worlds:\n{}", outcome.trace.join("\n")))?;
+    print(&format!("the worlds:\n{}", outcome.trace.join("\n")))?;
     print(&format!("\nthe actors:\n{}", outcome.log.join("\n")))?;
     tell(&outcome)
 }

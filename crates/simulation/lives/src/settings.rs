@@ -111,6 +111,16 @@ pub enum SiteNaming {
     Apart,
 }
 
+impl SiteNaming {
+    /// The number of sites, each of which has an origin with limits of its own.
+    pub const fn sites(self) -> usize {
+        match self {
+            Self::Any | Self::Both => 1,
+            Self::Apart => 2,
+        }
+    }
+}
+
 impl SiteProfile {
     /// A profile by chance for a site that runs on this application.
     pub fn random(random: &mut Random, application: Option<Application>) -> Self {

@@ -209,14 +209,20 @@ impl SimulatedThreads {
         poll: &mut dyn FnMut(&mut Context<'_>) -> Poll<()>,
     ) -> bool {
         let mut context = Context::from_waker(Waker::noop());
-        if poll(&mut context).is_ready() {
+        let is_over = poll(&mut context).is_ready();
+        let has_begun = locked(&thread.waker).is_some();
+        // Also if the wait is over: what it waited for may be a lock that another cancelled thread
+        // has poisoned, which ends the process.
+        if has_begun && !std::thread::panicking() {
+            unwind();
+        }
+        if is_over {
             return true;
         }
         // During the unwinding of another thread it is unknown whether this one unwinds too. A wait
         // must not panic then, but a loop around waits must end.
         let waits = thread.cancelled_waits.fetch_add(1, Ordering::Relaxed);
-        let may_unwind = !std::thread::panicking() || waits > CANCELLED_WAITS_MAX;
-        if locked(&thread.waker).is_some() && may_unwind {
+        if has_begun && waits > CANCELLED_WAITS_MAX {
             thread.cancelled_waits.store(0, Ordering::Relaxed);
             unwind();
         }

@@ -268,3 +268,23 @@ fn work_aside_runs_in_a_thread_with_its_name() {
     };
     assert_eq!(simulate(1, life).0.as_deref(), Some("aside"));
 }
+
+#[test]
+fn cancelled_thread_that_survives_its_panic_finds_no_poisoned_lock() {
+    let (found, is_poisoned) = mpsc::channel();
+    simulate(1, |_| async move {
+        let lock = Arc::new(Mutex::new(()));
+        let job = move || {
+            let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                let _guard = lock.lock().unwrap();
+                sleep(Duration::from_secs(1_000_000));
+            }));
+            // As a thread does that goes on with its next job.
+            drop(held);
+            found.send(lock.lock().is_err()).unwrap();
+        };
+        drop(spawn("worker", job).unwrap());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    });
+    assert!(is_poisoned.try_recv().is_err(), "the thread went on with a poisoned lock");
+}

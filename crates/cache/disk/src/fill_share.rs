@@ -11,16 +11,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct FillShare {
     bytes_max: u64,
     taken: AtomicU64,
+    /// The bytes of all fills that are received and not written.
+    waiting: AtomicU64,
 }
 
 impl FillShare {
     pub(crate) fn new(bytes_max: u64) -> Arc<Self> {
-        Arc::new(Self { bytes_max, taken: AtomicU64::new(0) })
+        Arc::new(Self { bytes_max, taken: AtomicU64::new(0), waiting: AtomicU64::new(0) })
     }
 
     /// The reserved bytes.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
+    }
+
+    /// The bytes of all fills that are received and not written.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// Whether nothing is left.
@@ -33,11 +40,13 @@ impl FillShare {
 pub(crate) struct FillReservation {
     share: Arc<FillShare>,
     bytes: u64,
+    /// The fill's bytes that are received and not written. They are counted until this is dropped.
+    waiting: u64,
 }
 
 impl FillReservation {
     pub(crate) const fn empty(share: Arc<FillShare>) -> Self {
-        Self { share, bytes: 0 }
+        Self { share, bytes: 0, waiting: 0 }
     }
 
     /// Extends the reservation. Returns false, and changes nothing, if the share has too little
@@ -49,6 +58,13 @@ impl FillReservation {
         is_taken
     }
 
+    /// Counts the fill's bytes that are received and not written, in place of the last count.
+    pub(crate) fn count_waiting(&mut self, bytes: u64) {
+        // The sum is right although the difference wraps around.
+        self.share.waiting.fetch_add(bytes.wrapping_sub(self.waiting), Ordering::Relaxed);
+        self.waiting = bytes;
+    }
+
     /// Releases the whole reservation.
     pub(crate) fn release(&mut self) {
         self.share.taken.fetch_sub(std::mem::take(&mut self.bytes), Ordering::Relaxed);
@@ -58,5 +74,6 @@ impl FillReservation {
 impl Drop for FillReservation {
     fn drop(&mut self) {
         self.release();
+        self.count_waiting(0);
     }
 }

@@ -128,6 +128,7 @@ impl FillShared {
         state.pending_bytes += octets.len() as u64;
         state.pushed += octets.len() as u64;
         state.pending.push_back(octets);
+        state.count_waiting();
         Ok(state.must_follow())
     }
 
@@ -160,10 +161,14 @@ impl FillShared {
         octets
     }
 
-    /// Records that these bytes are in the file. Returns true if there are more complete pieces, so
-    /// that the caller must queue a step.
-    pub(crate) fn wrote(&self, octets: &[u8]) -> bool {
+    /// Records that these bytes are in the file. Returns whether there are more complete pieces, so
+    /// that the caller must queue a step. `None` if the fill has failed since its owner pushed them:
+    /// they count as waiting no more.
+    pub(crate) fn wrote(&self, octets: &[u8]) -> Option<bool> {
         let mut state = self.state();
+        if state.failed.is_some() {
+            return None;
+        }
         for piece in octets.chunks(PIECE_BYTES) {
             state.sums.extend_from_slice(&crc32fast::hash(piece).to_le_bytes());
         }
@@ -177,7 +182,8 @@ impl FillShared {
         }
         state.pending_bytes -= octets.len() as u64;
         state.written += octets.len() as u64;
-        state.must_follow()
+        state.count_waiting();
+        Some(state.must_follow())
     }
 
     /// Fails the fill: nothing more is written. Returns the number of bytes that were waiting.
@@ -185,7 +191,9 @@ impl FillShared {
         let mut state = self.state();
         state.failed.get_or_insert(reason);
         state.pending.clear();
-        std::mem::take(&mut state.pending_bytes)
+        let waiting = std::mem::take(&mut state.pending_bytes);
+        state.count_waiting();
+        waiting
     }
 
     /// Reads at most `bytes_max` bytes from `offset` on, from the file or from the bytes that wait
@@ -209,6 +217,10 @@ impl FillShared {
 }
 
 impl FillState {
+    fn count_waiting(&mut self) {
+        self.reservation.count_waiting(self.pending_bytes);
+    }
+
     /// Whether there are complete pieces without a queued step. The caller must then queue one.
     fn must_follow(&mut self) -> bool {
         let must_follow = self.pending_bytes >= PIECE_BYTES as u64 && !self.is_queued;
@@ -227,5 +239,25 @@ impl FillState {
         }
         // The bytes of a failed fill that were pushed but not written are lost.
         if offset < self.pushed { Err(ReadError::Gone) } else { Ok(Bytes::new()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FillShared, PIECE_BYTES};
+    use crate::OffReason;
+    use crate::fill_share::FillShare;
+    use std::sync::Arc;
+
+    #[test]
+    fn fill_that_fails_while_it_is_written_counts_its_bytes_once() {
+        let share = FillShare::new(1 << 20);
+        let fill = FillShared::new(Arc::default(), &share, None).unwrap();
+        assert_eq!(fill.push(vec![1; PIECE_BYTES + 5].into()), Ok(true));
+        let octets = fill.next_pieces(PIECE_BYTES, false);
+        assert_eq!(share.waiting(), PIECE_BYTES as u64 + 5);
+        assert_eq!(fill.fail(OffReason::TooLarge), PIECE_BYTES as u64 + 5);
+        assert_eq!(fill.wrote(&octets), None, "the bytes are released already");
+        assert_eq!((fill.fail(OffReason::TooLarge), share.waiting()), (0, 0));
     }
 }

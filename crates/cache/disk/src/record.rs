@@ -151,6 +151,9 @@ pub struct TierFigures {
     pub full: u64,
     /// Bytes that running fills have reserved now.
     pub fill_bytes: u64,
+    /// Bytes of running fills that are received and wait for the writer. At most half of the queue
+    /// and one push, because [`Fill::poll_ready`](crate::Fill::poll_ready) then makes them wait.
+    pub fill_waiting_bytes: u64,
     /// Fills refused or ended since the start because the other fills took the whole share.
     pub fills_unshared: u64,
     /// Times that the disk hung since the start.

@@ -217,6 +217,7 @@ impl Tier {
             io_errors: of(&counters.io_errors),
             full: of(&counters.full),
             fill_bytes: shared.fill_share.taken(),
+            fill_waiting_bytes: shared.fill_share.waiting(),
             fills_unshared: of(&counters.fills_unshared),
             hangs: of(&counters.hangs),
             stuck: shared.watch.stuck().len() as u64,

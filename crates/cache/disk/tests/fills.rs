@@ -83,3 +83,23 @@ fn step_after_a_finished_fill_pins_no_segment() {
     step(&mut cache.writer, 100);
     assert_eq!(cache.tier.figures().fill_bytes, 0, "the finished fill holds another segment");
 }
+
+#[test]
+fn bytes_of_fills_count_until_they_are_written_or_dropped() {
+    let mut cache =
+        CachedTier::open(SimulatedDisk::new(1), TierSettings { bytes_max: 32 << 20, ..settings() });
+    let waiting = |cache: &CachedTier| cache.tier.figures().fill_waiting_bytes;
+    let mut fills: Vec<_> = (0..2).map(|_| cache.tier.fill(None).unwrap()).collect();
+    for fill in &mut fills {
+        fill.push(body(1, PIECE + 100).into());
+    }
+    assert_eq!(waiting(&cache), 2 * (PIECE as u64 + 100));
+    step(&mut cache.writer, 100);
+    assert_eq!(waiting(&cache), 200, "what is no whole piece waits for the end");
+    fills.remove(0).finish("index".into(), "head".into(), 1, |location| assert!(location.is_some()));
+    step(&mut cache.writer, 100);
+    assert_eq!(waiting(&cache), 100);
+    drop(fills);
+    step(&mut cache.writer, 100);
+    assert_eq!(waiting(&cache), 0);
+}

@@ -101,7 +101,7 @@ pub(super) const FAILING: [&str; 6] = [
 ];
 
 /// Counters and gauges of ordinary work, which indicate no error.
-pub(super) const ORDINARY: [&str; 34] = [
+pub(super) const ORDINARY: [&str; 35] = [
     "petasos_background_refreshes_total",
     "petasos_bytes_received_total",
     "petasos_bytes_sent_total",
@@ -111,6 +111,7 @@ pub(super) const ORDINARY: [&str; 34] = [
     "petasos_disk_bytes",
     "petasos_disk_durable_total",
     "petasos_disk_fill_bytes",
+    "petasos_disk_fill_waiting_bytes",
     "petasos_disk_fills_unshared_total",
     "petasos_disk_objects",
     "petasos_disk_queue_bytes",

@@ -110,7 +110,8 @@ impl DiskWriter {
                 writer.dirty.insert(segment);
                 writer.running(fill).open.append(&writer.shared.segments, &octets)
             })?;
-            let must_follow = fill.wrote(&octets);
+            // The owner may fail the fill meanwhile, and has then released its bytes.
+            let Some(must_follow) = fill.wrote(&octets) else { return Err(TierFailure::NoRoom) };
             self.shared.queue.release(octets.len() as u64);
             if !is_last {
                 if must_follow {

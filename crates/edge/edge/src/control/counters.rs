@@ -303,6 +303,10 @@ metrics! {
     DiskFillBytes: Gauge "disk_fill_bytes",
         "Disk space in bytes reserved by responses that are being written. Near limits.disk_fill_percent of \
          disk_size, Petasos forwards large responses and does not store them.";
+    DiskFillWaitingBytes: Gauge "disk_fill_waiting_bytes",
+        "Bytes of responses that are received from the origin while they are written to the disk, and that \
+         are not written yet. At most half of the write queue and one read from the origin, because \
+         Petasos then reads no faster than the disk writes.";
     DiskFillsUnshared: Counter "disk_fills_unshared",
         "Responses not written to the disk because other responses being written took all of \
          limits.disk_fill_percent. Many mean that disk_size is small for the large files that clients load \

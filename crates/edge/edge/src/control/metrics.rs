@@ -148,6 +148,7 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::DiskHangs => shared.persistence.figures().hangs,
         Metric::DiskStuck => shared.persistence.figures().stuck,
         Metric::DiskFillBytes => shared.persistence.figures().fill_bytes,
+        Metric::DiskFillWaitingBytes => shared.persistence.figures().fill_waiting_bytes,
         Metric::DiskFillsUnshared => shared.persistence.figures().fills_unshared,
         Metric::DiskDamaged => shared.persistence.figures().damaged,
         Metric::DiskVerifiedBytes => shared.verifier.verified_bytes(),

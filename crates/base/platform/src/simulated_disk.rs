@@ -75,6 +75,13 @@ impl SimulatedDisk {
         self.files().names.keys().cloned().collect()
     }
 
+    /// The paths of all files with names, in order, and their sizes in bytes.
+    pub fn sizes(&self) -> Vec<(PathBuf, u64)> {
+        let files = self.files();
+        let bytes = |id: &usize| files.inodes.get(*id).map_or(0, |inode| inode.cached.len() as u64);
+        files.names.iter().map(|(path, id)| (path.clone(), bytes(id))).collect()
+    }
+
     /// Whether a [`DiskFault::Kill`] has happened since the last [`SimulatedDisk::kill`].
     pub fn is_killed(&self) -> bool {
         self.files().killed

@@ -97,6 +97,8 @@ pub enum FaultPlace {
     Network,
     /// The disk is slow, full, hung or failing.
     Disk,
+    /// Stored bytes have changed. This is over at once, but what it has damaged stays.
+    Medium,
     /// The edge was killed, is stopped, or starts.
     Edge,
 }
@@ -158,4 +160,6 @@ pub(crate) struct Fault {
     pub(crate) place: FaultPlace,
     pub(crate) begun: Moment,
     pub(crate) ended: Option<Moment>,
+    /// Whether it was in an earlier life of the edge, which has forgotten it.
+    pub(crate) is_past: bool,
 }

@@ -18,6 +18,8 @@ pub enum OriginFault {
     SlowBody,
     /// No byte is ever sent.
     Hang,
+    /// The last byte of the body comes late, as from an application that works on after its output.
+    LateEnd,
     /// The body stops in the middle, and the connection stays open.
     HangInBody,
     /// The connection is closed in the middle of a body whose end is marked.
@@ -46,7 +48,7 @@ pub enum OriginFault {
 
 impl OriginFault {
     /// All kinds.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::SlowHead,
         Self::SlowBody,
         Self::Hang,
@@ -62,6 +64,7 @@ impl OriginFault {
         Self::EmptyOk,
         Self::CloseBetween,
         Self::WrongTags,
+        Self::LateEnd,
     ];
 }
 
@@ -71,6 +74,7 @@ impl fmt::Display for OriginFault {
             Self::SlowHead => "slow first byte",
             Self::SlowBody => "slow body",
             Self::Hang => "no answer",
+            Self::LateEnd => "late end of the body",
             Self::HangInBody => "hang within the body",
             Self::Truncate => "truncated body",
             Self::EarlyEnd => "early orderly end",

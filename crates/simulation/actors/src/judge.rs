@@ -84,11 +84,14 @@ impl Ledger {
                 self.violate(Rule::Integrity, ended.at, text);
             }
             Ending::NoConnection | Ending::Closed | Ending::Cut => {
-                if asked.ask.misbehaves || self.explains(asked.begun.at, ended.at) {
+                if asked.ask.misbehaves || self.explains_beside_medium(asked.begun.at, ended.at) {
                     return;
                 }
                 if let Some(id) = self.breaks_off(reply) {
                     return self.judge_damage(asked, ended, reply, id);
+                }
+                if self.explains(asked.begun.at, ended.at) {
+                    return;
                 }
                 let text = format!("{} ended without a fault: {}", told(asked, reply), reply.ending);
                 self.violate(Rule::Errors, ended.at, text);
@@ -103,10 +106,14 @@ impl Ledger {
         id.filter(|_| is_stored && self.is_disk_damaged && reply.ending == Ending::Cut)
     }
 
-    /// A damaged body breaks off once. Then it is forgotten, and the origin sends it again.
+    /// A damaged body breaks off once. Then it is forgotten, and the origin sends it again. Requests
+    /// that had begun by then may still have it.
     fn judge_damage(&mut self, asked: &Asked, ended: Stamp, reply: &Reply, id: ContentId) {
         let sent = self.begun.get(&id).map(|begun| begun.last).unwrap_or_default();
-        let earlier = self.broken.insert(id, ended).filter(|earlier| earlier.number > sent.number);
+        let earlier = self
+            .broken
+            .insert(id, ended)
+            .filter(|earlier| earlier.number > sent.number && earlier.number < asked.begun.number);
         if let Some(earlier) = earlier {
             let text = format!(
                 "{} broke off although it did so at {} (event {}), and the origin has not sent it since",

@@ -105,8 +105,9 @@ impl Ledger {
         &mut self.rules
     }
 
-    /// The edge starts.
-    pub const fn starts(&mut self) {
+    /// The edge starts. It knows nothing about earlier faults, so they explain nothing from now on.
+    pub fn starts(&mut self) {
+        self.faults.iter_mut().for_each(|fault| fault.is_past = true);
         self.is_dead = false;
     }
 
@@ -253,7 +254,7 @@ impl Ledger {
     /// Records that a fault begins, which explains errors until its end and some time after it.
     pub fn fault_begins(&mut self, at: Moment, place: FaultPlace, name: &str) -> FaultId {
         self.note(at, || format!("fault {name} begins at {place:?}"));
-        self.faults.push(Fault { place, begun: at, ended: None });
+        self.faults.push(Fault { place, begun: at, ended: None, is_past: false });
         FaultId(self.faults.len() - 1)
     }
 
@@ -270,8 +271,15 @@ impl Ledger {
         self.faults.iter().any(|fault| self.overlaps(fault, begun, ended))
     }
 
+    /// Whether a fault other than changed bytes on the disk explains an error.
+    pub(crate) fn explains_beside_medium(&self, begun: Moment, ended: Moment) -> bool {
+        let others = self.faults.iter().filter(|fault| fault.place != FaultPlace::Medium);
+        others.into_iter().any(|fault| self.overlaps(fault, begun, ended))
+    }
+
     fn overlaps(&self, fault: &Fault, begun: Moment, ended: Moment) -> bool {
-        let is_over = fault.ended.is_some_and(|end| end.plus(self.rules.grace) < begun);
+        let grace = if fault.is_past { Duration::ZERO } else { self.rules.grace };
+        let is_over = fault.ended.is_some_and(|end| end.plus(grace) < begun);
         fault.begun <= ended && !is_over
     }
 
@@ -280,7 +288,8 @@ impl Ledger {
     pub fn lose_undurable_purges(&mut self) {
         let is_lost = |ledger: &Self, purge: &Purge| {
             let Some(answered) = purge.answered else { return false };
-            let disk = ledger.faults.iter().filter(|fault| fault.place == FaultPlace::Disk);
+            let of_disk = |fault: &&Fault| matches!(fault.place, FaultPlace::Disk | FaultPlace::Medium);
+            let disk = ledger.faults.iter().filter(of_disk);
             let mut disk = disk.filter(|fault| ledger.overlaps(fault, purge.sent.at, answered.at));
             if purge.is_write { disk.next().is_some() } else { !purge.is_durable }
         };

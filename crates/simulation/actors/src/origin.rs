@@ -325,7 +325,7 @@ fn applies(fault: OriginFault, answer: &Answer, is_head: bool, is_write: bool) -
     let is_whole = has_body && answer.status == 200 && answer.id.is_some();
     let is_coded = answer.fields.has("Content-Encoding");
     match fault {
-        OriginFault::SlowBody | OriginFault::HangInBody => has_body,
+        OriginFault::SlowBody | OriginFault::LateEnd | OriginFault::HangInBody => has_body,
         OriginFault::Truncate => has_body && answer.framing != Framing::Close,
         // A coded content shows its end, so that these lies about it would be noticed.
         OriginFault::EarlyEnd => is_whole && answer.framing == Framing::Close && !is_coded,

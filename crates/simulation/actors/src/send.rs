@@ -18,6 +18,9 @@ use world::Random;
 /// Longest time for which a closed connection is still read.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// How late the last byte of a body comes, in milliseconds.
+const LATE_MS: (u64, u64) = (3000, 9000);
+
 /// One connection of the origin.
 pub(crate) struct Connection<S> {
     pub(crate) stream: S,
@@ -129,7 +132,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let has_body = !is_head && answer.status != 304 && answer.status != 204;
         if has_body {
             let body = answer.body.get(..sent).unwrap_or_default();
+            let last = if fault == Some(OriginFault::LateEnd) { body.len().min(1) } else { 0 };
+            let (body, end) = body.split_at_checked(body.len() - last).unwrap_or((body, &[]));
             self.send_body(body, framing, fault == Some(OriginFault::SlowBody)).await?;
+            if !end.is_empty() {
+                tokio::time::sleep(self.random.millis(LATE_MS.0, LATE_MS.1)).await;
+                self.send_body(end, framing, false).await?;
+            }
         }
         match fault {
             Some(OriginFault::HangInBody) => self.hang(Duration::from_secs(900)).await,

@@ -89,7 +89,8 @@ impl FaultAction {
         match self {
             Self::Origin(..) => FaultPlace::Origin,
             Self::Connect(_) => FaultPlace::Network,
-            Self::Disk(_) | Self::DiskHangs(_) | Self::DiskFull | Self::Damage(_) => FaultPlace::Disk,
+            Self::Disk(_) | Self::DiskHangs(_) | Self::DiskFull => FaultPlace::Disk,
+            Self::Damage(_) => FaultPlace::Medium,
             Self::ClockJump(..) => FaultPlace::Edge,
         }
     }

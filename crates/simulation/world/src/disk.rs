@@ -127,10 +127,15 @@ impl WorldDisk {
     }
 
     /// Changes a few bytes of one stored file by chance. Returns its path; `None` if all files are
-    /// empty.
+    /// empty. In half of the cases each file is as likely as any other one, so that small files are
+    /// hit too. In the other half each byte is.
     pub fn damage(&self) -> Option<PathBuf> {
         let mut state = locked(&self.shared.state);
-        let path = state.random.choice(&self.shared.files.paths()).cloned()?;
+        let path = if state.random.percent(50) {
+            state.random.choice(&self.shared.files.paths()).cloned()?
+        } else {
+            path_of_byte(&self.shared.files.sizes(), &mut state.random)?
+        };
         let mut is_damaged = false;
         self.shared.files.damage(&path, |content| {
             for _ in 0..state.random.between(1, 8) {
@@ -345,6 +350,17 @@ impl WorldDisk {
             self.pass_gate(Operation::Close);
         }
     }
+}
+
+/// The file that holds a byte by chance.
+fn path_of_byte(sizes: &[(PathBuf, u64)], random: &mut Random) -> Option<PathBuf> {
+    let mut at = random.below(sizes.iter().map(|(_, bytes)| bytes).sum());
+    let holds = |(_, bytes): &&(PathBuf, u64)| {
+        let is_here = at < *bytes;
+        at = at.saturating_sub(*bytes);
+        is_here
+    };
+    sizes.iter().find(holds).map(|(path, _)| path.clone())
 }
 
 impl Disk for WorldDisk {

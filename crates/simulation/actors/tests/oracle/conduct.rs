@@ -67,6 +67,30 @@ fn damaged_content_breaks_off_once() {
 }
 
 #[test]
+fn changed_bytes_explain_no_second_break_of_a_later_request() {
+    let id = content("/a", 1);
+    let broken = Reply { ending: Ending::Cut, ..reply(&id, "hit-fresh") };
+    let mut history = History::new();
+    history.origin(&id);
+    let at = history.now();
+    let fault = history.ledger.fault_begins(at, FaultPlace::Medium, "damage");
+    history.ledger.fault_ends(at, fault);
+    history.ledger.disk_is_damaged();
+    let at = history.now();
+    let early = history.ledger.request_begins(at, ask("/a"));
+    history.visit(ask("/a"), &broken);
+    // It had the damaged body before the first break.
+    let at = history.now();
+    history.ledger.request_ends(at, early, &broken);
+    history.is_right();
+    let other = Reply { status: Some(502), ..broken.clone() };
+    history.visit(ask("/a"), &other);
+    history.is_right();
+    history.visit(ask("/a"), &broken);
+    history.violates(Rule::Integrity);
+}
+
+#[test]
 fn malformed_response_is_never_explained() {
     let mut history = History::new();
     let at = history.now();

@@ -34,6 +34,10 @@ const END_MAX: Duration = Duration::from_secs(120);
 /// The longest time of a drain (`drain_timeout`).
 const DRAIN_MAX: Duration = Duration::from_secs(30);
 
+/// The longest time in which the disk's writer catches up when nothing is wrong. The documentation
+/// says a second.
+const CATCHING_UP_MAX: Duration = Duration::from_secs(10);
+
 /// The longest time in which the process is killed in a disk operation.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(30);
 
@@ -95,6 +99,7 @@ pub(crate) async fn live(world: World, society: Society, plan: LifePlan, timelin
     };
     life.note(&format!("life {} begins", plan.number));
     tokio::spawn(accept(life.world.clone(), origin.clone()));
+    life.decay(plan.decay);
     if life.start().await {
         match plan.end {
             LifeEnd::Orderly => life.run_to_its_end(&plan).await,
@@ -140,6 +145,19 @@ impl Life {
     fn violate(&self, text: String) {
         self.note(&format!("VIOLATION: {text}"));
         self.world.violations().record(text);
+    }
+
+    /// Bytes on the disk have changed while the machine was off.
+    fn decay(&self, places: u64) {
+        if places == 0 {
+            return;
+        }
+        (0..places).for_each(|_| drop(self.world.disk().damage()));
+        let mut ledger = lock(&self.society.ledger);
+        ledger.disk_is_damaged();
+        let at = self.timeline.now();
+        let id = ledger.fault_begins(at, FaultPlace::Medium, "bytes have changed");
+        ledger.fault_ends(at, id);
     }
 
     /// Opens the edge in a simulated thread. Returns whether it runs.
@@ -212,6 +230,7 @@ impl Life {
         let site = Arc::clone(lock(&self.society.site).plan());
         lock(&self.society.ledger).rules_mut().first_byte_max = CALM_FIRST_BYTE_MAX;
         self.visitor(survey(CALM_VISITOR, &site, 2, 50)).await;
+        self.check_writer().await;
         self.end().await;
     }
 
@@ -415,6 +434,26 @@ impl Life {
         // Threads that were told to end need some turns.
         sleep(Duration::from_secs(30)).await;
         self.note("the edge has ended");
+    }
+
+    /// Waits until the disk's writer has written everything that it was given.
+    async fn check_writer(&self) {
+        let figures = |edge: &EmbeddedEdge| {
+            let is_off = edge.metric(Metric::DiskOff) > 0;
+            (is_off, edge.metric(Metric::DiskAccepted), edge.metric(Metric::DiskDurable))
+        };
+        let mut last = None;
+        for _ in 0..CATCHING_UP_MAX.as_secs() {
+            last = lock(&self.edge).as_ref().map(figures);
+            if last.is_none_or(|(is_off, accepted, durable)| is_off || accepted == durable) {
+                return;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+        let (_, accepted, durable) = last.unwrap_or_default();
+        self.violate(format!(
+            "the disk's writer is at operation {durable} of {accepted} after {CATCHING_UP_MAX:?}"
+        ));
     }
 
     /// Waits until everything that requests hold is given back.

@@ -29,6 +29,9 @@ const DISK_BESIDE_BYTES: u64 = 2 << 20;
 const QUEUE_BYTES: (u64, u64) = (4 << 20, 32 << 20);
 const QUEUE_PIECES_BYTES: u64 = 1 << 20;
 
+/// What a fetch hands to the disk's writer at once.
+const PUSH_BYTES: u64 = 128 << 10;
+
 /// The longest time until a smaller size of the disk is in force after a restart.
 const SHRINKING_MAX: Duration = Duration::from_secs(20);
 
@@ -69,6 +72,11 @@ fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) ->
             "the write queue of the disk takes",
             edge.metric(Metric::DiskQueueBytes),
             (memory / 8).clamp(QUEUE_BYTES.0, QUEUE_BYTES.1) + QUEUE_PIECES_BYTES,
+        ),
+        (
+            "large bodies before the disk's writer take",
+            edge.metric(Metric::DiskFillWaitingBytes),
+            (memory / 8).clamp(QUEUE_BYTES.0, QUEUE_BYTES.1) / 2 + PUSH_BYTES,
         ),
         ("active fetches are", edge.metric(Metric::OriginFetchesActive), active_max as u64),
         ("the process has allocated", allocated_bytes(world, society, before), allocated_max(society)),

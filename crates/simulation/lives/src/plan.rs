@@ -3,11 +3,13 @@
 //! Invariant: a plan follows from its seed. Each of its elements can be removed without a change of
 //! the others, because each has random numbers of its own.
 
+use crate::download::Downloads;
 use crate::fault::PlannedFault;
 use crate::settings::{HOST, OTHER_HOST, Settings, SiteProfile};
 use crate::survey::survey;
 use actors::{
-    Application, EditorPlan, IntruderPlan, OperatorPlan, PurgePlan, SitePlan, TunnelPlan, VisitorPlan,
+    Application, EditorPlan, IntruderPlan, OperatorPlan, PageKind, PurgePlan, SitePlan, TunnelPlan,
+    VisitorPlan,
 };
 use std::collections::BTreeSet;
 use std::fmt;
@@ -34,6 +36,19 @@ const CROWD_VISITOR: u64 = 50;
 
 /// The number in its life of the visitor that requests each page after a restart.
 const RETURNING_VISITOR: u64 = 99;
+
+/// How often bytes on the disk change between two lives.
+const DECAY_PERCENT: u64 = 40;
+
+/// How often a page is about as large as the disk accepts.
+const FILM_PERCENT: u64 = 60;
+
+/// The largest size of this page. All actors hold its body in memory.
+const FILM_BYTES_MAX: u64 = 3 << 19;
+
+/// The largest body on the disk is this part of it, and is written in pieces of this many bytes.
+const OBJECTS_ON_DISK_MIN: u64 = 8;
+const PIECE_BYTES: u64 = 64 << 10;
 
 /// The time in which actors arrive and faults begin, in simulated milliseconds.
 const ARRIVAL_MS_MAX: u64 = 20_000;
@@ -67,6 +82,8 @@ pub struct LifePlan {
     pub number: u64,
     /// The settings with which it starts. `None`: those of the life before.
     pub alteration: Option<Settings>,
+    /// The number of places on the disk where bytes change while the machine is off before it.
+    pub decay: u64,
     /// The visitors, each with its arrival in milliseconds after the start.
     pub visitors: Vec<(u64, VisitorPlan)>,
     /// The clients that purge, in the same way.
@@ -110,6 +127,8 @@ pub enum Element {
     Alteration(u64),
     /// The early drain of a life.
     Drain(u64),
+    /// The changed bytes on the disk before a life.
+    Decay(u64),
     /// A fault of a life.
     Fault(u64, u64),
     /// A visitor of a life.
@@ -137,7 +156,7 @@ impl RunPlan {
         let application = Application::random(&mut fork("application"));
         let settings = Settings::random(&mut fork("settings")).for_site(&mut fork("profile"), application);
         let other_host = fork("hosts").percent(60).then(|| OTHER_HOST.to_owned());
-        let site = Arc::new(SitePlan {
+        let mut site = SitePlan {
             other_host,
             application,
             // The letter of the standards believes what a careless page says.
@@ -145,7 +164,11 @@ impl RunPlan {
             has_ports: fork("ports").percent(30),
             keeps_tracking: settings.profile == SiteProfile::Rfc,
             ..SitePlan::random(&mut fork("site"), HOST)
-        });
+        };
+        if let Some(disk_bytes) = settings.disk_bytes {
+            enlarge_page(&mut fork("film"), &mut site, disk_bytes);
+        }
+        let site = Arc::new(site);
         let count = if settings.disk_bytes.is_some() { fork("lives").between(1, LIVES_MAX) } else { 1 };
         let life = |number| LifePlan::random(seed, number, number + 1 == count, &settings, &site);
         let lives = (0..count).map(life).collect();
@@ -161,6 +184,7 @@ impl RunPlan {
             }
             all.extend(life.drains_at_ms.iter().map(|_| Element::Drain(life.number)));
             all.extend(life.alteration.iter().map(|_| Element::Alteration(life.number)));
+            all.extend((life.decay > 0).then_some(Element::Decay(life.number)));
             all.extend(life.faults.iter().map(|fault| Element::Fault(life.number, fault.number)));
             let operators = life.operators.iter().map(|(_, operator)| operator.number);
             all.extend(operators.map(|operator| Element::Operator(life.number, operator)));
@@ -191,6 +215,7 @@ impl RunPlan {
             let number = life.number;
             life.alteration = life.alteration.take().filter(|_| kept.contains(&Element::Alteration(number)));
             life.drains_at_ms = life.drains_at_ms.take().filter(|_| kept.contains(&Element::Drain(number)));
+            life.decay = if kept.contains(&Element::Decay(number)) { life.decay } else { 0 };
             life.faults.retain(|fault| kept.contains(&Element::Fault(number, fault.number)));
             life.visitors.retain(|(_, visitor)| kept.contains(&Element::Visitor(number, visitor.number)));
             life.purgers.retain(|(_, purger)| kept.contains(&Element::Purger(number, purger.number)));
@@ -234,9 +259,14 @@ impl LifePlan {
                 (own.below(ARRIVAL_MS_MAX), VisitorPlan::random(&mut own, number * 100 + visitor, site))
             })
             .collect();
+        let mut decaying = Random::fork(seed, "decay", number);
+        let decays = number > 0 && decaying.percent(DECAY_PERCENT);
+        let decay = if decays { *decaying.choice(&[1, 8, 32, 128]).unwrap_or(&1) } else { 0 };
         if number > 0 {
-            // What a restart brings back is seen only before visitors and purges replace it.
-            visitors.push((0, survey(number * 100 + RETURNING_VISITOR, site, 1, 5)));
+            // What a restart brings back is seen only before visitors and purges replace it. A
+            // damaged page must be whole again at the second request.
+            let rounds = if decays { 2 } else { 1 };
+            visitors.push((0, survey(number * 100 + RETURNING_VISITOR, site, rounds, 5)));
         }
         let purgers = (0..random.between(0, PURGERS_MAX))
             .map(|purger| {
@@ -247,16 +277,12 @@ impl LifePlan {
         if Random::fork(seed, "crowd", number).percent(CROWD_PERCENT) {
             visitors.extend(crowd(&mut fork("crowd", 0), number, site));
         }
+        let downloads = Downloads::random(&mut fork("downloads", 0), number, site, ARRIVAL_MS_MAX);
+        visitors.extend(downloads.visitors);
         let operators = (0..Random::fork(seed, "operators", number).between(0, OPERATORS_MAX))
             .map(|operator| {
                 let mut own = fork("operator", operator);
                 (own.below(ARRIVAL_MS_MAX), OperatorPlan::random(&mut own, number * 100 + operator, site))
-            })
-            .collect();
-        let tunnels = (0..Random::fork(seed, "tunnels", number).between(0, TUNNELS_MAX))
-            .map(|tunnel| {
-                let mut own = fork("tunnel", tunnel);
-                (own.below(ARRIVAL_MS_MAX), TunnelPlan::random(&mut own, number * 100 + tunnel))
             })
             .collect();
         let intruders = (0..Random::fork(seed, "intruders", number).between(0, INTRUDERS_MAX))
@@ -265,9 +291,9 @@ impl LifePlan {
                 (own.below(ARRIVAL_MS_MAX), IntruderPlan::random(&mut own, number * 100 + intruder, site))
             })
             .collect();
-        let editors = editors(seed, number, site);
         let faults = (0..random.between(0, FAULTS_MAX))
             .map(|fault| PlannedFault::random(&mut fork("fault", fault), fault, ARRIVAL_MS_MAX))
+            .chain(downloads.fault)
             .collect();
         let drains_at_ms = drain(&mut Random::fork(seed, "drain", number));
         let end = match random.below(9) {
@@ -282,17 +308,38 @@ impl LifePlan {
         Self {
             number,
             alteration,
+            decay,
             visitors,
             purgers,
             operators,
-            tunnels,
+            tunnels: tunnels(seed, number),
             intruders,
-            editors,
+            editors: editors(seed, number, site),
             faults,
             end,
             drains_at_ms,
         }
     }
+}
+
+/// Makes a large page of some sites about as large as the disk accepts, and a little larger than a
+/// number of the pieces in which it is written.
+fn enlarge_page(random: &mut Random, site: &mut SitePlan, disk_bytes: u64) {
+    let (is_wanted, share) = (random.percent(FILM_PERCENT), random.between(60, 100));
+    let page = site.pages.iter_mut().find(|page| page.kind == PageKind::Large);
+    if let Some(page) = page.filter(|_| is_wanted) {
+        let bytes = (disk_bytes / OBJECTS_ON_DISK_MIN).min(FILM_BYTES_MAX) * share / 100;
+        page.bytes = (bytes / PIECE_BYTES * PIECE_BYTES + random.below(PIECE_BYTES / 8)) as usize;
+    }
+}
+
+/// The clients of a life that switch protocols.
+fn tunnels(seed: u64, life: u64) -> Vec<(u64, TunnelPlan)> {
+    let tunnel = |number| {
+        let mut own = Random::fork(seed, "tunnel", life * 1000 + number);
+        (own.below(ARRIVAL_MS_MAX), TunnelPlan::random(&mut own, life * 100 + number))
+    };
+    (0..Random::fork(seed, "tunnels", life).between(0, TUNNELS_MAX)).map(tunnel).collect()
 }
 
 /// The editors of a life, if the site runs on an application.
@@ -366,6 +413,9 @@ impl fmt::Display for RunPlan {
             }
             if let Some(at_ms) = life.drains_at_ms.filter(|_| life.end == LifeEnd::Orderly) {
                 writeln!(f, "  the edge drains after {at_ms} ms")?;
+            }
+            if life.decay > 0 {
+                writeln!(f, "  before it bytes on the disk change in {} places", life.decay)?;
             }
             life.faults.iter().try_for_each(|fault| writeln!(f, "  {fault}"))?;
             for (at_ms, visitor) in &life.visitors {

@@ -67,6 +67,11 @@ pub struct Settings {
     pub leak_guard_every: usize,
     /// Whether the disk is read in the background to find damage before visitors do.
     pub verifies: bool,
+    /// Largest content that is stored in memory, in bytes; `None` for the default. Larger contents
+    /// go to the disk.
+    pub object_bytes_max: Option<u64>,
+    /// The share of the disk in percent that responses being written may take.
+    pub fill_percent: usize,
     /// Whether purged pages are fetched again.
     pub has_refill: bool,
     /// How long an operation of the disk may take.
@@ -164,6 +169,8 @@ impl SiteProfile {
 impl Settings {
     /// Settings by chance.
     pub fn random(random: &mut Random) -> Self {
+        // Numbers of their own leave the other settings of a seed as they are.
+        let mut of_bodies = Random::fork(random.clone().number(), "limits of bodies", 0);
         Self {
             memory_bytes: random.between(2, 12) * MIB,
             disk_bytes: random.percent(80).then(|| random.choice(&DISK_MIB).copied().unwrap_or(2) * MIB),
@@ -171,9 +178,11 @@ impl Settings {
             has_state_directory: random.percent(50),
             spool_bytes: random.percent(70).then(|| random.between(1, 8) * MIB),
             workers: random.between(1, 2) as usize,
-            fetches_max: random.between(2, 16) as usize,
+            fetches_max: fetches_max(random.between(2, 16), &mut of_bodies),
             leak_guard_every: if random.percent(50) { random.between(1, 8) as usize } else { 0 },
             verifies: random.percent(40),
+            object_bytes_max: of_bodies.percent(50).then(|| of_bodies.between(32, 256) * 1024),
+            fill_percent: *of_bodies.choice(&[25, 60, 100, 100]).unwrap_or(&25),
             has_refill: random.percent(30),
             disk_timeout: random.millis(300, 2000),
             first_byte_timeout: random.millis(10_000, 20_000),
@@ -289,6 +298,8 @@ impl Settings {
         limits.client_fetches_max = self.fetches_max;
         limits.stalled_fetches_max = STALLED_FETCHES_MAX;
         limits.leak_guard_every = self.leak_guard_every;
+        limits.object_bytes_max = self.object_bytes_max.unwrap_or(limits.object_bytes_max);
+        limits.disk_fill_percent = self.fill_percent;
         limits.disk_timeout = self.disk_timeout;
         limits.first_byte_timeout = self.first_byte_timeout;
         limits.between_bytes_timeout = Duration::from_secs(10);
@@ -339,6 +350,12 @@ impl Settings {
 /// Address of the proxy that is believed.
 pub(crate) const PROXY: &str = "198.51.100.8";
 
+/// Some edges have enough fetches for a crowd of downloads.
+const fn fetches_max(few: u64, random: &mut Random) -> usize {
+    let many = random.between(16, 40);
+    (if random.percent(40) { many } else { few }) as usize
+}
+
 /// Address of clients that may purge without the token.
 pub(crate) const PURGER: &str = "198.51.100.7";
 
@@ -358,12 +375,14 @@ impl fmt::Display for Settings {
         };
         write!(
             f,
-            "memory {}, disk {}{}{}, spool {}, {} workers, {} fetches, leak guard {}, verifies {}, refill {}, disk timeout {} \
+            "memory {}, disk {}{}{}, objects in memory up to {} KiB, fills {}%, spool {}, {} workers, {} fetches, leak guard {}, verifies {}, refill {}, disk timeout {} \
              ms, first byte timeout {} ms, default lifetime {} s, profile {}, names {:?}, trusts saves {}, strict {}, token {}",
             mib(Some(self.memory_bytes)),
             mib(self.disk_bytes),
             if self.power_safe { " with power-safe purges" } else { "" },
             if self.has_state_directory { " with a witness" } else { "" },
+            self.object_bytes_max.map_or_else(|| "any".to_owned(), |bytes| (bytes / 1024).to_string()),
+            self.fill_percent,
             mib(self.spool_bytes),
             self.workers,
             self.fetches_max,

@@ -153,6 +153,17 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::DiskDamaged => shared.persistence.figures().damaged,
         Metric::DiskVerifiedBytes => shared.verifier.verified_bytes(),
         Metric::DiskVerifyDamaged => shared.verifier.damaged(),
+        Metric::MessagesLost => operator::lost(),
+        Metric::ThreadsLost => supervisor::lost(),
+        Metric::AccessLogDropped => lines_lost(shared),
+        other => read_tree(shared, other),
+    };
+    vec![MetricValue { site: None, value }]
+}
+
+/// The current value of a metric of the static tree, or of a counter.
+fn read_tree(shared: &Shared, metric: Metric) -> u64 {
+    match metric {
         Metric::StaticTreeOff => u64::from(shared.static_tree.is_off()),
         Metric::StaticTreePages => shared.static_tree.figures().pages,
         Metric::StaticTreeBytes => shared.static_tree.figures().bytes,
@@ -165,12 +176,8 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::StaticTreePaths => shared.static_tree.figures().refused(TreeRefusal::Path),
         Metric::StaticTreeFull => shared.static_tree.figures().refused(TreeRefusal::Full),
         Metric::StaticTreeBusy => shared.static_tree.figures().refused(TreeRefusal::Busy),
-        Metric::MessagesLost => operator::lost(),
-        Metric::ThreadsLost => supervisor::lost(),
-        Metric::AccessLogDropped => lines_lost(shared),
         counted => shared.counters.value(counted),
-    };
-    vec![MetricValue { site: None, value }]
+    }
 }
 
 /// Number of lines of the access log that were not written.

@@ -161,9 +161,9 @@ impl FillShared {
         octets
     }
 
-    /// Records that these bytes are in the file. Returns whether there are more complete pieces, so
-    /// that the caller must queue a step. `None` if the fill has failed since its owner pushed them:
-    /// they count as waiting no more.
+    /// Records that these bytes are in the file. Returns whether there are more complete pieces,
+    /// so that the caller must queue a step. `None` if the fill has failed since its owner pushed
+    /// them: they count as waiting no more.
     pub(crate) fn wrote(&self, octets: &[u8]) -> Option<bool> {
         let mut state = self.state();
         if state.failed.is_some() {

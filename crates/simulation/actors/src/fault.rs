@@ -18,8 +18,6 @@ pub enum OriginFault {
     SlowBody,
     /// No byte is ever sent.
     Hang,
-    /// The last byte of the body comes late, as from an application that works on after its output.
-    LateEnd,
     /// The body stops in the middle, and the connection stays open.
     HangInBody,
     /// The connection is closed in the middle of a body whose end is marked.
@@ -44,6 +42,8 @@ pub enum OriginFault {
     CloseBetween,
     /// The response has tags of no page.
     WrongTags,
+    /// The last byte of the body comes late, as from an application that works on after its output.
+    LateEnd,
 }
 
 impl OriginFault {

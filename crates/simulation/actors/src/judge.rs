@@ -106,8 +106,8 @@ impl Ledger {
         id.filter(|_| is_stored && self.is_disk_damaged && reply.ending == Ending::Cut)
     }
 
-    /// A damaged body breaks off once. Then it is forgotten, and the origin sends it again. Requests
-    /// that had begun by then may still have it.
+    /// A damaged body breaks off once. Then it is forgotten, and the origin sends it again.
+    /// Requests that had begun by then may still have it.
     fn judge_damage(&mut self, asked: &Asked, ended: Stamp, reply: &Reply, id: ContentId) {
         let sent = self.begun.get(&id).map(|begun| begun.last).unwrap_or_default();
         let earlier = self

@@ -1,5 +1,5 @@
-//! Visitors that load large files at the same time, often while the disk is slow or while the origin
-//! sends the ends of the bodies late, so that all bodies are under way at once.
+//! Visitors that load large files at the same time, often while the disk is slow or while the
+//! origin sends the ends of the bodies late, so that all bodies are under way at once.
 //!
 //! Invariant: all of them load the same page with different parameters. The bodies therefore have
 //! the same size, and each needs a fetch and a place on the disk of its own.

@@ -20,7 +20,8 @@ use world::Random;
 const LIVES_MAX: u64 = 5;
 
 /// The largest numbers of visitors, of clients that purge, of clients of the admin address, of
-/// visitors that switch protocols, of clients that are refused, of editors, and of faults in a life.
+/// visitors that switch protocols, of clients that are refused, of editors, and of faults in a
+/// life.
 const VISITORS_MAX: u64 = 12;
 const PURGERS_MAX: u64 = 3;
 const OPERATORS_MAX: u64 = 2;

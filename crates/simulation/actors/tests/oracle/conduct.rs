@@ -83,7 +83,7 @@ fn changed_bytes_explain_no_second_break_of_a_later_request() {
     let at = history.now();
     history.ledger.request_ends(at, early, &broken);
     history.is_right();
-    let other = Reply { status: Some(502), ..broken.clone() };
+    let other = Reply { ending: Ending::Cut, ..reply(&id, "miss-absent") };
     history.visit(ask("/a"), &other);
     history.is_right();
     history.visit(ask("/a"), &broken);

@@ -270,7 +270,7 @@ fn work_aside_runs_in_a_thread_with_its_name() {
 }
 
 #[test]
-fn cancelled_thread_that_survives_its_panic_finds_no_poisoned_lock() {
+fn cancelled_thread_that_goes_on_finds_no_poisoned_lock() {
     let (found, is_poisoned) = mpsc::channel();
     simulate(1, |_| async move {
         let lock = Arc::new(Mutex::new(()));

@@ -146,6 +146,11 @@ impl Stream {
         }
     }
 
+    /// Whether [`Stream::poll_send_file`] works on this connection.
+    pub const fn takes_files(&self) -> bool {
+        matches!(self, Self::Tcp(_) | Self::Unix(_))
+    }
+
     /// Sends at most `bytes` bytes of `file` from `offset` on, without copying them through this
     /// process (sendfile). Advances `offset`. Returns the number of bytes sent; zero at the end of
     /// the file.

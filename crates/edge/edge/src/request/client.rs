@@ -312,6 +312,11 @@ impl ClientConnection {
         }
     }
 
+    /// Whether the system can send files on this connection. It cannot encrypt them for TLS.
+    pub(crate) fn takes_files(&self) -> bool {
+        self.stream.takes_files()
+    }
+
     /// Sends `bytes` bytes of a file, starting at `offset`; nothing may be queued. Returns the
     /// number of bytes sent, which is smaller if the file ends early or cannot be read.
     pub(crate) async fn send_file(

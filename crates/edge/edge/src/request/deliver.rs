@@ -95,7 +95,7 @@ async fn send_from_disk(
     (first, bytes): (u64, u64),
     repair: &BodyRepair<'_>,
 ) -> Result<(), Interrupted> {
-    if body.unchecked_range().is_none() {
+    if body.unchecked_range().is_none() || !client.takes_files() {
         return send_by_reading(client, object, body, (first, bytes), repair).await;
     }
     let end = first + bytes;
@@ -135,8 +135,8 @@ async fn send_from_disk(
     client.flush().await.map_err(Interrupted::from)
 }
 
-/// Same as [`send_from_disk`], for a disk whose files the system cannot send: each step is read
-/// into memory and checked.
+/// Same as [`send_from_disk`], for a disk whose files the system cannot send, and for a client whose
+/// bytes are encrypted: each step is read into memory and checked.
 async fn send_by_reading(
     client: &mut ClientConnection,
     object: &Arc<Object>,

@@ -74,6 +74,8 @@ impl TunnelDirection {
                     }
                 }
             }
+            // TLS takes bytes before it can send them.
+            ready!(Pin::new(&mut *receiver).poll_flush(context))?;
             if self.ended {
                 if !self.told {
                     ready!(Pin::new(&mut *receiver).poll_shutdown(context))?;
@@ -82,8 +84,12 @@ impl TunnelDirection {
                 return Poll::Ready(Ok(()));
             }
             self.buffer.reserve(BUFFER_BYTES);
-            // The future has no state of its own, so a new one for each poll loses nothing.
-            self.ended = ready!(pin!(sender.read_buf(&mut self.buffer)).poll(context))? == 0;
+            // The future has no state of its own, so a new one for each poll loses nothing. Many
+            // clients end TLS without its closing message.
+            self.ended = match ready!(pin!(sender.read_buf(&mut self.buffer)).poll(context)) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => true,
+                read => read? == 0,
+            };
         }
     }
 }

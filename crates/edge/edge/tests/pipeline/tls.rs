@@ -1,7 +1,7 @@
 //! Listeners with TLS: certificates, versions, resumption, and what plain clients meet there.
 
 use crate::support::{self, plan};
-use config::{CertificatePaths, EdgePlan, ListenerPlan, RedirectPlan, TlsPlan};
+use config::{CertificatePaths, DiskPlan, EdgePlan, ListenerPlan, RedirectPlan, TlsPlan};
 use document::Place;
 use petasos_edge::{BoundEdge, RunningEdge, System};
 use std::net::SocketAddr;
@@ -228,4 +228,60 @@ fn transport_security_is_sent_over_https_only() {
     assert_eq!(field(support::connect(&secured.edge).get("/", &[])), None);
     let silent = Secured::start(&["a.test"], |_| {});
     assert_eq!(field(silent.connect("a.test").unwrap().get("/", &[])), None);
+}
+
+#[test]
+fn bodies_on_disk_are_read_and_sent_through_tls() {
+    let store = tempfile::tempdir().unwrap();
+    let secured = Secured::start(&["a.test"], |plan| {
+        plan.limits.object_bytes_max = 1 << 20;
+        plan.disk = Some(DiskPlan {
+            directory: store.path().to_owned(),
+            bytes_max: 256 << 20,
+            power_safe_purges: false,
+            state_directory: None,
+            runtime_directory: None,
+        });
+    });
+    let mut client = secured.connect("a.test").unwrap();
+    assert_eq!(client.get("/large", &[]).status, 200);
+    eventually("the page is on the disk", || secured.metric("petasos_disk_written_total") == 1);
+    for fields in [&[][..], &["Range: bytes=1000000-2999999"]] {
+        let large = client.get("/large", fields);
+        assert_eq!(support::reason(&large), "hit-fresh");
+        let bytes = if fields.is_empty() { 3 << 20 } else { 2_000_000 };
+        assert!(large.complete && large.body.len() == bytes, "{} bytes", large.body.len());
+    }
+    assert_eq!(secured.metric("petasos_disk_damaged_total"), 0, "it is not taken for damaged");
+    assert_eq!(secured.metric("petasos_origin_fetches_total"), 1);
+}
+
+#[test]
+fn upgraded_connection_is_a_tunnel_inside_tls() {
+    let application = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", application.local_addr().unwrap());
+    let secured = Secured::start(&["a.test"], |plan| plan.sites[0].origin = url.parse().unwrap());
+    let answering = std::thread::spawn(move || {
+        use std::io::{Read as _, Write as _};
+        let (mut stream, _) = application.accept().unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.extend(byte);
+        }
+        let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
+        stream.write_all(switch.as_bytes()).unwrap();
+        // More than the buffers of the socket and of TLS hold.
+        stream.write_all(&vec![b'd'; 8 << 20]).unwrap();
+        let mut up = vec![0; 1 << 20];
+        stream.read_exact(&mut up).unwrap();
+        up
+    });
+    let mut client = secured.connect("a.test").unwrap();
+    client.send("GET /ws HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n");
+    assert_eq!(client.read_head().status, 101);
+    assert_eq!(client.read_octets(8 << 20), vec![b'd'; 8 << 20]);
+    client.send(vec![b'u'; 1 << 20]);
+    assert_eq!(answering.join().unwrap(), vec![b'u'; 1 << 20]);
 }

@@ -98,9 +98,12 @@ impl TunnelDirection {
 mod tests {
     use super::tunnel;
     use bytes::BytesMut;
-    use net::Stream;
+    use net::{Connection, Stream};
+    use std::io::{self, IoSlice};
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
     use std::time::Duration;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufWriter, ReadBuf};
     use tokio::net::UnixStream;
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -125,6 +128,64 @@ mod tests {
         visitor.read_to_string(&mut received).await.unwrap();
         assert_eq!(received, "early down down");
         running.await.unwrap();
+    }
+
+    /// A connection that sends nothing before it is flushed, as TLS may do.
+    #[derive(Debug)]
+    struct Buffering(BufWriter<UnixStream>);
+
+    impl AsyncRead for Buffering {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_read(context, buffer)
+        }
+    }
+
+    impl AsyncWrite for Buffering {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            octets: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Pin::new(&mut self.0).poll_write(context, octets)
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_flush(context)
+        }
+
+        fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_shutdown(context)
+        }
+    }
+
+    impl Connection for Buffering {
+        fn try_write_vectored(&self, _: &[IoSlice<'_>]) -> io::Result<usize> {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+
+        fn reset_on_close(&self, _: bool) {}
+
+        fn is_quiet(&self) -> bool {
+            true
+        }
+    }
+
+    #[tokio::test]
+    async fn bytes_reach_a_connection_that_waits_for_a_flush() {
+        let (mut visitor, at_edge) = UnixStream::pair().unwrap();
+        let (mut application, to_application) = UnixStream::pair().unwrap();
+        let buffering = Stream::Other(Box::new(Buffering(BufWriter::new(at_edge))));
+        let down = BytesMut::from(&b"early "[..]);
+        tokio::spawn(tunnel((buffering, BytesMut::new()), (Stream::Unix(to_application), down), HOUR));
+        application.write_all(b"late").await.unwrap();
+        let mut received = [0; 10];
+        let read = tokio::time::timeout(testkit::PATIENCE, visitor.read_exact(&mut received));
+        read.await.expect("the bytes wait for a flush").unwrap();
+        assert_eq!(&received, b"early late");
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio_rustls::rustls::SignatureScheme;
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
-use watched_file::WatchedFiles;
+use watched_file::{Look, WatchedFiles};
 
 /// The certificates of one or several listeners.
 pub struct Certificates {
@@ -37,7 +37,7 @@ pub enum Refreshed {
 
 impl Certificates {
     /// Reads the certificates from their files. An expired certificate is accepted, because an
-    /// error page of the browser is better than no site; see [`Certificate::expired_since`].
+    /// error page of the browser is better than no site; see [`Certificate::fault_at`].
     ///
     /// # Errors
     /// The errors of all files that cannot be used.
@@ -67,24 +67,31 @@ impl Certificates {
     /// once they have stayed the same between two calls, so that a certificate and its key can be
     /// replaced one after the other. With `at_once` they count immediately.
     ///
-    /// A new certificate that has expired is refused while the old one is valid.
+    /// A new certificate that is not valid at `now` is refused while the old one is better.
     pub fn refresh(&self, now: Timestamp, at_once: bool) -> Vec<Refreshed> {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         let mut serving = self.serving().to_vec();
         let mut refreshed = Vec::new();
         for (files, certificate) in watched.iter_mut().zip(&mut serving) {
-            if !files.have_changed(at_once) {
+            let look = files.look(at_once);
+            if look == Look::Unchanged {
                 continue;
             }
-            match Certificate::read(files.files()).and_then(|new| new.instead_of(certificate, now)) {
+            let new = Certificate::read(files.files()).and_then(|new| new.instead_of(certificate, now));
+            files.were_read(!matches!(new, Err(CertificateError::Unreadable { .. })));
+            match new {
                 Ok(new) => {
                     *certificate = Arc::new(new);
                     refreshed.push(Refreshed::Replaced(Arc::clone(certificate)));
                 }
-                Err(error) => refreshed.push(Refreshed::Kept(error)),
+                Err(error) if look == Look::Changed => refreshed.push(Refreshed::Kept(error)),
+                // It was reported when the files changed.
+                Err(_) => {}
             }
         }
-        *self.serving.write().unwrap_or_else(PoisonError::into_inner) = serving.into();
+        if !refreshed.is_empty() {
+            *self.serving.write().unwrap_or_else(PoisonError::into_inner) = serving.into();
+        }
         refreshed
     }
 
@@ -232,6 +239,20 @@ mod tests {
         let kept = certificates.refresh(NOW, true);
         assert!(matches!(kept[..], [Refreshed::Kept(CertificateError::Unreadable { .. })]), "{kept:?}");
         assert!(certificates.covers("new.test"), "the old certificate serves");
+        std::fs::write(&files.key, &new.key).unwrap();
+        assert!(matches!(certificates.refresh(NOW, true)[..], [Refreshed::Replaced(_)]));
+
+        // A directory in place of a file cannot be read by anybody, the superuser included.
+        std::fs::remove_file(&files.key).unwrap();
+        std::fs::create_dir(&files.key).unwrap();
+        assert!(matches!(certificates.refresh(NOW, true)[..], [Refreshed::Kept(_)]));
+        assert!(certificates.refresh(NOW, false).is_empty(), "it is tried again, and reported once");
+        std::fs::remove_dir(&files.key).unwrap();
+        write(&issue("later.test", (2050, 2060)), directory.path(), "a");
+        assert!(matches!(
+            certificates.refresh(NOW, true)[..],
+            [Refreshed::Kept(CertificateError::NotYetValid { .. })]
+        ));
 
         write(&issue("expired.test", (1990, 1999)), directory.path(), "a");
         assert!(matches!(
@@ -248,7 +269,7 @@ mod tests {
         let (directory, authority) = (tempfile::tempdir().unwrap(), Authority::new("expiry"));
         let files = write(&authority.issue(&["a.test"], KeyKind::Ecdsa, (1990, 1999)), directory.path(), "a");
         let certificates = Certificates::read(std::slice::from_ref(&files)).unwrap();
-        let expired = certificates.serving()[0].expired_since(NOW).unwrap().to_string();
+        let expired = certificates.serving()[0].fault_at(NOW).unwrap().to_string();
         assert!(expired.ends_with("a.pem has expired on Fri, 01 Jan 1999 00:00:00 GMT"), "{expired}");
         write(&authority.issue(&["a.test"], KeyKind::Ecdsa, (1990, 2001)), directory.path(), "a");
         assert!(matches!(certificates.refresh(NOW, true)[..], [Refreshed::Replaced(_)]), "less old");

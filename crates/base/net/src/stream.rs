@@ -109,15 +109,6 @@ impl Stream {
         matches!(self, Self::Tls(_))
     }
 
-    /// The name of the server that the client of a secured connection asked for (RFC 6066 section
-    /// 3). `None` if it named none, or if the connection is not secured.
-    pub fn server_name(&self) -> Option<&str> {
-        match self {
-            Self::Tls(secured) => secured.get_ref().1.server_name(),
-            Self::Tcp(_) | Self::Unix(_) | Self::Other(_) => None,
-        }
-    }
-
     /// Removes the connection from its runtime.
     ///
     /// # Errors

@@ -6,20 +6,21 @@
 use crate::Stream;
 use crate::certificates::Certificates;
 use std::io::{self, IoSlice, Write as _};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tls_terms::TlsVersion;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
-use tokio_rustls::rustls::pki_types::CertificateDer;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use tokio_rustls::rustls::server::NoServerSessionStorage;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
-use tokio_rustls::rustls::{ConfigBuilder, Error, RootCertStore, ServerConfig, WantsVerifier};
+use tokio_rustls::rustls::{Error, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 /// The first byte of every TLS handshake: the type of its records (RFC 8446 section 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
+
+/// The most bytes that a session keeps for a client that reads slowly: one record (RFC 8446 section
+/// 5.1) and its overhead.
+const BUFFER_BYTES_MAX: usize = 18 * 1024;
 
 /// A connection that was accepted and secured.
 pub(crate) type ServerTls = TlsStream<Stream>;
@@ -29,9 +30,6 @@ pub(crate) type ServerTls = TlsStream<Stream>;
 pub struct TlsServerTerms {
     /// The oldest version that clients may use.
     pub version_min: TlsVersion,
-    /// A PEM file with authorities. Every client must then present a certificate that one of them
-    /// signed. `None`: clients present none.
-    pub client_authorities: Option<PathBuf>,
     /// The application protocols, in the order of preference (RFC 7301).
     pub protocols: Vec<&'static [u8]>,
 }
@@ -45,17 +43,9 @@ pub struct TlsServer {
 /// Why a TLS listener cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsServerError {
-    /// The file with the authorities of clients cannot be used.
-    #[error("{}: {reason}; it must hold the certificates of authorities as PEM", file.display())]
-    Authorities {
-        /// The file.
-        file: PathBuf,
-        /// Why it cannot be used.
-        reason: String,
-    },
-    /// Any other error of the TLS library.
+    /// An error of the TLS library.
     #[error("TLS cannot be set up: {0}")]
-    Other(#[from] Error),
+    Library(#[from] Error),
 }
 
 /// Why a client's connection could not be secured.
@@ -84,11 +74,7 @@ impl TlsServer {
         };
         let builder = ServerConfig::builder_with_provider(Arc::new(crate::tls::provider()))
             .with_protocol_versions(versions)?;
-        let builder = match &terms.client_authorities {
-            Some(file) => known_clients(builder, file)?,
-            None => builder.with_no_client_auth(),
-        };
-        let mut config = builder.with_cert_resolver(certificates);
+        let mut config = builder.with_no_client_auth().with_cert_resolver(certificates);
         config.alpn_protocols = terms.protocols.iter().map(|name| name.to_vec()).collect();
         config.ticketer = aws_lc_rs::Ticketer::new()?;
         // Tickets do without memory for each client.
@@ -110,7 +96,10 @@ impl TlsServer {
                 Ok(_) | Err(_) => return Err(HandshakeError::Broken),
             }
         }
-        let secured = self.acceptor.accept(stream).await;
+        let secured = self.acceptor.accept_with(stream, |session| {
+            session.set_buffer_limit(Some(BUFFER_BYTES_MAX));
+        });
+        let secured = secured.await;
         secured.map(|secured| Stream::Tls(Box::new(secured))).map_err(|error| HandshakeError::of(&error))
     }
 }
@@ -128,24 +117,6 @@ impl HandshakeError {
             None => Self::Broken,
         }
     }
-}
-
-/// Demands a certificate of one of the authorities in `file` from every client.
-fn known_clients(
-    builder: ConfigBuilder<ServerConfig, WantsVerifier>,
-    file: &Path,
-) -> Result<ConfigBuilder<ServerConfig, tokio_rustls::rustls::server::WantsServerCert>, TlsServerError> {
-    let unusable = |reason: String| TlsServerError::Authorities { file: file.to_owned(), reason };
-    let mut authorities = RootCertStore::empty();
-    let found = CertificateDer::pem_file_iter(file).map_err(|error| unusable(error.to_string()))?;
-    for certificate in found {
-        let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
-        authorities.add(certificate).map_err(|error| unusable(error.to_string()))?;
-    }
-    let provider = Arc::new(crate::tls::provider());
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider).build();
-    let verifier = verifier.map_err(|error| unusable(error.to_string()))?;
-    Ok(builder.with_client_cert_verifier(verifier))
 }
 
 /// Encrypts as many bytes of `slices` as the session's buffer takes, and writes as many encrypted

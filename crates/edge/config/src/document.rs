@@ -2,7 +2,7 @@
 //! and each value keeps its place in the text. Contradictions between values are found later, when
 //! the plan is resolved.
 
-use crate::setting::{Setting, SettingScope, SettingValue};
+use crate::setting::{Setting, SettingKind, SettingScope, SettingValue};
 use crate::table::SETTINGS;
 use document::{Diagnostic, Place, Reader, decimal, nearest};
 use std::collections::BTreeMap;
@@ -133,6 +133,10 @@ impl DocumentWalk {
             DeValue::Boolean(on) if setting.kind.is_switch() => setting.kind.parse(&on.to_string()),
             DeValue::String(text) if !setting.kind.is_number() && !setting.kind.is_switch() => {
                 setting.kind.parse(text)
+            }
+            // Left out, it would mean a plain listener, which is not what an empty list says.
+            DeValue::Array(items) if items.is_empty() && setting.kind == SettingKind::Certificates => {
+                Err("the list is empty; name a certificate, or leave the setting out".to_owned())
             }
             DeValue::Array(items) if setting.kind.is_list() => return self.list(setting, items, place),
             other => Err(format!("expected {}, found {}", setting.kind.name(), other.type_str())),

@@ -52,7 +52,8 @@ pub(crate) const LISTENER: &[Setting] = &[
         "redirect_to_https",
         SettingKind::Switch,
         Some("false"),
-        "Answers every plain request with 308 and the same URL with https. A request that a proxy of \
+        "Answers plain requests with 308 and the same URL with https. Purges are obeyed without a redirect. \
+         A request that a proxy of \
          `trusted_proxies` received with https is not redirected.",
     ),
     listener(

@@ -430,6 +430,11 @@ fn assumed_lifetimes(policy: &Policy) -> String {
     text
 }
 
+/// The time in seconds, rounded up: 0 ends what any other number begins.
+fn whole_secs(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}
+
 /// The first [`PREFIXES_NAMED_MAX`] prefixes, and the number of the others.
 fn named(peers: &Prefixes) -> String {
     let named: Vec<_> = peers.iter().take(PREFIXES_NAMED_MAX).map(ToString::to_string).collect();
@@ -481,7 +486,7 @@ impl SitePlan {
             // Cache keys and fetches use names without a final dot.
             public_host: levels.text("host").map(|host| host.strip_suffix('.').unwrap_or(host).to_owned()),
             public_https: levels.text("proto") == Some("https"),
-            hsts_secs: levels.duration("hsts").map(|duration| duration.as_secs()),
+            hsts_secs: levels.duration("hsts").map(whole_secs),
             via_to_origin: levels.value("via_to_origin") != Some(SettingValue::Switch(false)),
             profile,
             policy,

@@ -229,7 +229,7 @@ pub(crate) const SITE: &[Setting] = &[
         SettingKind::Duration,
         None,
         "Time for which a browser that has seen the site with https uses https only, sent as \
-         Strict-Transport-Security with every response over https. It cannot be taken back from browsers \
+         Strict-Transport-Security with the site's responses over https. It cannot be taken back from browsers \
          that have seen it, so begin with a short time. `0s` ends it. If left out: only the origin decides.",
     ),
     site(

@@ -100,9 +100,11 @@ async fn secure(
             let client = ClientConnection::new(*stream, arrival, Arc::clone(&shared.limits));
             refuse(shared, index, client, &Refusal::plain_http()).await;
         }
-        Ok(Err(HandshakeError::Broken | HandshakeError::Refused(_))) => {
+        Ok(Err(HandshakeError::Refused(reason))) => {
+            tracing::debug!("a TLS handshake with {} failed: {reason}", arrival.peer);
             cells.count(Metric::TlsHandshakesFailed);
         }
+        Ok(Err(HandshakeError::Broken)) => cells.count(Metric::TlsHandshakesFailed),
         Err(_) => cells.count(Metric::TlsHandshakeTimeouts),
     }
     None

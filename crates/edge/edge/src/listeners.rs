@@ -5,7 +5,8 @@
 use clock::Timestamp;
 use config::{EdgePlan, TlsPlan};
 use net::{
-    CertificateError, CertificateFiles, Certificates, Refreshed, TlsServer, TlsServerError, TlsServerTerms,
+    Certificate, CertificateError, CertificateFiles, Certificates, Refreshed, TlsServer, TlsServerError,
+    TlsServerTerms,
 };
 use std::sync::Arc;
 use tls_terms::TlsVersion;
@@ -69,14 +70,20 @@ impl Listeners {
         secured.flat_map(|listener| listener.certificates.refresh(now, at_once)).collect()
     }
 
-    /// The certificates that have expired.
-    pub(crate) fn expired(&self, now: Timestamp) -> Vec<CertificateError> {
-        let serving = self.secured.iter().flatten().map(|listener| listener.certificates.serving());
-        serving
-            .flat_map(|certificates| {
-                certificates.iter().filter_map(|one| one.expired_since(now)).collect::<Vec<_>>()
-            })
-            .collect()
+    /// The certificates that serve.
+    fn serving(&self) -> impl Iterator<Item = Arc<Certificate>> {
+        let listeners = self.secured.iter().flatten();
+        listeners.flat_map(|listener| listener.certificates.serving().to_vec())
+    }
+
+    /// The faults of certificates that are not valid at `now`.
+    pub(crate) fn faults(&self, now: Timestamp) -> Vec<CertificateError> {
+        self.serving().filter_map(|certificate| certificate.fault_at(now)).collect()
+    }
+
+    /// When the first certificate expires; `None` without certificates.
+    pub(crate) fn first_expiry(&self) -> Option<Timestamp> {
+        self.serving().map(|certificate| certificate.validity().1).min()
     }
 }
 
@@ -91,7 +98,7 @@ impl SecuredListener {
             .map_err(|errors| errors.into_iter().map(ListenerError::from).collect::<Vec<_>>())?;
         let certificates = Arc::new(certificates);
         let version_min = if plan.is_at_least_1_3 { TlsVersion::Tls13 } else { TlsVersion::Tls12 };
-        let terms = TlsServerTerms { version_min, client_authorities: None, protocols: vec![HTTP_1_1] };
+        let terms = TlsServerTerms { version_min, protocols: vec![HTTP_1_1] };
         let server = TlsServer::new(Arc::clone(&certificates), &terms).map_err(|error| vec![error.into()])?;
         Ok(Self { server, certificates })
     }

@@ -34,6 +34,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How often a drain checks whether the last connection is closed.
 const TICK: Duration = Duration::from_millis(20);
 
+/// Time after the begin of a drain in which a handshake may end and its first request may begin.
+const DRAIN_GRACE: Duration = Duration::from_secs(1);
+
 /// A worker spends at most one part in this many of its time on returning memory.
 const GIVING_BACK_PART: u32 = 100;
 
@@ -161,15 +164,32 @@ pub(crate) fn take(shared: &Arc<Shared>, (index, listener): (usize, usize), stre
 /// Serves one connection to its end.
 async fn converse(shared: Arc<Shared>, index: usize, stream: Stream, arrival: Arrival, slot: ConnectionSlot) {
     let mut slot = slot;
-    if let Some((stream, arrival)) = prepare(&shared, index, stream, arrival, &mut slot).await {
+    // A connection that is still silent when the drain begins would hold it up.
+    let prepared = tokio::select! {
+        biased;
+        prepared = prepare(&shared, index, stream, arrival, &mut slot) => prepared,
+        () = drained_for(&shared, DRAIN_GRACE) => None,
+    };
+    if let Some((stream, arrival)) = prepared {
         let client = ClientConnection::new(stream, arrival, Arc::clone(&shared.limits));
         serve_requests(&shared, index, client).await;
     }
     drop(slot);
 }
 
+/// Ready some time after the drain has begun.
+async fn drained_for(shared: &Arc<Shared>, time: Duration) {
+    shared.drained().await;
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
+    }
+}
+
 async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: ClientConnection) {
-    let mut stop = Box::pin(shared.drained());
+    // The first request of a client with TLS follows its handshake, so it may be on its way when
+    // the drain begins.
+    let grace = if client.arrival().is_secured { DRAIN_GRACE } else { Duration::ZERO };
+    let mut stop = Box::pin(drained_for(shared, grace));
     let cells = shared.cells(index);
     loop {
         let request = match client.receive(stop.as_mut()).await {
@@ -185,8 +205,12 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: ClientCo
                 cells.count(Metric::VisitorTimeouts);
                 return refuse(shared, index, client, &Refusal::head_timed_out()).await;
             }
-            ReceiveOutcome::Closed | ReceiveOutcome::Idle => return,
+            ReceiveOutcome::Idle => return client.close().await,
+            ReceiveOutcome::Closed => return,
         };
+        if !grace.is_zero() {
+            stop.set(drained_for(shared, Duration::ZERO));
+        }
         match Box::pin(pipeline::run(shared, index, &mut client, &request)).await {
             // A client that pipelines hits without pause never yields by itself, so this gives
             // other connections their turn.

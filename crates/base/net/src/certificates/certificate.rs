@@ -80,6 +80,14 @@ pub enum CertificateError {
     /// The key belongs to another certificate.
     #[error("the private key in {} does not belong to the certificate in {}", .0.key.display(), .0.chain.display())]
     OtherKey(CertificateFiles),
+    /// The validity period has not begun, or this machine's clock is slow.
+    #[error("the certificate in {} is not valid before {from}", file.display())]
+    NotYetValid {
+        /// The file with the chain.
+        file: PathBuf,
+        /// The begin of the validity period, as text.
+        from: String,
+    },
     /// The validity period is over.
     #[error("the certificate in {} has expired on {since}", file.display())]
     Expired {
@@ -127,18 +135,20 @@ impl Certificate {
         (self.not_before, self.not_after)
     }
 
-    /// Why the certificate is not valid at `now`, if it has expired.
-    pub fn expired_since(&self, now: Timestamp) -> Option<CertificateError> {
-        (now > self.not_after).then(|| CertificateError::Expired {
-            file: self.files.chain.clone(),
-            since: date(self.not_after),
-        })
+    /// Why the certificate is not valid at `now`, if it is not.
+    pub fn fault_at(&self, now: Timestamp) -> Option<CertificateError> {
+        let file = self.files.chain.clone();
+        if now > self.not_after {
+            return Some(CertificateError::Expired { file, since: date(self.not_after) });
+        }
+        (now < self.not_before).then(|| CertificateError::NotYetValid { file, from: date(self.not_before) })
     }
 
-    /// This certificate, unless it has expired and the one in use is better.
+    /// This certificate, unless it is not valid and the one in use is better: still valid, or less
+    /// long expired.
     pub(super) fn instead_of(self, old: &Self, now: Timestamp) -> Result<Self, CertificateError> {
-        match self.expired_since(now) {
-            Some(error) if old.not_after > self.not_after => Err(error),
+        match self.fault_at(now) {
+            Some(error) if old.fault_at(now).is_none() || old.not_after > self.not_after => Err(error),
             _ => Ok(self),
         }
     }

@@ -1,6 +1,8 @@
 //! Tells whether the files of a certificate have changed.
 //!
 //! Invariant: a change counts once, and only after two looks in a row have found the same state.
+//! Files that could not be read are looked at again each time, because what prevented it may leave
+//! no trace in them.
 
 use super::CertificateFiles;
 use std::path::Path;
@@ -14,15 +16,28 @@ pub(super) struct WatchedFiles {
     read: [FileState; 2],
     /// The states at the last look, if they differed from `read`.
     seen: Option<[FileState; 2]>,
+    /// Whether the files could not be read.
+    is_unread: bool,
+}
+
+/// The outcome of a look at the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// There is nothing to read.
+    Unchanged,
+    /// The files have changed.
+    Changed,
+    /// The files could not be read when they had changed.
+    Again,
 }
 
 /// What tells one version of a file from another. `None`: there is no file, or it cannot be looked
 /// at.
-type FileState = Option<(SystemTime, u64, u64)>;
+type FileState = Option<(SystemTime, u64, u64, (i64, i64))>;
 
 impl WatchedFiles {
     pub(super) fn of(files: &CertificateFiles) -> Self {
-        Self { read: states(files), seen: None, files: files.clone() }
+        Self { read: states(files), seen: None, is_unread: false, files: files.clone() }
     }
 
     pub(super) const fn files(&self) -> &CertificateFiles {
@@ -31,18 +46,23 @@ impl WatchedFiles {
 
     /// Whether the files have changed and stay the same since the last call, or, with `at_once`,
     /// have changed at all.
-    pub(super) fn have_changed(&mut self, at_once: bool) -> bool {
+    pub(super) fn look(&mut self, at_once: bool) -> Look {
         let found = states(&self.files);
         if found == self.read {
             self.seen = None;
-            return false;
+            return if self.is_unread { Look::Again } else { Look::Unchanged };
         }
-        let counts = at_once || self.seen == Some(found);
-        self.seen = (!counts).then_some(found);
-        if counts {
-            self.read = found;
+        if !at_once && self.seen != Some(found) {
+            self.seen = Some(found);
+            return Look::Unchanged;
         }
-        counts
+        (self.seen, self.read) = (None, found);
+        Look::Changed
+    }
+
+    /// Records whether the files could be read.
+    pub(super) const fn were_read(&mut self, were_read: bool) {
+        self.is_unread = !were_read;
     }
 }
 
@@ -54,5 +74,7 @@ fn states(files: &CertificateFiles) -> [FileState; 2] {
 fn state(path: &Path) -> FileState {
     use std::os::unix::fs::MetadataExt as _;
     let metadata = std::fs::metadata(path).ok()?;
-    Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+    // The time of the last change of the owner or the permissions counts too.
+    let changed = (metadata.ctime(), metadata.ctime_nsec());
+    Some((metadata.modified().ok()?, metadata.len(), metadata.ino(), changed))
 }

@@ -157,13 +157,25 @@ pub(super) fn clashes(document: &ConfigDocument, listeners: &[ListenerPlan]) -> 
         // With port 0 the system chooses another port for each.
         let is_chosen = listener.address.port() == Some(0);
         let before = listeners.get(..index).unwrap_or_default();
-        if !is_chosen && before.iter().any(|other| other.address == listener.address) {
+        if !is_chosen && before.iter().any(|other| is_clash(&other.address, &listener.address)) {
             let place = document.listeners.get(index).map_or(Place::Default, |(_, place)| place.clone());
-            let message = format!("two listeners have the address {}", listener.address);
-            problems.push(Diagnostic::new(message, place).with_help("give each an address of its own"));
+            let message = format!("another listener has the address {} already", listener.address);
+            let help = "give each an address of its own; `:PORT` is every address of the machine";
+            problems.push(Diagnostic::new(message, place).with_help(help));
         }
     }
     problems
+}
+
+/// Whether two listeners cannot both listen: their addresses are equal, or one is every address.
+fn is_clash(one: &Address, other: &Address) -> bool {
+    match (one, other) {
+        (Address::Ip(one), Address::Ip(other)) => {
+            let is_everywhere = one.ip().is_unspecified() || other.ip().is_unspecified();
+            one.port() == other.port() && (one.ip() == other.ip() || is_everywhere)
+        }
+        _ => one == other,
+    }
 }
 
 impl ListenerPlan {
@@ -175,10 +187,11 @@ impl ListenerPlan {
 
 impl EdgePlan {
     /// The port of https in redirects, if it is not the default port: that of the first listener
-    /// with TLS. Without one, another server speaks TLS on the default port.
+    /// with TLS, if none has the default port. Without TLS, another server speaks it there.
     pub fn https_port(&self) -> Option<u16> {
-        let secured = self.listeners.iter().find(|listener| listener.tls.is_some())?;
-        secured.address.port().filter(|port| *port != HTTPS_PORT)
+        let secured = self.listeners.iter().filter(|listener| listener.tls.is_some());
+        let ports: Vec<u16> = secured.filter_map(|listener| listener.address.port()).collect();
+        ports.first().copied().filter(|_| !ports.contains(&HTTPS_PORT))
     }
 }
 
@@ -262,7 +275,9 @@ mod tests {
     fn contradictory_listeners_are_errors_with_place_and_fix() {
         let two = "[[listener]]\nlisten = ':80'\n[[listener]]\nlisten = ':80'";
         for (text, flags, words) in [
-            (two, &[][..], "two listeners have the address [::]:80"),
+            (two, &[][..], "another listener has the address [::]:80 already"),
+            ("[[listener]]\nlisten = ':80'\n[[listener]]\nlisten = '127.0.0.1:80'", &[], "every address"),
+            ("tls = []", &[], "`tls`: the list is empty"),
             ("[[listener]]\nredirect_to_https = true", &[], "the listener has no `listen`"),
             ("listen = ':1'\n[[listener]]\nlisten = ':80'", &[], "stated outside the [[listener]] tables"),
             ("[[listener]]\nlisten = ':80'", &[("tls", "a.pem")], "--tls"),
@@ -290,5 +305,7 @@ mod tests {
         assert_eq!(port("tls = ['a.pem']"), None, "the default port");
         let other = "[[listener]]\nlisten = ':8443'\ntls = ['a.pem']\n[[listener]]\nlisten = ':80'";
         assert_eq!((port(other), port("")), (Some(8443), None));
+        let both = format!("{other}\n[[listener]]\nlisten = ':443'\ntls = ['a.pem']");
+        assert_eq!(port(&both), None, "the default port wins");
     }
 }

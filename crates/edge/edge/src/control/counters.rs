@@ -66,6 +66,8 @@ metrics! {
          client went away or spoke no TLS.";
     TlsHandshakeTimeouts: Counter "tls_handshake_timeouts",
         "Connections closed because their TLS handshake took longer than limits.tls_handshake_timeout.";
+    CertificateExpiry: Gauge "certificate_expiry_timestamp_seconds",
+        "When the first certificate of the listeners expires, in seconds since 1970; 0 without TLS.";
     CertificatesReplaced: Counter "certificates_replaced",
         "Certificates that were read again because their files had changed.";
     CertificatesRefused: Counter "certificates_refused",

@@ -10,6 +10,7 @@ use crate::fetch::breaker::state_number;
 use crate::shared::Shared;
 use crate::sites::Site;
 use crate::upkeep::supervisor;
+use clock::Timestamp;
 use origin::{Gauges, Origin};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
@@ -131,6 +132,18 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::PurgesListed => store().listed,
         Metric::PurgesWidened => store().widened,
         Metric::PurgeComparisons => store().comparisons,
+        Metric::CertificateExpiry => shared.listeners.first_expiry().map_or(0, Timestamp::as_secs),
+        Metric::MessagesLost => operator::lost(),
+        Metric::ThreadsLost => supervisor::lost(),
+        Metric::AccessLogDropped => lines_lost(shared),
+        other => read_disk(shared, other),
+    };
+    vec![MetricValue { site: None, value }]
+}
+
+/// The current value of a metric of the disk tier or of the static tree, or of a counter.
+fn read_disk(shared: &Shared, metric: Metric) -> u64 {
+    match metric {
         Metric::DiskOff => u64::from(shared.persistence.is_off()),
         Metric::DiskDistrusted => u64::from(shared.persistence.is_distrusted()),
         Metric::PurgesAtRisk => u64::from(shared.persistence.is_at_risk(&shared.store)),
@@ -153,12 +166,8 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::DiskDamaged => shared.persistence.figures().damaged,
         Metric::DiskVerifiedBytes => shared.verifier.verified_bytes(),
         Metric::DiskVerifyDamaged => shared.verifier.damaged(),
-        Metric::MessagesLost => operator::lost(),
-        Metric::ThreadsLost => supervisor::lost(),
-        Metric::AccessLogDropped => lines_lost(shared),
         other => read_tree(shared, other),
-    };
-    vec![MetricValue { site: None, value }]
+    }
 }
 
 /// The current value of a metric of the static tree, or of a counter.

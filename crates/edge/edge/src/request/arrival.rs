@@ -11,7 +11,7 @@ pub(crate) struct Arrival {
     pub(crate) peer: Peer,
     /// The number of the listener in the plan.
     pub(crate) listener: usize,
-    /// Whether TLS secures the connection.
+    /// Whether TLS secures the client's connection, to this listener or to the proxy in front.
     pub(crate) is_secured: bool,
 }
 

@@ -296,7 +296,11 @@ impl ClientConnection {
         }
         // TLS takes bytes before it can send them. For a plain connection this does nothing.
         match Pin::new(&mut self.stream).poll_flush(context) {
-            Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
+            Poll::Ready(Ok(())) => {
+                // A pause of the origin that follows is not the client's.
+                self.write_pace.moved(0);
+                Poll::Ready(Ok(()))
+            }
             Poll::Ready(Err(_)) => Poll::Ready(Err(SendError::Gone)),
             Poll::Pending => self.poll_too_late(context).map(Err),
         }

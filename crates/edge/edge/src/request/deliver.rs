@@ -80,6 +80,9 @@ pub(crate) async fn send_excerpt(
 /// Bytes of a body on disk that are read and checked in one step.
 const DISK_READ_BYTES: usize = 256 * 1024;
 
+/// The same for a client with TLS, which holds them in memory while it reads them.
+const SECURED_READ_BYTES: usize = 32 * 1024;
+
 /// Bytes of a file that are sent unread before the trust in the file is checked again.
 const FILE_STEP_BYTES: u64 = 1 << 20;
 
@@ -135,8 +138,8 @@ async fn send_from_disk(
     client.flush().await.map_err(Interrupted::from)
 }
 
-/// Same as [`send_from_disk`], for a disk whose files the system cannot send, and for a client whose
-/// bytes are encrypted: each step is read into memory and checked.
+/// Same as [`send_from_disk`], for a disk whose files the system cannot send, and for a client
+/// whose bytes are encrypted: each step is read into memory and checked.
 async fn send_by_reading(
     client: &mut ClientConnection,
     object: &Arc<Object>,
@@ -146,10 +149,11 @@ async fn send_by_reading(
 ) -> Result<(), Interrupted> {
     let end = first + bytes;
     let mut at = first;
+    let step = if client.arrival().is_secured { SECURED_READ_BYTES } else { DISK_READ_BYTES };
     while at < end {
         let (reader, from) = (Arc::clone(body), at);
         // Fits a usize, because the limit does.
-        let bytes_max = (end - at).min(DISK_READ_BYTES as u64) as usize;
+        let bytes_max = (end - at).min(step as u64) as usize;
         // Flushed first, so that no disk turn is held while a slow client reads the queue.
         client.flush().await?;
         let read = match repair.turn().await {

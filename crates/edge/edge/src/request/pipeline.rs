@@ -82,12 +82,12 @@ impl<'a> Visit<'a> {
         match guard(self.shared, self.client.arrival(), self.request) {
             Ok(subject) => {
                 self.site = Some(subject.site);
-                if subject.https {
-                    self.recipient.hsts_secs = subject.site.plan.hsts_secs;
-                }
                 match redirected(self.shared, self.client.arrival(), &subject, &self.request.head) {
                     Some(redirect) => Step::Refuse(redirect),
-                    None => Step::Key(subject),
+                    None => {
+                        self.recipient.hsts_secs = subject.site.plan.hsts_secs.filter(|_| subject.https);
+                        Step::Key(subject)
+                    }
                 }
             }
             Err(refusal) => Step::Refuse(refusal),

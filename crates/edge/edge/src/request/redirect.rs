@@ -22,22 +22,25 @@ pub(crate) fn redirected(
     if is_https(arrival, subject.trusted, head) || redirect.except.iter().any(|except| except.matches(path)) {
         return None;
     }
-    let Some(host) = host_of(subject, head) else { return Some(Refusal::nameless()) };
-    let port = shared.plan.https_port().map(|port| format!(":{port}")).unwrap_or_default();
+    let Some(host) = host_of(shared, subject, head) else { return Some(Refusal::nameless()) };
     // `*` is the target of a request about the whole server (RFC 9110 section 9.3.7).
     let target = if *subject.target == *b"*" { "/".into() } else { String::from_utf8_lossy(&subject.target) };
-    Some(Refusal::redirect(format!("https://{host}{port}{target}")))
+    Some(Refusal::redirect(format!("https://{host}{target}")))
 }
 
-/// The site's name as the client knows it, without a port.
-fn host_of(subject: &RequestSubject<'_>, head: &RequestHead) -> Option<String> {
+/// The site's name as the client knows it, with the port of https if that is not the default. A
+/// public name is complete.
+fn host_of(shared: &Shared, subject: &RequestSubject<'_>, head: &RequestHead) -> Option<String> {
     let plan = &subject.site.plan;
     let asked = EffectiveAuthority::of(head).map(|effective| effective.authority);
-    let host = match (&plan.public_host, asked) {
-        (Some(public), _) => public.as_bytes(),
-        (None, Some(asked)) => asked,
+    if let Some(public) = &plan.public_host {
+        return Some(public.clone());
+    }
+    let host = match asked {
+        Some(asked) => split_port(asked).0,
         // HTTP/1.0 without Host.
-        (None, None) => plan.names.first()?.as_bytes(),
+        None => plan.names.first()?.as_bytes(),
     };
-    String::from_utf8(split_port(host).0.to_vec()).ok()
+    let port = shared.plan.https_port().map(|port| format!(":{port}")).unwrap_or_default();
+    Some(std::str::from_utf8(host).ok()?.to_owned() + &port)
 }

@@ -23,8 +23,8 @@ fn problems(tls: &TlsPlan, plan: &EdgePlan, now: Timestamp) -> Vec<Diagnostic> {
             Err(error) => found.push(Diagnostic::new(error.to_string(), tls.place.clone())),
         }
     }
-    for expired in usable.iter().filter_map(|certificate| certificate.expired_since(now)) {
-        let problem = Diagnostic::warning(expired.to_string(), tls.place.clone());
+    for fault in usable.iter().filter_map(|certificate| certificate.fault_at(now)) {
+        let problem = Diagnostic::warning(fault.to_string(), tls.place.clone());
         found.push(problem.with_help("renew it; until then browsers refuse the site"));
     }
     if usable.len() == tls.certificates.len() {

@@ -26,23 +26,34 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> 
     if !shared.listeners.has_tls() {
         return Ok(None);
     }
-    for error in shared.listeners.expired(shared.clock.now()) {
-        tracing::error!("{error}; browsers refuse the site until it is renewed");
-    }
     let shared = Arc::clone(shared);
+    let told = tell_faults(&shared, 0);
     let thread = supervisor::start("petasos-certificates", move || {
-        let mut rested = Duration::ZERO;
+        let (mut rested, mut told) = (Duration::ZERO, told);
         while !shared.is_quitting() {
             threads::sleep(TICK);
             rested += TICK;
             if rested >= LOOK_EVERY {
                 rested = Duration::ZERO;
                 refresh(&shared, false);
+                told = tell_faults(&shared, told);
             }
         }
         ThreadEnd::of(&shared.ending)
     });
     thread.map(Some)
+}
+
+/// Reports certificates that are not valid, if there are more than `told` of them. Returns their
+/// number.
+fn tell_faults(shared: &Shared, told: usize) -> usize {
+    let faults = shared.listeners.faults(shared.clock.now());
+    if faults.len() > told {
+        for fault in &faults {
+            tracing::error!("{fault}; browsers refuse the site until the certificate is renewed");
+        }
+    }
+    faults.len()
 }
 
 /// Reads the files that have changed, and reports the outcome. Blocks.

@@ -285,3 +285,31 @@ fn upgraded_connection_is_a_tunnel_inside_tls() {
     client.send(vec![b'u'; 1 << 20]);
     assert_eq!(answering.join().unwrap(), vec![b'u'; 1 << 20]);
 }
+
+#[test]
+fn drain_serves_clients_whose_handshake_is_under_way() {
+    let secured = Secured::start(&["a.test"], |_| {});
+    let mut idle = secured.connect("a.test").unwrap();
+    assert_eq!(idle.get("/", &[]).status, 200);
+    let mut late = secured.connect("a.test").unwrap();
+    let mut silent = Client::connect(secured.address());
+    eventually("all are accepted", || secured.metric("petasos_connections_open") == 3);
+    secured.edge.stop();
+    assert!(idle.read_to_end(), "TLS says that this is the end");
+    let served = late.get("/", &[]);
+    assert_eq!((served.status, served.field("Connection")), (200, Some("close")));
+    assert!(silent.is_closed(), "it does not hold up the drain");
+}
+
+#[test]
+fn truncated_response_is_no_end_of_tls() {
+    let origin = Origin::start(|_| {
+        let head = "HTTP/1.0 200 OK\r\nContent-Length: 100\r\n\r\nshort";
+        vec![testkit::Action::Send(head.as_bytes().to_vec()), testkit::Action::Close]
+    });
+    let secured = Secured::start(&["a.test"], |plan| plan.sites[0].origin = origin.url().parse().unwrap());
+    let mut client = secured.connect("a.test").unwrap();
+    client.send("GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
+    let mut answer = client.read_head();
+    assert!(!client.read_body(&mut answer), "{} bytes", answer.body.len());
+}

@@ -10,6 +10,9 @@ use document::{Diagnostic, decode};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 /// The subcommand with its flags.
 pub(crate) fn command() -> Command {
@@ -55,7 +58,7 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         .filter_map(|setting| Some((setting.key, matches.get_one::<String>(setting.key)?.clone())))
         .collect();
     let plan = read(file.map(PathBuf::as_path), &overrides)?;
-    tell_warnings(&plan);
+    tell_warnings_in_time(&plan);
     log::install(plan.log_level);
     if plan.memory_bytes < HUGE_PAGES_FROM_BYTES {
         // Ignoring the error is safe: a kernel that refuses this only lets the process use more
@@ -64,6 +67,26 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     }
     edge::serve(plan, edge::System::of_machine(), &mut std::io::stdout())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The longest time for which the start waits for standard error.
+const WARNINGS_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// As [`tell_warnings`], but a reader of standard error that does not read cannot prevent the start.
+fn tell_warnings_in_time(plan: &EdgePlan) {
+    if plan.warnings.is_empty() {
+        return;
+    }
+    let (plan, (told, ended)) = (plan.clone(), mpsc::sync_channel(1));
+    let telling = thread::spawn(move || {
+        tell_warnings(&plan);
+        // Nobody waits any more if standard error was slow.
+        let _ = told.send(());
+    });
+    if ended.recv_timeout(WARNINGS_TIME_MAX).is_ok() {
+        // It has nothing left to do.
+        let _ = telling.join();
+    }
 }
 
 /// Prints the warnings of the configuration to standard error.

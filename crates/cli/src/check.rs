@@ -36,6 +36,7 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let (errors, warnings): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|problem| problem.severity == Severity::Error);
     plan.warnings.extend(warnings);
+    plan.warnings.append(&mut plan.cautions);
     serve::tell_warnings(&plan);
     if !errors.is_empty() {
         return Err(serve::unusable(&errors));

@@ -72,7 +72,8 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
 /// The longest time for which the start waits for standard error.
 const WARNINGS_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// As [`tell_warnings`], but a reader of standard error that does not read cannot prevent the start.
+/// As [`tell_warnings`], but a reader of standard error that does not read cannot prevent the
+/// start.
 fn tell_warnings_in_time(plan: &EdgePlan) {
     if plan.warnings.is_empty() {
         return;

@@ -5,8 +5,10 @@
 //! sites, and at most one site answers to any name.
 
 mod contradictions;
+mod limits;
 mod listeners;
 
+pub use limits::EdgeLimits;
 pub use listeners::{ListenerPlan, RedirectPlan, TlsPlan};
 
 use crate::ReadFile;
@@ -68,6 +70,8 @@ pub struct EdgePlan {
     pub sites: Vec<SitePlan>,
     /// Warnings for the operator. They do not prevent a start.
     pub warnings: Vec<Diagnostic>,
+    /// Warnings of `petasos check` alone: settings that are safe only if servers in front behave.
+    pub cautions: Vec<Diagnostic>,
     /// The places where the settings of `FILE_SETTINGS` were written.
     places: HashMap<&'static str, Place>,
 }
@@ -189,88 +193,6 @@ pub struct SitePlan {
     pub error_page: Option<Arc<str>>,
 }
 
-macro_rules! limits {
-    ($($(#[$doc:meta])* $field:ident: $type:ty = $variant:ident;)*) => {
-        /// All limits of the edge. The settings table states the meaning, unit and default of each,
-        /// under `limits.` and the field's name.
-        #[derive(Clone, Debug, PartialEq, Eq)]
-        pub struct EdgeLimits {
-            $(#[doc = concat!("The setting `limits.", stringify!($field), "`.")] pub $field: $type,)*
-        }
-
-        impl EdgeLimits {
-            fn resolve(levels: &SettingLevels<'_>) -> Self {
-                Self { $($field: match levels.required(concat!("limits.", stringify!($field))) {
-                    SettingValue::$variant(value) => <$type>::try_from(value).unwrap_or(<$type>::MAX),
-                    other => unreachable!("the table gives {other:?}, which is no {}", stringify!($variant)),
-                },)* }
-            }
-        }
-    };
-}
-
-limits! {
-    connections_max: usize = Count;
-    connections_per_address_max: usize = Count;
-    admin_connections_max: usize = Count;
-    request_head_bytes_max: usize = Size;
-    purge_head_bytes_max: usize = Size;
-    request_fields_max: usize = Count;
-    request_body_bytes_max: u64 = Size;
-    tls_handshake_timeout: Duration = Duration;
-    request_head_timeout: Duration = Duration;
-    request_body_timeout: Duration = Duration;
-    request_rate_min: u64 = Size;
-    request_buffer_bytes_max: u64 = Size;
-    response_rate_min: u64 = Size;
-    response_buffer_bytes_max: u64 = Size;
-    rate_window: Duration = Duration;
-    buffer_memory_percent: usize = Count;
-    idle_timeout: Duration = Duration;
-    write_timeout: Duration = Duration;
-    tunnel_idle_timeout: Duration = Duration;
-    drain_timeout: Duration = Duration;
-    drain_streams: Duration = Duration;
-    connect_timeout: Duration = Duration;
-    first_byte_timeout: Duration = Duration;
-    between_bytes_timeout: Duration = Duration;
-    response_head_bytes_max: usize = Size;
-    response_fields_max: usize = Count;
-    fetches_max: usize = Count;
-    client_fetches_max: usize = Count;
-    stalled_fetches_max: usize = Count;
-    queue_max: usize = Count;
-    client_queue_max: usize = Count;
-    queue_timeout: Duration = Duration;
-    idle_connections_max: usize = Count;
-    idle_connection_timeout: Duration = Duration;
-    flight_wait: Duration = Duration;
-    stale_wait: Duration = Duration;
-    probe_pause_max: Duration = Duration;
-    failure_pause: Duration = Duration;
-    hit_for_miss: Duration = Duration;
-    hit_for_miss_entries_max: usize = Count;
-    leak_guard_every: usize = Count;
-    writes_per_minute: usize = Count;
-    page_writes_per_minute: usize = Count;
-    self_purge_memory: Duration = Duration;
-    foreign_ports_max: usize = Count;
-    object_bytes_max: u64 = Size;
-    decoded_bytes_max: u64 = Size;
-    disk_object_bytes_max: u64 = Size;
-    disk_fill_percent: usize = Count;
-    disk_timeout: Duration = Duration;
-    completion_timeout: Duration = Duration;
-    disk_verify_rate: u64 = Size;
-    access_log_lines_max: usize = Count;
-}
-
-impl Default for EdgeLimits {
-    fn default() -> Self {
-        Self::resolve(&SettingLevels { levels: Vec::new() })
-    }
-}
-
 impl RefillPlan {
     fn resolve(levels: &SettingLevels<'_>) -> Self {
         let count = |key| levels.count(key).unwrap_or(1);
@@ -357,6 +279,7 @@ impl EdgePlan {
             static_tree: StaticTreePlan::resolve(top),
             sites,
             warnings: Vec::new(),
+            cautions: Vec::new(),
             places: FILE_SETTINGS.into_iter().filter_map(|key| Some((key, top.place(key)?))).collect(),
         }
     }
@@ -593,6 +516,7 @@ pub(crate) fn resolve(
     let mut plan = EdgePlan::assemble(&top, machine, peers, listeners, sites);
     warnings.extend(sense::warnings(&top, &plan, machine));
     plan.warnings = warnings;
+    plan.cautions = sense::cautions(&top, &plan);
     Ok(plan)
 }
 

@@ -84,7 +84,6 @@ pub(crate) fn warnings(top: &SettingLevels<'_>, plan: &EdgePlan, machine: &Machi
         trust_of_everybody(top, plan),
         stated_by_everybody(top, plan),
         purging_proxy(top, plan),
-        purging_neighbour(top, plan),
         large_memory(top, plan, machine),
         small_memory(top, plan),
         large_object(top, plan),
@@ -93,6 +92,11 @@ pub(crate) fn warnings(top: &SettingLevels<'_>, plan: &EdgePlan, machine: &Machi
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Warnings of `petasos check` alone.
+pub(crate) fn cautions(top: &SettingLevels<'_>, plan: &EdgePlan) -> Vec<Diagnostic> {
+    purging_neighbour(top, plan).into_iter().collect()
 }
 
 fn open_admin(top: &SettingLevels<'_>, plan: &EdgePlan) -> Option<Diagnostic> {
@@ -263,7 +267,6 @@ mod tests {
                 "listen = ':80'\npurge_peers = ['10.0.0.1']\ntrusted_proxies = ['10.0.0.1']",
                 "10.0.0.1 is in `trusted_proxies` and in `purge_peers`",
             ),
-            ("purge_peers = ['::1']", "only servers on this machine reach the listeners"),
             ("memory = '64GiB'", "has only 4GiB"),
             ("memory = '32MiB'", "more than `memory`"),
             ("memory = '32MiB'", "write at least 64MiB"),
@@ -278,6 +281,10 @@ mod tests {
             assert!(text.contains(words) && text.contains("petasos.toml:"), "{text}");
             assert!(text.starts_with("warning: "), "{text}");
         }
+        let plan = load("purge_peers = ['::1']").unwrap();
+        let caution = plan.cautions.iter().map(ToString::to_string).collect::<String>();
+        assert!(caution.contains("only servers on this machine reach the listeners"), "{caution}");
+        assert!(plan.warnings.is_empty(), "a start does not repeat it");
         for quiet in [
             "",
             "memory = '64MiB'",

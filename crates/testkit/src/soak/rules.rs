@@ -18,9 +18,16 @@ pub(super) const IDLE: [&str; 11] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 52] = [
+pub(super) const ZERO: [&str; 59] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
+    "petasos_proxy_headers_failed_total",
+    "petasos_tls_handshakes_total",
+    "petasos_tls_handshakes_failed_total",
+    "petasos_tls_handshake_timeouts_total",
+    "petasos_certificate_expiry_timestamp_seconds",
+    "petasos_certificates_replaced_total",
+    "petasos_certificates_refused_total",
     "petasos_admin_connections_refused_total",
     "petasos_requests_malformed_total",
     "petasos_visitor_timeouts_total",

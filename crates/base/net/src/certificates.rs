@@ -95,11 +95,6 @@ impl Certificates {
         refreshed
     }
 
-    /// Whether a certificate is valid for this host name.
-    pub fn covers(&self, name: &str) -> bool {
-        self.serving().iter().any(|certificate| certificate.is_for(name))
-    }
-
     /// The certificate for a client that named this server (or none) and accepts these signature
     /// schemes. A certificate with the exact name wins over one with a wildcard, and that over the
     /// first of all, which also answers clients that name no server.
@@ -146,6 +141,11 @@ mod tests {
         CertificateFiles { chain, key }
     }
 
+    /// Whether a certificate is for this host name.
+    fn covers(certificates: &Certificates, name: &str) -> bool {
+        certificates.serving().iter().any(|certificate| certificate.is_for(name))
+    }
+
     /// Number of the certificate that is chosen.
     fn chosen(certificates: &Certificates, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<usize> {
         let key = certificates.choose(name, schemes)?;
@@ -180,7 +180,7 @@ mod tests {
         ] {
             assert_eq!(chosen(&certificates, name, schemes), expected, "{name:?} {schemes:?}");
         }
-        assert!(certificates.covers("x.b.test") && !certificates.covers("c.test"));
+        assert!(covers(&certificates, "x.b.test") && !covers(&certificates, "c.test"));
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
         std::fs::write(&files.key, &new.key).unwrap();
         assert!(certificates.refresh(NOW, false).is_empty(), "the files have just changed");
         assert!(matches!(certificates.refresh(NOW, false)[..], [Refreshed::Replaced(_)]));
-        assert!(certificates.covers("new.test") && !certificates.covers("old.test"));
+        assert!(covers(&certificates, "new.test") && !covers(&certificates, "old.test"));
 
         std::fs::write(&files.key, "").unwrap();
         assert!(matches!(certificates.refresh(NOW, true)[..], [Refreshed::Kept(CertificateError::NoKey(_))]));
@@ -238,7 +238,7 @@ mod tests {
         std::fs::remove_file(&files.key).unwrap();
         let kept = certificates.refresh(NOW, true);
         assert!(matches!(kept[..], [Refreshed::Kept(CertificateError::Unreadable { .. })]), "{kept:?}");
-        assert!(certificates.covers("new.test"), "the old certificate serves");
+        assert!(covers(&certificates, "new.test"), "the old certificate serves");
         std::fs::write(&files.key, &new.key).unwrap();
         assert!(matches!(certificates.refresh(NOW, true)[..], [Refreshed::Replaced(_)]));
 
@@ -261,7 +261,7 @@ mod tests {
         ));
         write(&issue("last.test", VALID), directory.path(), "a");
         assert!(matches!(certificates.refresh(NOW, true)[..], [Refreshed::Replaced(_)]));
-        assert!(certificates.covers("last.test"));
+        assert!(covers(&certificates, "last.test"));
     }
 
     #[test]

@@ -11,11 +11,16 @@ use std::fmt;
 use std::io::Write as _;
 use std::panic::PanicHookInfo;
 use tracing::{Event, Subscriber};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
+
+/// The crate that warns of each fault of a client with HTTP/2. Any client could fill the log with
+/// them; a metric counts those that matter.
+const CLIENT_FAULTS: &str = "h2";
 
 /// Length of a time of the crate `tracing-subscriber` up to its milliseconds:
 /// `2026-01-02T03:04:05.678`.
@@ -54,6 +59,7 @@ where
         .event_format(LineFormat)
         .with_writer(writer)
         .finish()
+        .with(Targets::new().with_default(level).with_target(CLIENT_FAULTS, LevelFilter::OFF))
 }
 
 fn report(panic: &PanicHookInfo<'_>) {
@@ -137,6 +143,15 @@ mod tests {
         assert!(rest.starts_with("WARN petasos: two\\nlines, ") && rest.ends_with('\n'), "{rest}");
         assert!(!rest.contains('\u{1b}') && rest.contains("red, \u{e9}"), "{rest}");
         assert!(rest.contains("site=\"a.test\""), "{rest}");
+    }
+
+    #[test]
+    fn faults_of_clients_are_no_messages() {
+        let messages = || {
+            tracing::warn!(target: "h2::proto::ping_pong", "an unexpected PING");
+            tracing::warn!(target: "h2o", "another crate");
+        };
+        assert_eq!(written(LogLevel::Debug, messages).len(), 1);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
@@ -72,6 +74,27 @@ impl Trust {
             secured.conn.complete_io(&mut secured.sock)?;
         }
         Ok(Wire::Secured(Box::new(secured)))
+    }
+}
+
+impl Trust {
+    /// Secures a connection on which HTTP/2 is spoken.
+    ///
+    /// # Errors
+    /// If the handshake fails, or the server does not speak HTTP/2.
+    pub(crate) async fn secure_http2(
+        &self,
+        stream: tokio::net::TcpStream,
+        name: &str,
+    ) -> io::Result<TlsStream<tokio::net::TcpStream>> {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        let secured = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+        match secured.get_ref().1.alpn_protocol() {
+            Some(b"h2") => Ok(secured),
+            other => Err(io::Error::other(format!("the server chose {other:?}"))),
+        }
     }
 }
 

@@ -95,6 +95,17 @@ impl Certificates {
         refreshed
     }
 
+    /// Whether a certificate that serves clients of the host `named` is also for `other`.
+    pub(crate) fn are_shared(&self, named: &str, other: &str) -> bool {
+        let serving = self.serving();
+        let is_usual = !serving.iter().any(|certificate| certificate.is_for(named));
+        let mut serves = serving
+            .iter()
+            .enumerate()
+            .filter(|(number, certificate)| certificate.is_for(named) || is_usual && *number == 0);
+        serves.any(|(_, certificate)| certificate.is_for(other))
+    }
+
     /// The certificate for a client that named this server (or none) and accepts these signature
     /// schemes. A certificate with the exact name wins over one with a wildcard, and that over the
     /// first of all, which also answers clients that name no server.

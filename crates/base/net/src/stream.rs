@@ -109,6 +109,22 @@ impl Stream {
         matches!(self, Self::Tls(_))
     }
 
+    /// The application protocol that both sides agreed on in the TLS handshake (RFC 7301).
+    pub fn protocol(&self) -> Option<&[u8]> {
+        match self {
+            Self::Tls(secured) => secured.get_ref().1.alpn_protocol(),
+            Self::Tcp(_) | Self::Unix(_) | Self::Other(_) => None,
+        }
+    }
+
+    /// The host that the client named in the TLS handshake (RFC 6066 section 3).
+    pub fn server_name(&self) -> Option<&str> {
+        match self {
+            Self::Tls(secured) => secured.get_ref().1.server_name(),
+            Self::Tcp(_) | Self::Unix(_) | Self::Other(_) => None,
+        }
+    }
+
     /// Removes the connection from its runtime.
     ///
     /// # Errors

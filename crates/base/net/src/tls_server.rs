@@ -38,6 +38,7 @@ pub struct TlsServerTerms {
 #[derive(Clone)]
 pub struct TlsServer {
     acceptor: TlsAcceptor,
+    certificates: Arc<Certificates>,
 }
 
 /// Why a TLS listener cannot be set up.
@@ -74,12 +75,19 @@ impl TlsServer {
         };
         let builder = ServerConfig::builder_with_provider(Arc::new(crate::tls::provider()))
             .with_protocol_versions(versions)?;
-        let mut config = builder.with_no_client_auth().with_cert_resolver(certificates);
+        let resolver = Arc::clone(&certificates);
+        let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
         config.alpn_protocols = terms.protocols.iter().map(|name| name.to_vec()).collect();
         config.ticketer = aws_lc_rs::Ticketer::new()?;
         // Tickets do without memory for each client.
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)) })
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), certificates })
+    }
+
+    /// Whether a certificate that a client receives for the host `named` is also for `other`. An
+    /// empty name stands for a client that named no host.
+    pub fn is_for_both(&self, named: &str, other: &str) -> bool {
+        self.certificates.are_shared(named, other)
     }
 
     /// Secures a connection that was just accepted. The caller limits the time.

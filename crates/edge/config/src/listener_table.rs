@@ -40,6 +40,19 @@ pub(crate) const LISTENER: &[Setting] = &[
         "Oldest version of TLS that clients may use.",
     ),
     listener(
+        "http2",
+        SettingKind::Switch,
+        Some("true"),
+        "Offers HTTP/2 to clients with TLS, beside HTTP/1.1.",
+    ),
+    listener(
+        "http2_cleartext",
+        SettingKind::Switch,
+        Some("false"),
+        "Lets clients without TLS speak HTTP/2 if they begin with it (prior knowledge), beside HTTP/1.1. \
+         Browsers do not; proxies and gRPC clients may.",
+    ),
+    listener(
         "proxy_protocol",
         SettingKind::Peers,
         None,

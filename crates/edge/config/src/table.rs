@@ -43,6 +43,9 @@ const COUNT_MAX: u64 = 1_000_000;
 /// Upper bound of the limits on header fields in a message: the parser's own limit.
 const FIELDS_MAX: u64 = 256;
 
+/// The largest value of `limits.http2_streams_max`.
+const STREAMS_MAX: u64 = 10_000;
+
 /// All settings: listeners first, then the edge, then sites, then limits by where they act.
 pub const SETTINGS: &[Setting] = &joined([LISTENER, EDGE, SITE, LIMITS]);
 
@@ -272,6 +275,12 @@ const LIMITS: &[Setting] = &[
         "Largest number of header fields in one request.",
     ),
     global("limits.request_body_bytes_max", SettingKind::Size, "1GiB", "Largest content of one request."),
+    global(
+        "limits.http2_streams_max",
+        SettingKind::Count(1, STREAMS_MAX),
+        "100",
+        "Largest number of requests at once on one connection with HTTP/2. Clients keep others back.",
+    ),
     global(
         "limits.tls_handshake_timeout",
         SettingKind::Duration,

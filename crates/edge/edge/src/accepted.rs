@@ -5,16 +5,30 @@
 //! fails here costs its client only, within a time limit, and is counted.
 
 use crate::control::counters::Metric;
+use crate::listeners::HTTP_2;
 use crate::request::arrival::Arrival;
 use crate::request::client::ClientConnection;
 use crate::request::refusal::Refusal;
 use crate::shared::{ConnectionSlot, Shared};
 use crate::worker::refuse;
+use bytes::BytesMut;
 use net::{HandshakeError, Peer, Stream, TlsServer};
 use proxy_protocol::{Header, Parsed};
 use std::io;
 use std::sync::Arc;
 use tokio::io::AsyncReadExt as _;
+
+/// The first bytes of a client that speaks HTTP/2 (RFC 9113 section 3.4).
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// A connection that is ready for its requests.
+pub(crate) struct Prepared {
+    pub(crate) stream: Stream,
+    /// Bytes that were already read from it.
+    pub(crate) early: BytesMut,
+    pub(crate) arrival: Arrival,
+    pub(crate) is_http2: bool,
+}
 
 /// Prepares an accepted connection for its requests. `None`: it is closed.
 pub(crate) async fn prepare(
@@ -23,7 +37,7 @@ pub(crate) async fn prepare(
     stream: Stream,
     arrival: Arrival,
     slot: &mut ConnectionSlot,
-) -> Option<(Stream, Arrival)> {
+) -> Option<Prepared> {
     let (mut stream, mut arrival) = (stream, arrival);
     let listener = shared.plan.listeners.get(arrival.listener);
     // Both are boxed, because most connections need no memory for them.
@@ -38,8 +52,48 @@ pub(crate) async fn prepare(
     if let Some(tls) = shared.listeners.tls(arrival.listener) {
         stream = Box::pin(secure(shared, index, tls, stream, arrival)).await?;
         arrival.is_secured = true;
+        let is_http2 = stream.protocol() == Some(HTTP_2);
+        return Some(Prepared { stream, early: BytesMut::new(), arrival, is_http2 });
     }
-    Some((stream, arrival))
+    if listener.is_some_and(|listener| listener.http2) {
+        return Box::pin(recognise(shared, index, stream, arrival)).await;
+    }
+    Some(Prepared { stream, early: BytesMut::new(), arrival, is_http2: false })
+}
+
+/// Reads the first bytes of a client without TLS, until they show its protocol.
+async fn recognise(
+    shared: &Arc<Shared>,
+    index: usize,
+    mut stream: Stream,
+    arrival: Arrival,
+) -> Option<Prepared> {
+    let mut early = BytesMut::new();
+    let reading = tokio::time::timeout(shared.limits.idle_timeout, read_preface(&mut stream, &mut early));
+    match reading.await {
+        Ok(Ok(is_http2)) => return Some(Prepared { stream, early, arrival, is_http2 }),
+        Ok(Err(_)) => {}
+        Err(_) if early.is_empty() => {}
+        Err(_) => shared.cells(index).count(Metric::VisitorTimeouts),
+    }
+    None
+}
+
+/// Reads until the bytes are the preface of HTTP/2, or differ from it.
+async fn read_preface(stream: &mut Stream, early: &mut BytesMut) -> io::Result<bool> {
+    loop {
+        let compared = early.len().min(HTTP2_PREFACE.len());
+        if early.get(..compared) != HTTP2_PREFACE.get(..compared) {
+            return Ok(false);
+        }
+        if compared == HTTP2_PREFACE.len() {
+            return Ok(true);
+        }
+        early.reserve(HTTP2_PREFACE.len());
+        if stream.read_buf(early).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
 }
 
 /// The client as the header of its proxy states it.

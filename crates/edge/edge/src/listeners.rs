@@ -14,6 +14,9 @@ use tls_terms::TlsVersion;
 /// The application protocol of HTTP/1.1 (RFC 7301).
 const HTTP_1_1: &[u8] = b"http/1.1";
 
+/// The application protocol of HTTP/2 (RFC 9113 section 3.2).
+pub(crate) const HTTP_2: &[u8] = b"h2";
+
 /// The listeners, in the order of the plan.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
@@ -46,7 +49,8 @@ impl Listeners {
     pub(crate) fn open(plan: &EdgePlan) -> Result<Self, Vec<ListenerError>> {
         let (mut secured, mut errors) = (Vec::new(), Vec::new());
         for listener in &plan.listeners {
-            match listener.tls.as_ref().map(SecuredListener::open).transpose() {
+            let open = |tls| SecuredListener::open(tls, listener.http2);
+            match listener.tls.as_ref().map(open).transpose() {
                 Ok(opened) => secured.push(opened),
                 Err(more) => errors.extend(more),
             }
@@ -88,7 +92,7 @@ impl Listeners {
 }
 
 impl SecuredListener {
-    fn open(plan: &TlsPlan) -> Result<Self, Vec<ListenerError>> {
+    fn open(plan: &TlsPlan, http2: bool) -> Result<Self, Vec<ListenerError>> {
         let files: Vec<_> = plan
             .certificates
             .iter()
@@ -97,8 +101,9 @@ impl SecuredListener {
         let certificates = Certificates::read(&files)
             .map_err(|errors| errors.into_iter().map(ListenerError::from).collect::<Vec<_>>())?;
         let certificates = Arc::new(certificates);
+        let protocols = if http2 { vec![HTTP_2, HTTP_1_1] } else { vec![HTTP_1_1] };
         let version_min = if plan.is_at_least_1_3 { TlsVersion::Tls13 } else { TlsVersion::Tls12 };
-        let terms = TlsServerTerms { version_min, protocols: vec![HTTP_1_1] };
+        let terms = TlsServerTerms { version_min, protocols };
         let server = TlsServer::new(Arc::clone(&certificates), &terms).map_err(|error| vec![error.into()])?;
         Ok(Self { server, certificates })
     }

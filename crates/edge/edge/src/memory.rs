@@ -22,4 +22,5 @@ pub(crate) mod spool_closer;
 pub(crate) mod sweeper;
 pub(crate) mod sync;
 pub(crate) mod verifier;
+pub(crate) mod windows;
 pub(crate) mod writes;

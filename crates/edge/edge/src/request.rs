@@ -15,6 +15,7 @@ pub(crate) mod foreign_ports;
 pub(crate) mod forward;
 pub(crate) mod guard;
 pub(crate) mod gunzip;
+pub(crate) mod http1_wire;
 pub(crate) mod interrupted;
 pub(crate) mod key;
 pub(crate) mod leak_check;

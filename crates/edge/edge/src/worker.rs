@@ -5,11 +5,12 @@
 //! connection is accepted and idle ones are closed. A worker ends only when no worker has a
 //! connection left, because a fetch of one worker feeds clients of others.
 
-use crate::accepted::prepare;
+use crate::accepted::{Prepared, prepare};
 use crate::control::counters::Metric;
 use crate::control::purge_access::Entrance;
 use crate::control::purge_orders;
 use crate::fetch::breaker;
+use crate::http2::connection;
 use crate::request::arrival::Arrival;
 use crate::request::client::{ClientConnection, ReceiveOutcome};
 use crate::request::pipeline;
@@ -170,11 +171,21 @@ async fn converse(shared: Arc<Shared>, index: usize, stream: Stream, arrival: Ar
         prepared = prepare(&shared, index, stream, arrival, &mut slot) => prepared,
         () = drained_for(&shared, DRAIN_GRACE) => None,
     };
-    if let Some((stream, arrival)) = prepared {
-        let client = ClientConnection::new(stream, arrival, Arc::clone(&shared.limits));
-        serve_requests(&shared, index, client).await;
+    if let Some(prepared) = prepared {
+        serve_client(&shared, index, prepared).await;
     }
     drop(slot);
+}
+
+/// Serves the requests of a connection whose protocol is known.
+async fn serve_client(shared: &Arc<Shared>, index: usize, prepared: Prepared) {
+    let Prepared { stream, early, arrival, is_http2 } = prepared;
+    if is_http2 {
+        let mut stop = Box::pin(drained_for(shared, Duration::ZERO));
+        return Box::pin(connection::serve(shared, index, (stream, early), arrival, stop.as_mut())).await;
+    }
+    let client = ClientConnection::begun(stream, early, arrival, Arc::clone(&shared.limits));
+    serve_requests(shared, index, client).await;
 }
 
 /// Ready some time after the drain has begun.
@@ -245,7 +256,7 @@ pub(crate) fn goes_on(
 pub(crate) async fn refuse(shared: &Shared, index: usize, mut client: ClientConnection, refusal: &Refusal) {
     let recipient = Recipient::new(&Method::Get, Version::Http11, false);
     let (written, page) = respond::write_refusal(refusal, shared.clock.now(), recipient);
-    client.push(written.octets);
+    client.push_head(&written);
     client.push(page);
     let flushed = client.flush().await;
     let cells = shared.cells(index);

@@ -18,10 +18,12 @@ pub(super) const IDLE: [&str; 11] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 59] = [
+pub(super) const ZERO: [&str; 61] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
+    "petasos_http2_connections_total",
+    "petasos_http2_floods_total",
     "petasos_tls_handshakes_total",
     "petasos_tls_handshakes_failed_total",
     "petasos_tls_handshake_timeouts_total",

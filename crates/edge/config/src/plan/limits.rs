@@ -35,6 +35,7 @@ limits! {
     purge_head_bytes_max: usize = Size;
     request_fields_max: usize = Count;
     request_body_bytes_max: u64 = Size;
+    http2_streams_max: usize = Count;
     tls_handshake_timeout: Duration = Duration;
     request_head_timeout: Duration = Duration;
     request_body_timeout: Duration = Duration;

@@ -22,6 +22,8 @@ pub struct ListenerPlan {
     pub proxy_protocol: Prefixes,
     /// How plain requests are redirected to https. `None`: they are not.
     pub redirect: Option<RedirectPlan>,
+    /// Whether clients may speak HTTP/2: after TLS has agreed on it, or at once without TLS.
+    pub http2: bool,
 }
 
 /// How the connections of a listener are secured.
@@ -80,10 +82,16 @@ fn only(
     let proxies = levels.peers("proxy_protocol", read, problems).unwrap_or_default();
     let (secured, plain) = (everywhere(HTTPS_PORT), everywhere(80));
     vec![
-        ListenerPlan { tls: tls(levels), proxy_protocol: proxies.clone(), ..ListenerPlan::plain(secured) },
+        ListenerPlan {
+            tls: tls(levels),
+            proxy_protocol: proxies.clone(),
+            http2: is_on(levels, "http2"),
+            ..ListenerPlan::plain(secured)
+        },
         ListenerPlan {
             redirect: Some(redirect(levels)),
             proxy_protocol: proxies,
+            http2: is_on(levels, "http2_cleartext"),
             ..ListenerPlan::plain(plain)
         },
     ]
@@ -100,7 +108,7 @@ fn listener(
     read: &ReadFile<'_>,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<ListenerPlan> {
-    let redirects = levels.value("redirect_to_https") == Some(SettingValue::Switch(true));
+    let redirects = is_on(levels, "redirect_to_https");
     let tls = tls(levels);
     if tls.is_some() && redirects {
         let place = levels.place("redirect_to_https").unwrap_or_else(|| header.clone());
@@ -111,10 +119,15 @@ fn listener(
     }
     Some(ListenerPlan {
         address: levels.address("listen"),
+        http2: is_on(levels, if tls.is_some() { "http2" } else { "http2_cleartext" }),
         tls,
         proxy_protocol: levels.peers("proxy_protocol", read, problems).unwrap_or_default(),
         redirect: redirects.then(|| redirect(levels)),
     })
+}
+
+fn is_on(levels: &SettingLevels<'_>, key: &'static str) -> bool {
+    levels.value(key) == Some(SettingValue::Switch(true))
 }
 
 fn tls(levels: &SettingLevels<'_>) -> Option<TlsPlan> {
@@ -198,7 +211,7 @@ impl EdgePlan {
 impl ListenerPlan {
     /// A plain listener at this address.
     pub fn plain(address: Address) -> Self {
-        Self { address, tls: None, proxy_protocol: Prefixes::default(), redirect: None }
+        Self { address, tls: None, proxy_protocol: Prefixes::default(), redirect: None, http2: false }
     }
 
     /// The listener as a line of `petasos check --print`.
@@ -208,6 +221,9 @@ impl ListenerPlan {
             let version = if tls.is_at_least_1_3 { "1.3" } else { "1.2" };
             let files: Vec<_> = tls.certificates.iter().map(ToString::to_string).collect();
             line.push_str(&format!(", TLS from {version} on with {}", files.join(" and ")));
+        }
+        if self.http2 {
+            line.push_str(", HTTP/2");
         }
         if !self.proxy_protocol.is_empty() {
             line.push_str(&format!(", PROXY protocol from {}", named(&self.proxy_protocol)));

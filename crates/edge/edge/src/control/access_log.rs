@@ -41,6 +41,8 @@ pub(crate) struct LogEntry<'a> {
     pub(crate) status: Status,
     pub(crate) content_bytes: u64,
     pub(crate) reason: Reason,
+    /// Whether the client speaks HTTP/2. The version in its head is that of HTTP/1 then.
+    pub(crate) is_http2: bool,
     pub(crate) elapsed: Duration,
 }
 
@@ -134,6 +136,7 @@ fn line(entry: &LogEntry<'_>) -> Vec<u8> {
     line.push(b' ');
     push_escaped(&mut line, &request.target);
     line.extend_from_slice(match request.version {
+        _ if entry.is_http2 => b" HTTP/2.0\" ",
         Version::Http10 => b" HTTP/1.0\" ",
         Version::Http11 => b" HTTP/1.1\" ",
     });
@@ -194,6 +197,7 @@ mod tests {
             request,
             status: Status::OK,
             content_bytes: 12_972,
+            is_http2: false,
             reason: Reason::HitFresh,
             elapsed: Duration::from_micros(42),
         }

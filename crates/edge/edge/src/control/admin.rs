@@ -172,7 +172,7 @@ async fn send(
     let PurgeReply { mut head, content } = reply;
     head.fields.push(names::DATE, http_date(shared.clock.now()));
     let written = respond::write_head(&head, BodyFraming::Length(content.len() as u64), None, recipient);
-    client.push(written.octets);
+    client.push_head(&written);
     if !recipient.head_only {
         client.push(content);
     }

@@ -66,6 +66,11 @@ metrics! {
          client went away or spoke no TLS.";
     TlsHandshakeTimeouts: Counter "tls_handshake_timeouts",
         "Connections closed because their TLS handshake took longer than limits.tls_handshake_timeout.";
+    Http2Connections: Counter "http2_connections",
+        "Connections from clients that spoke HTTP/2.";
+    Http2Floods: Counter "http2_floods",
+        "Connections with HTTP/2 that were closed because the client sent frames without a purpose, or \
+         reset its requests faster than they could end.";
     CertificateExpiry: Gauge "certificate_expiry_timestamp_seconds",
         "When the first certificate of the listeners expires, in seconds since 1970; 0 without TLS.";
     CertificatesReplaced: Counter "certificates_replaced",

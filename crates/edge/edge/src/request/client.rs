@@ -5,25 +5,27 @@
 //! only as fast as it is passed on, except for the part that a buffer takes in advance. After the
 //! connection has failed, nothing more is sent. This module does not interpret requests.
 
+use crate::http2::tunnel::Http2Tunnel;
+use crate::http2::wire::Http2Wire;
 use crate::memory::buffer::Buffer;
 use crate::request::arrival::Arrival;
+use crate::request::http1_wire::Http1Wire;
 use crate::request::pace::Pace;
-use bytes::{Buf, Bytes, BytesMut};
+use crate::request::respond::SerialisedHead;
+use bytes::{Bytes, BytesMut};
 use config::EdgeLimits;
-use h1::{BodyDecoder, BodyFraming, Decoded, Request, RequestError, Strictness};
+use h1::{BodyFraming, Request, RequestError};
 use message::{Fields, Frame};
 use net::{Patience, Peer, Stream};
 use origin::{Upload, UploadError};
-use semantics::{FormReader, trailer_fields};
-use std::collections::VecDeque;
+use semantics::FormReader;
 use std::fs::File;
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
-use std::pin::{Pin, pin};
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWrite};
 
 /// Bytes of one read of request heads. Heads are small and many connections are idle, so it is low.
 const HEAD_READ_BYTES: usize = 4 * 1024;
@@ -34,26 +36,18 @@ const CONTENT_READ_BYTES: usize = 64 * 1024;
 /// Bytes of a file that are sent at once.
 const FILE_SEND_BYTES: u64 = 256 * 1024;
 
-/// Pieces of one vectored write.
-const SLICES_MAX: usize = 16;
-
 /// Time and bytes for which input is read and discarded after the last response. The client can
 /// then read the response before it learns that the connection is closed (RFC 9112 section 9.6).
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 256 * 1024;
 
-const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-
-/// A client's connection.
+/// A client's connection, or one stream of a connection with HTTP/2.
 #[derive(Debug)]
 pub(crate) struct ClientConnection {
-    stream: Stream,
+    wire: Wire,
     arrival: Arrival,
     limits: Arc<EdgeLimits>,
     head_limits: h1::Limits,
-    input: BytesMut,
-    output: VecDeque<Bytes>,
-    output_bytes: usize,
     content: RequestContent,
     read_patience: Patience,
     write_patience: Patience,
@@ -63,10 +57,16 @@ pub(crate) struct ClientConnection {
     sent_bytes: u64,
 }
 
+/// The protocol of a client.
+#[derive(Debug)]
+enum Wire {
+    Http1(Http1Wire),
+    Http2(Http2Wire),
+}
+
 /// The content of the current request.
 #[derive(Debug)]
 struct RequestContent {
-    decoder: BodyDecoder,
     read_bytes: u64,
     /// The client waits for 100 (Continue) before it sends the content.
     continue_owed: bool,
@@ -112,17 +112,40 @@ pub(crate) enum SendError {
 }
 
 impl ClientConnection {
+    /// A connection with HTTP/1.
     pub(crate) fn new(stream: Stream, arrival: impl Into<Arrival>, limits: Arc<EdgeLimits>) -> Self {
-        let head_limits = head_limits(&limits);
+        Self::begun(stream, BytesMut::new(), arrival, limits)
+    }
+
+    /// A connection with HTTP/1 whose first bytes were already read.
+    pub(crate) fn begun(
+        stream: Stream,
+        input: BytesMut,
+        arrival: impl Into<Arrival>,
+        limits: Arc<EdgeLimits>,
+    ) -> Self {
+        Self::of(Wire::Http1(Http1Wire::new(stream, input)), arrival.into(), limits)
+    }
+
+    /// A stream with HTTP/2 whose request was received. `continue_owed`: the client waits for 100
+    /// (Continue) before it sends the content.
+    pub(crate) fn http2(
+        wire: Http2Wire,
+        arrival: Arrival,
+        limits: Arc<EdgeLimits>,
+        continue_owed: bool,
+    ) -> Self {
+        let content = RequestContent::new(continue_owed);
+        Self { content, ..Self::of(Wire::Http2(wire), arrival, limits) }
+    }
+
+    fn of(wire: Wire, arrival: Arrival, limits: Arc<EdgeLimits>) -> Self {
         Self {
-            stream,
-            arrival: arrival.into(),
+            wire,
+            arrival,
+            head_limits: head_limits(&limits),
             limits,
-            head_limits,
-            input: BytesMut::new(),
-            output: VecDeque::new(),
-            output_bytes: 0,
-            content: RequestContent::new(BodyFraming::Empty, false),
+            content: RequestContent::new(false),
             read_patience: Patience::new(),
             write_patience: Patience::new(),
             read_pace: Pace::default(),
@@ -141,9 +164,17 @@ impl ClientConnection {
         self.arrival
     }
 
+    /// Whether the client speaks HTTP/2.
+    pub(crate) const fn is_http2(&self) -> bool {
+        matches!(self.wire, Wire::Http2(_))
+    }
+
     /// The bytes received so far of an incomplete request head.
     pub(crate) fn begun_head(&self) -> &[u8] {
-        &self.input
+        match &self.wire {
+            Wire::Http1(wire) => wire.input(),
+            Wire::Http2(_) => &[],
+        }
     }
 
     /// Raises the limit of the current request head to that of a purge order. Returns false if it
@@ -157,8 +188,8 @@ impl ClientConnection {
         is_longer
     }
 
-    /// Receives the next request head. Before its first byte, `stop` may end the wait as if the
-    /// connection were idle.
+    /// Receives the next request head of a connection with HTTP/1. Before its first byte, `stop`
+    /// may end the wait as if the connection were idle.
     pub(crate) async fn receive(
         &mut self,
         mut stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
@@ -228,42 +259,78 @@ impl ClientConnection {
         }
     }
 
-    /// Queues bytes for sending.
+    /// Queues the head of a response. Its content is pushed after it.
+    pub(crate) fn push_head(&mut self, head: &SerialisedHead) {
+        self.push_head_pieces(&[&head.octets], head.framing);
+    }
+
+    /// Queues a head in pieces of whole lines, the last of which ends with the empty line.
+    pub(crate) fn push_head_pieces(&mut self, pieces: &[&Bytes], framing: BodyFraming) {
+        match &mut self.wire {
+            Wire::Http1(wire) => pieces.iter().for_each(|piece| wire.push((*piece).clone())),
+            Wire::Http2(wire) => {
+                wire.push_head(pieces, framing);
+                self.sent_bytes += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+            }
+        }
+    }
+
+    /// Queues an informational response, or 101 (Switching Protocols).
+    pub(crate) fn push_interim(&mut self, head: Bytes) {
+        match &mut self.wire {
+            Wire::Http1(wire) => wire.push(head),
+            Wire::Http2(wire) => wire.push_interim(&head),
+        }
+    }
+
+    /// Queues content of a response whose length its head states.
     pub(crate) fn push(&mut self, octets: Bytes) {
-        if !octets.is_empty() {
-            self.output_bytes += octets.len();
-            self.output.push_back(octets);
+        match &mut self.wire {
+            Wire::Http1(wire) => wire.push(octets),
+            Wire::Http2(wire) => wire.push(octets),
+        }
+    }
+
+    /// Queues a piece of content in this framing.
+    pub(crate) fn push_content(&mut self, framing: BodyFraming, octets: Bytes) {
+        match &mut self.wire {
+            Wire::Http1(wire) => wire.push_content(framing, octets),
+            Wire::Http2(wire) => wire.push(octets),
+        }
+    }
+
+    /// Queues the end of content in this framing.
+    pub(crate) fn push_end(&mut self, framing: BodyFraming, trailer: Option<&Fields>) {
+        match &mut self.wire {
+            Wire::Http1(wire) => wire.push_end(framing, trailer),
+            Wire::Http2(wire) => wire.push_end(trailer),
         }
     }
 
     /// Number of queued bytes.
     pub(crate) fn queued_bytes(&self) -> usize {
-        self.output_bytes
+        match &self.wire {
+            Wire::Http1(wire) => wire.queued_bytes(),
+            Wire::Http2(wire) => wire.queued_bytes(),
+        }
     }
 
-    /// Writes as much of `pieces` as the system accepts without blocking, if nothing is queued.
-    /// Returns the number of bytes written; the caller must queue the rest.
+    /// Whether [`ClientConnection::write_at_once`] can send a head and its content.
+    pub(crate) fn writes_at_once(&self) -> bool {
+        matches!(&self.wire, Wire::Http1(wire) if wire.queued_bytes() == 0)
+    }
+
+    /// Writes as much of `pieces` as the system accepts without blocking, if
+    /// [`ClientConnection::writes_at_once`]. Returns the number of bytes written; the caller must
+    /// queue the rest.
     pub(crate) fn write_at_once<'a>(
         &mut self,
         pieces: impl Iterator<Item = &'a [u8]>,
     ) -> Result<usize, SendError> {
-        if !self.output.is_empty() {
-            return Ok(0);
-        }
-        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-        let mut count = 0;
-        for (slice, octets) in slices.iter_mut().zip(pieces) {
-            *slice = IoSlice::new(octets);
-            count += 1;
-        }
-        match self.stream.try_write_vectored(slices.get(..count).unwrap_or_default()) {
-            Ok(written) => {
-                self.sent_bytes += written as u64;
-                Ok(written)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-            Err(_) => Err(SendError::Gone),
-        }
+        let Wire::Http1(wire) = &mut self.wire else { return Ok(0) };
+        let written = wire.write_at_once(pieces).map_err(|_| SendError::Gone)?;
+        self.sent_bytes += written as u64;
+        Ok(written)
     }
 
     /// Sends all queued bytes.
@@ -280,13 +347,21 @@ impl ClientConnection {
 
     /// Writes the queue; ready when it is empty.
     pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
-        while !self.output.is_empty() {
-            match self.poll_write_queued(context) {
-                Poll::Ready(Ok(0) | Err(_)) => {
+        while self.has_output() {
+            let written = match &mut self.wire {
+                Wire::Http1(wire) => wire.poll_write(context),
+                Wire::Http2(wire) => wire.poll_write(context),
+            };
+            match written {
+                Poll::Ready(Ok(written)) => {
+                    self.write_patience.reset();
+                    self.write_pace.moved(written);
+                    self.sent_bytes += written as u64;
+                }
+                Poll::Ready(Err(_)) => {
                     self.give_up();
                     return Poll::Ready(Err(SendError::Gone));
                 }
-                Poll::Ready(Ok(written)) => self.consume(written),
                 Poll::Pending => {
                     let error = ready!(self.poll_too_late(context));
                     self.give_up();
@@ -294,8 +369,11 @@ impl ClientConnection {
                 }
             }
         }
-        // TLS takes bytes before it can send them. For a plain connection this does nothing.
-        match Pin::new(&mut self.stream).poll_flush(context) {
+        let flushed = match &mut self.wire {
+            Wire::Http1(wire) => wire.poll_flush(context),
+            Wire::Http2(_) => Poll::Ready(Ok(())),
+        };
+        match flushed {
             Poll::Ready(Ok(())) => {
                 // A pause of the origin that follows is not the client's.
                 self.write_pace.moved(0);
@@ -306,19 +384,43 @@ impl ClientConnection {
         }
     }
 
-    /// Closes the connection after its last response. TLS says that this is the end, so that the
-    /// client can tell it from a truncation (RFC 8446 section 6.1).
-    pub(crate) async fn close(mut self) {
-        if self.stream.is_secured() {
+    fn has_output(&self) -> bool {
+        match &self.wire {
+            Wire::Http1(wire) => wire.queued_bytes() > 0,
+            Wire::Http2(wire) => wire.has_output(),
+        }
+    }
+
+    /// Drops the queue, because the client accepts no more.
+    fn give_up(&mut self) {
+        match &mut self.wire {
+            Wire::Http1(wire) => wire.give_up(),
+            Wire::Http2(wire) => wire.abandon(),
+        }
+    }
+
+    /// Ends a stream with HTTP/2 whose response is incomplete, so that the client learns it.
+    pub(crate) fn abandon(&mut self) {
+        if let Wire::Http2(wire) = &mut self.wire {
+            wire.abandon();
+        }
+    }
+
+    /// Closes a connection with HTTP/1 after its last response. TLS says that this is the end, so
+    /// that the client can tell it from a truncation (RFC 8446 section 6.1).
+    pub(crate) async fn close(self) {
+        if let Wire::Http1(mut wire) = self.wire
+            && wire.stream().is_secured()
+        {
             // A client that reads nothing does not learn it.
-            let goodbye = tokio::io::AsyncWriteExt::shutdown(&mut self.stream);
+            let goodbye = tokio::io::AsyncWriteExt::shutdown(wire.stream());
             let _ = tokio::time::timeout(LINGER, goodbye).await;
         }
     }
 
     /// Whether the system can send files on this connection. It cannot encrypt them for TLS.
     pub(crate) fn takes_files(&self) -> bool {
-        self.stream.takes_files()
+        matches!(&self.wire, Wire::Http1(wire) if wire.takes_files())
     }
 
     /// Sends `bytes` bytes of a file, starting at `offset`; nothing may be queued. Returns the
@@ -352,7 +454,8 @@ impl ClientConnection {
         offset: &mut u64,
         count: usize,
     ) -> Poll<Result<usize, SendError>> {
-        match self.stream.poll_send_file(context, file, offset, count) {
+        let Wire::Http1(wire) = &self.wire else { return Poll::Ready(Ok(0)) };
+        match wire.poll_send_file(context, file, offset, count) {
             Poll::Ready(Ok(sent)) => Poll::Ready(Ok(sent)),
             Poll::Ready(Err(error)) if is_of_connection(&error) => Poll::Ready(Err(SendError::Gone)),
             // An error of the file. If it belongs to the connection after all, the next write
@@ -373,7 +476,10 @@ impl ClientConnection {
 
     /// Whether the whole content of the current request has been read.
     pub(crate) fn is_content_read(&self) -> bool {
-        self.content.decoder.is_done()
+        match &self.wire {
+            Wire::Http1(wire) => wire.is_content_read(),
+            Wire::Http2(wire) => wire.is_content_read(),
+        }
     }
 
     /// Whether the whole content of the current request has been passed to the origin.
@@ -383,7 +489,7 @@ impl ClientConnection {
 
     /// Whether the whole request has been read and no further input follows it.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.is_content_read() && self.input.is_empty()
+        self.is_content_read() && self.begun_head().is_empty()
     }
 
     /// Bytes sent since the last call of [`ClientConnection::take_octet_counts`].
@@ -391,24 +497,26 @@ impl ClientConnection {
         self.sent_bytes
     }
 
-    /// Bytes received and sent since the last call.
+    /// Bytes received and sent since the last call. A connection with HTTP/2 counts those of all
+    /// its streams itself.
     pub(crate) fn take_octet_counts(&mut self) -> (u64, u64) {
-        (std::mem::take(&mut self.received_bytes), std::mem::take(&mut self.sent_bytes))
+        let counts = (std::mem::take(&mut self.received_bytes), std::mem::take(&mut self.sent_bytes));
+        if self.is_http2() { (0, 0) } else { counts }
     }
 
-    /// Closes the connection after the last response to a client that may still be sending. First
-    /// shuts down the sending side, then reads and discards input for a moment: closing with unread
-    /// input would make the client lose the response.
-    pub(crate) async fn linger(mut self) {
+    /// Closes a connection with HTTP/1 after the last response to a client that may still be
+    /// sending. First shuts down the sending side, then reads and discards input for a moment:
+    /// closing with unread input would make the client lose the response.
+    pub(crate) async fn linger(self) {
+        let Wire::Http1(mut wire) = self.wire else { return };
         let goodbye = async {
-            if tokio::io::AsyncWriteExt::shutdown(&mut self.stream).await.is_err() {
+            if tokio::io::AsyncWriteExt::shutdown(wire.stream()).await.is_err() {
                 return;
             }
             let mut discarded = 0;
             while discarded < LINGER_BYTES_MAX {
-                self.input.clear();
-                self.input.reserve(HEAD_READ_BYTES);
-                match self.stream.read_buf(&mut self.input).await {
+                wire.clear_input();
+                match poll_fn(|context| wire.poll_fill(context, HEAD_READ_BYTES)).await {
                     Ok(0) | Err(_) => return,
                     Ok(read) => discarded += read,
                 }
@@ -421,13 +529,19 @@ impl ClientConnection {
     /// Tells the socket whether the end of the connection marks the end of the response, which is
     /// true while `begun`. Until the response is complete, every other way of closing must then be
     /// a reset.
-    pub(crate) fn end_means_whole(&self, begun: bool) {
-        self.stream.reset_on_close(begun);
+    pub(crate) fn end_means_whole(&mut self, begun: bool) {
+        // A stream with HTTP/2 has an end of its own.
+        if let Wire::Http1(wire) = &mut self.wire {
+            wire.stream().reset_on_close(begun);
+        }
     }
 
     /// The connection and the bytes that were read ahead, for another protocol.
     pub(crate) fn into_tunnel(self) -> (Stream, BytesMut) {
-        (self.stream, self.input)
+        match self.wire {
+            Wire::Http1(wire) => wire.into_parts(),
+            Wire::Http2(wire) => (Stream::Other(Box::new(Http2Tunnel::new(wire))), BytesMut::new()),
+        }
     }
 
     fn poll_receive(
@@ -436,21 +550,20 @@ impl ClientConnection {
         stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
     ) -> Poll<ReceiveOutcome> {
         loop {
-            if !self.input.is_empty() {
-                match h1::parse_request(&mut self.input, &self.head_limits, Strictness::Strict) {
-                    Ok(Some(request)) => {
-                        self.head_limits = head_limits(&self.limits);
-                        self.content = RequestContent::new(request.framing, request.expect_continue);
-                        self.read_patience.reset();
-                        self.read_pace.reset();
-                        self.write_pace.reset();
-                        return Poll::Ready(ReceiveOutcome::Request(Box::new(request)));
-                    }
-                    Ok(None) => {}
-                    Err(error) => return Poll::Ready(ReceiveOutcome::Malformed(error)),
+            let Wire::Http1(wire) = &mut self.wire else { return Poll::Ready(ReceiveOutcome::Closed) };
+            match wire.parse(&self.head_limits) {
+                Ok(Some(request)) => {
+                    self.head_limits = head_limits(&self.limits);
+                    self.content = RequestContent::new(request.expect_continue);
+                    self.read_patience.reset();
+                    self.read_pace.reset();
+                    self.write_pace.reset();
+                    return Poll::Ready(ReceiveOutcome::Request(Box::new(request)));
                 }
+                Ok(None) => {}
+                Err(error) => return Poll::Ready(ReceiveOutcome::Malformed(error)),
             }
-            let idle = self.input.is_empty();
+            let idle = wire.input().is_empty();
             match self.poll_fill(context, HEAD_READ_BYTES) {
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(ReceiveOutcome::Closed),
                 Poll::Ready(Ok(_)) if idle => self.read_patience.reset(),
@@ -473,61 +586,27 @@ impl ClientConnection {
     }
 
     fn poll_fill(&mut self, context: &mut Context<'_>, octets: usize) -> Poll<io::Result<usize>> {
-        net::make_room(&mut self.input, octets);
-        // The future has no state of its own, so a new one for each poll loses nothing.
-        let read = ready!(pin!(self.stream.read_buf(&mut self.input)).poll(context));
+        let read = ready!(match &mut self.wire {
+            Wire::Http1(wire) => wire.poll_fill(context, octets),
+            Wire::Http2(wire) => wire.poll_fill(context),
+        });
         self.received_bytes += read.as_ref().map_or(0, |read| *read as u64);
         Poll::Ready(read)
     }
 
-    fn poll_write_queued(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-        let mut count = 0;
-        for (slice, octets) in slices.iter_mut().zip(&self.output) {
-            *slice = IoSlice::new(octets);
-            count += 1;
-        }
-        let slices = slices.get(..count).unwrap_or_default();
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
-    }
-
-    /// Drops the queue, because the connection accepts no more.
-    fn give_up(&mut self) {
-        self.output.clear();
-        self.output_bytes = 0;
-    }
-
-    fn consume(&mut self, written: usize) {
-        self.write_patience.reset();
-        self.write_pace.moved(written);
-        self.sent_bytes += written as u64;
-        self.output_bytes -= written;
-        let mut left = written;
-        while let Some(first) = self.output.front_mut() {
-            if first.len() > left {
-                first.advance(left);
-                return;
-            }
-            left -= first.len();
-            self.output.pop_front();
-        }
-    }
-
-    /// Decodes the next piece of content from the input that was read, if it is complete.
+    /// Takes the next piece of content that was read, if it is complete.
     fn decode(&mut self) -> Result<Option<Frame>, UploadError> {
-        match self.content.decoder.decode(&mut self.input).map_err(UploadError::Malformed)? {
-            Decoded::NeedMore => Ok(None),
-            Decoded::Data(octets) => {
-                self.content.read_bytes += octets.len() as u64;
-                if self.content.read_bytes > self.limits.request_body_bytes_max {
-                    return Err(UploadError::TooLarge);
-                }
-                Ok(Some(Frame::Data(octets)))
-            }
-            Decoded::End(trailer) => {
-                Ok(Some(Frame::End(trailer.map(|trailer| Box::new(trailer_fields(&trailer))))))
+        let frame = match &mut self.wire {
+            Wire::Http1(wire) => wire.decode()?,
+            Wire::Http2(wire) => wire.take_frame(),
+        };
+        if let Some(Frame::Data(octets)) = &frame {
+            self.content.read_bytes += octets.len() as u64;
+            if self.content.read_bytes > self.limits.request_body_bytes_max {
+                return Err(UploadError::TooLarge);
             }
         }
+        Ok(frame)
     }
 }
 
@@ -567,7 +646,10 @@ impl ClientConnection {
                 return Poll::Ready(Ok(frame));
             }
             if std::mem::take(&mut self.content.continue_owed) {
-                self.push(Bytes::from_static(CONTINUE));
+                match &mut self.wire {
+                    Wire::Http1(wire) => wire.push_continue(),
+                    Wire::Http2(wire) => wire.send_continue(),
+                }
             }
             if ready!(self.poll_flush(context)).is_err() {
                 return Poll::Ready(Err(UploadError::Gone));
@@ -592,14 +674,8 @@ impl ClientConnection {
 }
 
 impl RequestContent {
-    fn new(framing: BodyFraming, continue_owed: bool) -> Self {
-        Self {
-            decoder: BodyDecoder::new(framing),
-            read_bytes: 0,
-            continue_owed,
-            form: FormReader::default(),
-            ahead: None,
-        }
+    fn new(continue_owed: bool) -> Self {
+        Self { read_bytes: 0, continue_owed, form: FormReader::default(), ahead: None }
     }
 }
 

@@ -41,7 +41,7 @@ impl Visit<'_> {
         let decoded = self.decoded(&content);
         if let Some(head) = self.substitute(&content, decoded.as_ref()) {
             let written = self.write_head(&head, BodyFraming::Empty, &account);
-            self.client.push(written.octets.clone());
+            self.client.push_head(&written);
             let sent = self.client.flush().await.map_err(Interrupted::from);
             return self.outcome(head.status, account.reason, 0, sent, &written);
         }
@@ -70,7 +70,7 @@ impl Visit<'_> {
         }
         self.recipient.persistent &= self.client.is_content_read();
         let (written, page) = respond::write_refusal(&refusal, self.shared.clock.now(), self.recipient);
-        self.client.push(written.octets.clone());
+        self.client.push_head(&written);
         let page_bytes = if written.framing == BodyFraming::Empty { 0 } else { page.len() as u64 };
         if page_bytes > 0 {
             self.client.push(page);
@@ -94,6 +94,7 @@ impl Visit<'_> {
             status: outcome.status,
             content_bytes: outcome.content_bytes,
             reason: outcome.reason,
+            is_http2: self.client.is_http2(),
             elapsed: self.shared.clock.monotonic().since(self.begun.monotonic),
         });
         if !recorded {
@@ -150,8 +151,8 @@ impl Visit<'_> {
             return self.send_excerpt(&excerpt, object, account).await;
         }
         let written = respond::write_hit(object, account, self.recipient);
+        let sent = deliver::send_stored(self.client, object, &written, &repair).await;
         let has_content = written.framing != BodyFraming::Empty;
-        let sent = deliver::send_stored(self.client, object, &written.octets, has_content, &repair).await;
         let content_bytes = if has_content { object.content_bytes() } else { 0 };
         self.outcome(object.status(), account.reason, content_bytes, sent, &written)
     }
@@ -166,7 +167,7 @@ impl Visit<'_> {
         let framing = BodyFraming::Length(excerpt.content_bytes());
         let written = self.write_head(&excerpt.head, framing, account);
         let (content, repair) = (&excerpt.content, BodyRepair::of(self));
-        let sent = deliver::send_excerpt(self.client, &written.octets, object, content, &repair).await;
+        let sent = deliver::send_excerpt(self.client, &written, object, content, &repair).await;
         self.outcome(excerpt.head.status, account.reason, excerpt.content_bytes(), sent, &written)
     }
 
@@ -228,7 +229,7 @@ impl Visit<'_> {
         account: &ResponseAccount,
     ) -> RequestOutcome {
         let written = self.write_head(head, source, account);
-        self.client.push(written.octets.clone());
+        self.client.push_head(&written);
         let sent = self.client.flush().await.map_err(Interrupted::from);
         self.outcome(head.status, account.reason, 0, sent, &written)
     }
@@ -304,7 +305,7 @@ impl Visit<'_> {
         if written.framing == BodyFraming::UntilClose {
             self.client.end_means_whole(true);
         }
-        self.client.push(written.octets.clone());
+        self.client.push_head(written);
     }
 
     async fn switch(
@@ -315,7 +316,7 @@ impl Visit<'_> {
     ) -> RequestOutcome {
         let status = head.status;
         self.cells().count(Metric::Tunnels);
-        self.client.push(respond::write_switch(head));
+        self.client.push_interim(respond::write_switch(head));
         let after = match (self.client.flush().await, exchange.into_tunnel()) {
             (Ok(()), Some((stream, early))) => AfterResponse::Tunnel(stream, early),
             _ => AfterResponse::Gone,
@@ -324,7 +325,7 @@ impl Visit<'_> {
     }
 
     pub(crate) fn outcome(
-        &self,
+        &mut self,
         status: Status,
         reason: Reason,
         content_bytes: u64,

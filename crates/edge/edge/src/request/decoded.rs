@@ -6,7 +6,7 @@
 use crate::control::counters::Metric;
 use crate::fetch::body_repair::BodyRepair;
 use crate::request::client::ClientConnection;
-use crate::request::deliver::{Beginning, push_content, push_end};
+use crate::request::deliver::Beginning;
 use crate::request::delivery::ContentSource;
 use crate::request::event_stream::while_open;
 use crate::request::gunzip::Gunzip;
@@ -177,7 +177,7 @@ async fn send(
         *content_bytes += plain.len() as u64;
         // An empty chunk would end the content.
         if !plain.is_empty() {
-            push_content(client, framing, plain);
+            client.push_content(framing, plain);
         }
     };
     loop {
@@ -197,6 +197,6 @@ async fn send(
     // Frees the origin before the client has all of the content.
     drop(source);
     push(client, gunzip.end()?);
-    push_end(client, framing, None);
+    client.push_end(framing, None);
     client.flush().await.map_err(Interrupted::from)
 }

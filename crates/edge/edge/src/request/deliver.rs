@@ -8,7 +8,8 @@ use crate::memory::buffer::Buffer;
 use crate::request::client::{ClientConnection, SendError};
 use crate::request::excerpt::Extract;
 use crate::request::interrupted::{BATCH_BYTES, Interrupted};
-use bytes::{Bytes, BytesMut};
+use crate::request::respond::SerialisedHead;
+use bytes::Bytes;
 use disk::FileRange;
 use h1::BodyFraming;
 use message::Fields;
@@ -26,15 +27,22 @@ use store::{Body, FillingReader, Object, OnDisk};
 pub(crate) async fn send_stored(
     client: &mut ClientConnection,
     object: &Arc<Object>,
-    rest_of_head: &Bytes,
-    has_content: bool,
+    head: &SerialisedHead,
     repair: &BodyRepair<'_>,
 ) -> Result<(), Interrupted> {
+    let has_content = head.framing != BodyFraming::Empty;
     if let Some(body) = object.on_disk().filter(|_| has_content) {
-        client.push(object.prebuilt_shared());
-        client.push(rest_of_head.clone());
+        client.push_head_pieces(&[&object.prebuilt_shared(), &head.octets], head.framing);
         return send_from_disk(client, object, body, (0, object.content_bytes()), repair).await;
     }
+    if !client.writes_at_once() {
+        client.push_head_pieces(&[&object.prebuilt_shared(), &head.octets], head.framing);
+        if has_content {
+            object.body().chunks().iter().for_each(|octets| client.push(octets.clone()));
+        }
+        return client.flush().await.map_err(Interrupted::from);
+    }
+    let rest_of_head = &head.octets;
     let head_bytes = object.prebuilt().len() + rest_of_head.len();
     let content_bytes = if has_content { object.content_bytes() } else { 0 };
     let content = has_content.then(|| object.content()).into_iter().flatten();
@@ -50,7 +58,7 @@ pub(crate) async fn send_stored(
 /// Sends a head and parts of a stored response.
 pub(crate) async fn send_excerpt(
     client: &mut ClientConnection,
-    head: &Bytes,
+    head: &SerialisedHead,
     object: &Arc<Object>,
     content: &[Extract],
     repair: &BodyRepair<'_>,
@@ -60,12 +68,18 @@ pub(crate) async fn send_excerpt(
         Extract::OnDisk { .. } => Bytes::new(),
     };
     let Some(body) = object.on_disk() else {
-        let pieces: Vec<Bytes> = std::iter::once(head.clone()).chain(content.iter().map(octets)).collect();
+        if !client.writes_at_once() {
+            client.push_head(head);
+            content.iter().for_each(|extract| client.push(octets(extract)));
+            return client.flush().await.map_err(Interrupted::from);
+        }
+        let pieces: Vec<Bytes> =
+            std::iter::once(head.octets.clone()).chain(content.iter().map(octets)).collect();
         let written = client.write_at_once(pieces.iter().map(|piece| &piece[..]))?;
         queue_rest(client, written, pieces.iter());
         return client.flush().await.map_err(Interrupted::from);
     };
-    client.push(head.clone());
+    client.push_head(head);
     for extract in content {
         match extract {
             Extract::Octets(octets) => client.push(octets.clone()),
@@ -254,7 +268,7 @@ pub(crate) async fn send_filling(
         match next {
             Some(Ok(octets)) => {
                 *content_bytes += octets.len() as u64;
-                push_content(client, framing, octets);
+                client.push_content(framing, octets);
                 if client.queued_bytes() >= BATCH_BYTES {
                     client.flush().await?;
                 }
@@ -266,7 +280,7 @@ pub(crate) async fn send_filling(
                 return Err(Interrupted::Source(None));
             }
             None => {
-                push_end(client, framing, reader.trailer().as_ref());
+                client.push_end(framing, reader.trailer().as_ref());
                 return client.flush().await.map_err(Interrupted::from);
             }
         }
@@ -379,10 +393,10 @@ pub(crate) async fn send_tail(
     whole: bool,
 ) -> Result<(), Interrupted> {
     if let Some(last) = tail.last {
-        push_content(client, framing, last);
+        client.push_content(framing, last);
     }
     if whole {
-        push_end(client, framing, tail.trailer.as_ref());
+        client.push_end(framing, tail.trailer.as_ref());
     }
     client.flush().await.map_err(Interrupted::from)
 }
@@ -451,13 +465,13 @@ impl<'w> Sending<'w> {
         while client.queued_bytes() < BATCH_BYTES
             && let Some(octets) = self.buffer.pop()
         {
-            push_content(client, framing, octets);
+            client.push_content(framing, octets);
             queued = true;
         }
         if self.buffer.is_empty()
             && let Some(trailer) = self.end.take()
         {
-            push_end(client, framing, trailer.as_ref());
+            client.push_end(framing, trailer.as_ref());
             queued = true;
         }
         queued
@@ -532,31 +546,4 @@ impl<'w> Sending<'w> {
         }
         true
     }
-}
-
-pub(crate) fn push_content(client: &mut ClientConnection, framing: BodyFraming, octets: Bytes) {
-    match framing {
-        BodyFraming::Chunked => {
-            let mut size = BytesMut::with_capacity(20);
-            h1::write_chunk_size(&mut size, octets.len());
-            client.push(size.freeze());
-            client.push(octets);
-            client.push(Bytes::from_static(h1::CHUNK_END));
-        }
-        BodyFraming::Length(_) | BodyFraming::UntilClose => client.push(octets),
-        BodyFraming::Empty => {}
-    }
-}
-
-pub(crate) fn push_end(client: &mut ClientConnection, framing: BodyFraming, trailer: Option<&Fields>) {
-    if framing != BodyFraming::Chunked {
-        return;
-    }
-    let mut end = BytesMut::with_capacity(64);
-    if h1::write_last_chunk(&mut end, trailer).is_err() {
-        // Trailer fields are parsed as strictly as they are written. If one is refused all the
-        // same, all of them are left out, as any recipient may do (RFC 9110 section 6.5.1).
-        let _ = h1::write_last_chunk(&mut end, None);
-    }
-    client.push(end.freeze());
 }

@@ -56,7 +56,7 @@ impl<'a> Visit<'a> {
         let content_bytes = content.len() as u64;
         let framing = BodyFraming::Length(content_bytes);
         let written = respond::write_head(&head, framing, Some(&account), self.recipient);
-        self.client.push(written.octets.clone());
+        self.client.push_head(&written);
         self.client.push(content);
         let sent = self.client.flush().await.map_err(Interrupted::from);
         self.outcome(head.status, reason, content_bytes, sent, &written)

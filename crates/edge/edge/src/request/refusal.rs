@@ -130,6 +130,11 @@ impl Refusal {
         Self::new(421, Reason::UnknownSite, "No site with this host name is served here.")
     }
 
+    /// A host that the certificate of the connection is not for (RFC 9110 section 15.5.20).
+    pub(crate) fn misdirected() -> Self {
+        Self::new(421, Reason::Misdirected, "This connection is for another host: open one for this host.")
+    }
+
     /// Content larger than the limit.
     pub(crate) fn too_large() -> Self {
         Self::closing(413, Reason::BodyTooLarge, "The request's content is larger than allowed.")

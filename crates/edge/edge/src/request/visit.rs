@@ -111,7 +111,7 @@ impl<'a> Visit<'a> {
     /// because the final response will meet it too.
     pub(crate) async fn inform(&mut self, head: ResponseHead) {
         if self.request.head.version == Version::Http11 {
-            self.client.push(respond::write_informational(head));
+            self.client.push_interim(respond::write_informational(head));
             let _ = self.client.flush().await;
         }
     }

@@ -1,0 +1,335 @@
+//! A client's connection with HTTP/2: accepts its requests, runs each in its own task, and ends the
+//! connection.
+//!
+//! Invariants: no more requests of a connection run at once than its streams may, plus as many that
+//! the client has reset. A client that sends frames without a purpose loses its connection.
+//! Responses are complete or reset.
+
+use crate::control::counters::{Cells, Metric};
+use crate::http2::allowance::Usage;
+use crate::http2::metered::{ByteMeter, Metered};
+use crate::http2::outlet::ROUND_BYTES;
+use crate::http2::priority::Priority;
+use crate::http2::request::{RequestFault, Translated, translate};
+use crate::http2::wire::{Http2Wire, StreamsShared};
+use crate::memory::windows::Windows;
+use crate::request::arrival::Arrival;
+use crate::request::client::{ClientConnection, head_limits};
+use crate::request::pipeline;
+use crate::request::refusal::Refusal;
+use crate::request::respond::{self, Recipient};
+use crate::request::tunnel::tunnel;
+use crate::request::visit::AfterResponse;
+use crate::shared::Shared;
+use bytes::{Bytes, BytesMut};
+use clock::Monotonic;
+use config::EdgeLimits;
+use h1::{BodyFraming, Request};
+use h2::server::{Builder, Connection, SendResponse};
+use h2::{Reason, RecvStream};
+use message::{Method, Version};
+use net::{Patience, Stream};
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// Bytes of one response that `h2` may hold: more than [`ROUND_BYTES`], which limits all of them.
+const SEND_BUFFER_BYTES: usize = 2 * ROUND_BYTES;
+
+/// Bytes that RFC 9113 section 6.5.2 adds to each field of a head.
+const FIELD_OVERHEAD_BYTES: usize = 32;
+
+/// The longest wait for a client that was told to leave, and has no request left.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+type Accepted = (http::Request<RecvStream>, SendResponse<Bytes>);
+
+/// A connection and its requests.
+struct Session<'a> {
+    shared: &'a Arc<Shared>,
+    index: usize,
+    arrival: Arrival,
+    /// The host that the client named in its TLS handshake.
+    named: Option<String>,
+    connection: Connection<Metered, Bytes>,
+    /// Whether the connection has ended. Requests that still run learn it when they send.
+    has_ended: bool,
+    /// Whether the client was told to send no more requests.
+    is_leaving: bool,
+    requests: JoinSet<()>,
+    accepted: Vec<Accepted>,
+    streams: StreamsShared,
+    meter: Arc<ByteMeter>,
+    counted: (u64, u64),
+    windows: Windows,
+    usage: Usage,
+    begun: Monotonic,
+    patience: Patience,
+}
+
+/// Serves a connection to its end. `early` holds the bytes that were already read from it. `stop`
+/// is ready when the client shall send no more requests.
+pub(crate) async fn serve(
+    shared: &Arc<Shared>,
+    index: usize,
+    (stream, early): (Stream, BytesMut),
+    arrival: Arrival,
+    stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
+) {
+    let named = stream.server_name().map(str::to_ascii_lowercase);
+    let meter = Arc::<ByteMeter>::default();
+    let io = Metered::new(stream, early, Arc::clone(&meter));
+    let handshake = builder(&shared.limits).handshake(io);
+    let connection = match tokio::time::timeout(shared.limits.request_head_timeout, handshake).await {
+        Ok(Ok(connection)) => connection,
+        Ok(Err(_)) => return shared.cells(index).count(Metric::RequestsMalformed),
+        Err(_) => return shared.cells(index).count(Metric::VisitorTimeouts),
+    };
+    shared.cells(index).count(Metric::Http2Connections);
+    let mut stop = stop;
+    let mut session = Session {
+        shared,
+        index,
+        arrival,
+        named,
+        connection,
+        has_ended: false,
+        is_leaving: false,
+        requests: JoinSet::new(),
+        accepted: Vec::new(),
+        streams: StreamsShared::default(),
+        meter,
+        counted: (0, 0),
+        windows: Windows::new(Arc::clone(&shared.buffers)),
+        usage: Usage::default(),
+        begun: shared.clock.monotonic(),
+        patience: Patience::new(),
+    };
+    poll_fn(|context| session.poll(context, stop.as_mut())).await;
+    session.count_bytes();
+}
+
+fn builder(limits: &EdgeLimits) -> Builder {
+    let mut builder = Builder::new();
+    let head_bytes_max = limits.request_head_bytes_max + FIELD_OVERHEAD_BYTES * limits.request_fields_max;
+    builder
+        .max_concurrent_streams(limits.http2_streams_max as u32)
+        .max_header_list_size(u32::try_from(head_bytes_max).unwrap_or(u32::MAX))
+        .max_send_buffer_size(SEND_BUFFER_BYTES)
+        .initial_window_size(Windows::STREAM_BYTES)
+        .enable_connect_protocol();
+    builder
+}
+
+impl Session<'_> {
+    fn cells(&self) -> &Cells {
+        self.shared.cells(self.index)
+    }
+
+    /// Makes progress with everything; ready when the connection has ended.
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
+    ) -> Poll<()> {
+        self.poll_accept(context);
+        if !self.meter.is_blocked() || self.has_ended {
+            self.streams.order.begin_round();
+        }
+        for accepted in std::mem::take(&mut self.accepted) {
+            self.begin(accepted, context);
+        }
+        while let Poll::Ready(Some(_)) = self.requests.poll_join_next(context) {}
+        self.count_bytes();
+        if self.is_abused() {
+            self.cells().count(Metric::Http2Floods);
+            self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+            // The frame that says so is sent if the system accepts it now.
+            let _ = self.connection.poll_closed(context);
+            return Poll::Ready(());
+        }
+        self.poll_end(context, stop)
+    }
+
+    /// Reads and writes frames, and collects the requests that have arrived.
+    fn poll_accept(&mut self, context: &mut Context<'_>) {
+        while !self.has_ended {
+            match self.connection.poll_accept(context) {
+                Poll::Ready(Some(Ok(accepted))) => self.accepted.push(accepted),
+                Poll::Ready(Some(Err(error))) => {
+                    if error.is_library() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM) {
+                        self.cells().count(Metric::Http2Floods);
+                    }
+                    self.has_ended = true;
+                }
+                Poll::Ready(None) => self.has_ended = true,
+                Poll::Pending => return,
+            }
+        }
+    }
+
+    /// Ready when the connection has ended, was idle for too long, or has left.
+    fn poll_end(
+        &mut self,
+        context: &mut Context<'_>,
+        stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
+    ) -> Poll<()> {
+        if !self.is_leaving && stop.poll(context).is_ready() {
+            self.leave();
+        }
+        if !self.requests.is_empty() {
+            self.patience.reset();
+            return Poll::Pending;
+        }
+        if self.has_ended {
+            return Poll::Ready(());
+        }
+        let limit = if self.is_leaving { GOODBYE } else { self.shared.limits.idle_timeout };
+        if self.patience.poll_over(context, limit).is_pending() {
+            return Poll::Pending;
+        }
+        if self.is_leaving {
+            return Poll::Ready(());
+        }
+        self.leave();
+        // The patience must register this task again.
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Tells the client to send no more requests (RFC 9113 section 6.8).
+    fn leave(&mut self) {
+        self.is_leaving = true;
+        self.patience.reset();
+        self.connection.graceful_shutdown();
+    }
+
+    /// Begins a request. Most are answered at once; the others get a task.
+    fn begin(&mut self, (request, respond): Accepted, context: &mut Context<'_>) {
+        let (parts, receive) = request.into_parts();
+        self.usage.requests += 1;
+        let limits = head_limits(&self.shared.limits);
+        let translated = translate(&parts, !receive.is_end_stream(), &limits, || nonce(self.shared));
+        let translated = match translated {
+            Ok(translated) => translated,
+            Err(fault) => return self.refuse(fault, (receive, respond)),
+        };
+        let Translated { request, is_tunnel, head_bytes } = translated;
+        self.usage.head_bytes += head_bytes as u64;
+        if !matches!(request.framing, BodyFraming::Empty) && self.windows.grow(request.framing) {
+            self.connection.set_target_window_size(Windows::GROWN_BYTES);
+        }
+        let refusal = self.is_misdirected(&request).then(Refusal::misdirected);
+        let priority = Priority::of_request(&request.head.fields);
+        let wire = Http2Wire::new((receive, respond), &self.streams, priority, is_tunnel);
+        let limits = Arc::clone(&self.shared.limits);
+        let client = ClientConnection::http2(wire, self.arrival, limits, request.expect_continue);
+        let mut answering = Box::pin(answer(Arc::clone(self.shared), self.index, client, request, refusal));
+        if answering.as_mut().poll(context).is_pending() {
+            self.requests.spawn(answering);
+        }
+    }
+
+    /// Answers a request that cannot be read, or ends its stream.
+    fn refuse(&mut self, fault: RequestFault, (receive, mut respond): (RecvStream, SendResponse<Bytes>)) {
+        self.cells().count(Metric::RequestsMalformed);
+        match fault {
+            RequestFault::Malformed => respond.send_reset(Reason::PROTOCOL_ERROR),
+            RequestFault::Refused(error) => {
+                let wire = Http2Wire::new((receive, respond), &self.streams, Priority::default(), false);
+                let limits = Arc::clone(&self.shared.limits);
+                let client = ClientConnection::http2(wire, self.arrival, limits, false);
+                let shared = Arc::clone(self.shared);
+                let refusal = Refusal::malformed(error);
+                self.requests.spawn(say(shared, self.index, client, refusal));
+            }
+        }
+    }
+
+    /// Whether the request is for a host that the certificate of this connection is not for (RFC
+    /// 9113 section 9.1.1). The host that the client named may be served by a wrong certificate:
+    /// the client has accepted it.
+    fn is_misdirected(&self, request: &Request) -> bool {
+        let Some(tls) = self.shared.listeners.tls(self.arrival.listener) else { return false };
+        let host = h1::EffectiveAuthority::of(&request.head).map(|effective| effective.authority);
+        let Some(host) = host.and_then(host_of) else { return false };
+        match &self.named {
+            Some(named) => !host.eq_ignore_ascii_case(named) && !tls.is_for_both(named, &host),
+            None => host.parse::<IpAddr>().is_err() && !tls.is_for_both("", &host),
+        }
+    }
+
+    /// Whether the client uses the connection to cause work.
+    fn is_abused(&mut self) -> bool {
+        self.usage.age = self.shared.clock.monotonic().since(self.begun);
+        self.usage.content_bytes = self.streams.meter.read();
+        // Streams that the client has reset do not count for `h2`, but their requests still run.
+        self.usage.is_a_flood() || self.requests.len() > 2 * self.shared.limits.http2_streams_max
+    }
+
+    /// Counts the bytes since the last call.
+    fn count_bytes(&mut self) {
+        let (received, sent) = self.meter.read();
+        self.cells().add(Metric::BytesReceived, received - self.counted.0);
+        self.cells().add(Metric::BytesSent, sent - self.counted.1);
+        self.counted = (received, sent);
+        (self.usage.received_bytes, self.usage.sent_bytes) = (received, sent);
+    }
+}
+
+/// The host in an authority, without its port and the brackets of an IPv6 address.
+fn host_of(authority: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(authority).ok()?;
+    let host = match text.strip_prefix('[') {
+        Some(rest) => rest.split(']').next()?,
+        None => text.split(':').next()?,
+    };
+    Some(host.to_ascii_lowercase())
+}
+
+/// The random part of a handshake for WebSocket: 16 bytes in base64 (RFC 6455 section 4.1). It
+/// tells caches from WebSocket servers and needs no secrecy.
+fn nonce(shared: &Shared) -> String {
+    let digits = format!("{:022x}", shared.clock.monotonic().as_nanos() as u128);
+    // The last digit of 22 holds 4 bits, the others 6.
+    format!("{}A==", digits.get(..21).unwrap_or_default())
+}
+
+/// Runs a request, or answers it with `refusal`.
+async fn answer(
+    shared: Arc<Shared>,
+    index: usize,
+    client: ClientConnection,
+    request: Request,
+    refusal: Option<Refusal>,
+) {
+    let mut client = client;
+    if let Some(refusal) = refusal {
+        return say(shared, index, client, refusal).await;
+    }
+    match Box::pin(pipeline::run(&shared, index, &mut client, &request)).await {
+        AfterResponse::Keep | AfterResponse::Close | AfterResponse::Linger => {}
+        AfterResponse::Gone => client.abandon(),
+        AfterResponse::Tunnel(stream, early) => {
+            let idle_timeout = shared.limits.tunnel_idle_timeout;
+            let tunnel = tunnel(client.into_tunnel(), (stream, early), idle_timeout);
+            let _ = Box::pin(shared.until_streams_end(shared.cells(index), tunnel)).await;
+        }
+    }
+}
+
+/// Answers a request that runs through no step.
+async fn say(shared: Arc<Shared>, index: usize, client: ClientConnection, refusal: Refusal) {
+    let mut client = client;
+    let recipient = Recipient::new(&Method::Get, Version::Http11, true);
+    let (written, page) = respond::write_refusal(&refusal, shared.clock.now(), recipient);
+    client.push_head(&written);
+    client.push(page);
+    shared.cells(index).count_reason(refusal.reason);
+    // A client that is gone does not need the answer.
+    let _ = client.flush().await;
+}

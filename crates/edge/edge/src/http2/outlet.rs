@@ -1,0 +1,274 @@
+//! The order in which the responses of one connection are sent (RFC 9218), within the windows of
+//! its client.
+//!
+//! Invariants: a response is given send capacity only if no response before it can use any. A
+//! response that its client does not accept holds up no other. Reserved capacity is given back
+//! before the next attempt, so that none lies idle. `h2` holds at most one round of bytes that it
+//! has not sent.
+
+use crate::http2::priority::Priority;
+use bytes::Bytes;
+use h2::{Reason, SendStream};
+use http::HeaderMap;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// Bytes that an incremental response sends before the next one of its urgency gets its turn.
+const TURN_BYTES: usize = 16 * 1024;
+
+/// Bytes of responses that `h2` is given between two times at which it sends. They are all of its
+/// memory for responses, and what a more urgent response waits for.
+pub(crate) const ROUND_BYTES: usize = 64 * 1024;
+
+/// The end of a response.
+#[derive(Debug)]
+pub(crate) enum ResponseEnd {
+    Plain,
+    Trailer(HeaderMap),
+}
+
+/// What one stream still has to send.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    send: SendStream<Bytes>,
+    order: OrderKey,
+    queue: VecDeque<Bytes>,
+    queued_bytes: usize,
+    end: Option<ResponseEnd>,
+    /// Bytes that were sent since the last call of [`Outlet::take_moved`].
+    moved_bytes: usize,
+    is_broken: bool,
+    /// Whether it is in the queue of its connection.
+    is_waiting: bool,
+    waker: Option<Waker>,
+}
+
+/// The place of a response in the order. The smallest is sent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct OrderKey {
+    priority: Priority,
+    /// Turns that an incremental response has had.
+    turns: u64,
+    stream: u32,
+}
+
+/// The outlets of a connection that have something to send, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct SendOrder {
+    state: Mutex<OrderState>,
+}
+
+#[derive(Debug, Default)]
+struct OrderState {
+    /// In their order.
+    waiting: Vec<SharedOutlet>,
+    /// Bytes that `h2` may still be given in this round.
+    left_bytes: usize,
+    /// Outlets whose streams end early as soon as `h2` has sent what it was given.
+    resets: Vec<SharedOutlet>,
+}
+
+/// An outlet, which its request and its connection share.
+pub(crate) type SharedOutlet = Arc<Mutex<Outlet>>;
+
+/// The outcome of an attempt to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attempt {
+    /// Everything was sent, or the stream has ended early.
+    Done,
+    /// The turn is over; more could be sent.
+    TurnOver,
+    /// The windows are full.
+    Blocked,
+}
+
+impl Outlet {
+    pub(crate) fn new(send: SendStream<Bytes>, priority: Priority) -> SharedOutlet {
+        let order = OrderKey { priority, turns: 0, stream: send.stream_id().as_u32() };
+        Arc::new(Mutex::new(Self {
+            send,
+            order,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            end: None,
+            moved_bytes: 0,
+            is_broken: false,
+            is_waiting: false,
+            waker: None,
+        }))
+    }
+
+    /// Queues content.
+    pub(crate) fn push(&mut self, octets: Bytes) {
+        if !octets.is_empty() {
+            self.queued_bytes += octets.len();
+            self.queue.push_back(octets);
+        }
+    }
+
+    /// Queues the end.
+    pub(crate) fn finish(&mut self, end: ResponseEnd) {
+        self.end = Some(end);
+    }
+
+    pub(crate) const fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// Whether bytes or the end are still to be sent.
+    pub(crate) const fn has_output(&self) -> bool {
+        self.queued_bytes > 0 || self.end.is_some()
+    }
+
+    /// Whether the client has ended the stream or the connection.
+    pub(crate) const fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// Bytes that were sent since the last call.
+    pub(crate) fn take_moved(&mut self) -> usize {
+        std::mem::take(&mut self.moved_bytes)
+    }
+
+    /// Wakes this task when bytes have moved or the stream has ended.
+    pub(crate) fn wait(&mut self, context: &Context<'_>) {
+        self.waker = Some(context.waker().clone());
+    }
+
+    /// Sends as much as the windows and the round permit; at most one turn if others of the same
+    /// urgency wait.
+    fn attempt(&mut self, round: &mut usize) -> Attempt {
+        let mut left = if self.order.priority.is_incremental { TURN_BYTES } else { usize::MAX };
+        let attempt = loop {
+            let Some(front) = self.queue.front_mut() else { break self.send_end() };
+            if left == 0 {
+                break Attempt::TurnOver;
+            }
+            self.send.reserve_capacity(self.queued_bytes.min(left));
+            let bytes = self.send.capacity().min(front.len()).min(left).min(*round);
+            if bytes == 0 {
+                break self.blocked();
+            }
+            let piece = front.split_to(bytes);
+            if front.is_empty() {
+                self.queue.pop_front();
+            }
+            left -= bytes;
+            *round -= bytes;
+            self.queued_bytes -= bytes;
+            self.moved_bytes += bytes;
+            let ends = self.queue.is_empty() && matches!(self.end, Some(ResponseEnd::Plain));
+            if ends {
+                self.end = None;
+            }
+            if self.send.send_data(piece, ends).is_err() {
+                break self.broke();
+            }
+        };
+        // Only one response at a time holds capacity that it does not use at once.
+        self.send.reserve_capacity(0);
+        if self.moved_bytes > 0 || self.is_broken || !self.has_output() {
+            self.waker.take().into_iter().for_each(Waker::wake);
+        }
+        attempt
+    }
+
+    /// Sends the end, which needs no window.
+    fn send_end(&mut self) -> Attempt {
+        let sent = match self.end.take() {
+            None => return Attempt::Done,
+            Some(ResponseEnd::Plain) => self.send.send_data(Bytes::new(), true),
+            Some(ResponseEnd::Trailer(trailer)) => self.send.send_trailers(trailer),
+        };
+        if sent.is_ok() { Attempt::Done } else { self.broke() }
+    }
+
+    /// The windows are full, unless the client has ended the stream.
+    fn blocked(&mut self) -> Attempt {
+        // The connection makes the next attempt after each frame that it has read, so nobody needs
+        // to be woken.
+        match self.send.poll_reset(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => Attempt::Blocked,
+            Poll::Ready(_) => self.broke(),
+        }
+    }
+
+    fn broke(&mut self) -> Attempt {
+        self.queue.clear();
+        (self.queued_bytes, self.end) = (0, None);
+        self.is_broken = true;
+        Attempt::Done
+    }
+}
+
+impl SendOrder {
+    /// Sends what this outlet has, in its turn.
+    pub(crate) fn offer(&self, outlet: &SharedOutlet) {
+        let mut state = lock(&self.state);
+        let mut own = lock(outlet);
+        // Most responses are sent at once.
+        if state.waiting.is_empty() && own.attempt(&mut state.left_bytes) == Attempt::Done {
+            return;
+        }
+        if !std::mem::replace(&mut own.is_waiting, true) {
+            let key = own.order;
+            drop(own);
+            state.insert(Arc::clone(outlet), key);
+        } else {
+            drop(own);
+        }
+        state.send();
+    }
+
+    /// Ends a stream early, after `h2` has sent what it was given of it.
+    pub(crate) fn reset_later(&self, outlet: &SharedOutlet) {
+        lock(outlet).broke();
+        lock(&self.state).resets.push(Arc::clone(outlet));
+    }
+
+    /// Begins a round: `h2` has sent everything. Sends what the windows permit now.
+    pub(crate) fn begin_round(&self) {
+        let mut state = lock(&self.state);
+        for outlet in state.resets.drain(..) {
+            lock(&outlet).send.send_reset(Reason::INTERNAL_ERROR);
+        }
+        state.left_bytes = ROUND_BYTES;
+        state.send();
+    }
+}
+
+impl OrderState {
+    fn insert(&mut self, outlet: SharedOutlet, key: OrderKey) {
+        let place = self.waiting.partition_point(|other| lock(other).order < key);
+        self.waiting.insert(place, outlet);
+    }
+
+    /// Sends what the windows and the round permit, in the order of the outlets.
+    fn send(&mut self) {
+        let mut at = 0;
+        while let Some(outlet) = self.waiting.get(at) {
+            let mut own = lock(outlet);
+            match own.attempt(&mut self.left_bytes) {
+                Attempt::Blocked => at += 1,
+                Attempt::Done => {
+                    own.is_waiting = false;
+                    drop(own);
+                    self.waiting.remove(at);
+                }
+                Attempt::TurnOver => {
+                    own.order.turns += 1;
+                    let key = own.order;
+                    drop(own);
+                    let outlet = self.waiting.remove(at);
+                    self.insert(outlet, key);
+                }
+            }
+        }
+    }
+}
+
+/// The state is consistent after every step, so a panic elsewhere does no harm.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -23,6 +23,7 @@ mod foreign_ports;
 mod forwarding;
 mod heads;
 mod host_names;
+mod http2;
 mod leak_guard;
 mod narrow_writes;
 mod parts;

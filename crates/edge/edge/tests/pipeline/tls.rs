@@ -6,7 +6,7 @@ use document::Place;
 use petasos_edge::{BoundEdge, RunningEdge, System};
 use std::net::SocketAddr;
 use std::path::Path;
-use testkit::{Authority, Client, KeyKind, Origin, PemFiles, Trust, eventually, response};
+use testkit::{Authority, Client, Http2Client, KeyKind, Origin, PemFiles, Trust, eventually, response};
 
 /// An edge with a plain listener and one with TLS, whose certificates are in a directory.
 struct Secured {
@@ -312,4 +312,28 @@ fn truncated_response_is_no_end_of_tls() {
     client.send("GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
     let mut answer = client.read_head();
     assert!(!client.read_body(&mut answer), "{} bytes", answer.body.len());
+}
+
+#[test]
+fn tls_agrees_on_http2_for_the_hosts_of_its_certificate() {
+    let secured = Secured::start(&["a.test", "b.test"], |plan| plan.listeners[1].http2 = true);
+    let mut client = Http2Client::secured(secured.address(), "a.test", &secured.trust()).unwrap();
+    let first = client.get("/", &[]);
+    assert_eq!((first.text(), support::reason(&first)), ("https", "miss-absent"));
+    client.call_host("b.test");
+    let other = client.get("/", &[]);
+    assert_eq!((other.status, support::reason(&other)), (421, "misdirected"));
+    client.call_host("a.test");
+    assert_eq!(support::reason(&client.get("/", &[])), "hit-fresh");
+    let mut client = Http2Client::secured(secured.address(), "b.test", &secured.trust()).unwrap();
+    assert_eq!(client.get("/large", &[]).body.len(), 3 << 20);
+    // Clients without HTTP/2 are served as before.
+    assert_eq!(secured.connect("a.test").unwrap().get("/", &[]).text(), "https");
+    assert_eq!(secured.metric("petasos_http2_connections_total"), 2);
+}
+
+#[test]
+fn http2_is_not_offered_where_the_listener_has_none() {
+    let secured = Secured::start(&["a.test"], |_| {});
+    assert!(Http2Client::secured(secured.address(), "a.test", &secured.trust()).is_err());
 }

@@ -66,10 +66,12 @@ fn group_name(text: &str) -> Result<String, String> {
 }
 
 /// Numbers of passed and failed tests.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct PassedFailed {
     passed: u64,
     pub(crate) failed: u64,
+    /// What failed, as far as it has names: the last lines of a long output must show it.
+    failures: Vec<String>,
 }
 
 impl fmt::Display for PassedFailed {
@@ -83,6 +85,7 @@ impl Sum for PassedFailed {
         tallies.fold(Self::default(), |sum, tally| Self {
             passed: sum.passed + tally.passed,
             failed: sum.failed + tally.failed,
+            failures: [sum.failures, tally.failures].concat(),
         })
     }
 }
@@ -155,9 +158,12 @@ const GROUPS: &[CheckGroup] = &[
 const BUILD: [&str; 2] = ["build of the tests", "build of the release"];
 
 /// Tally of a group that consists of a single check.
-const ONE: PassedFailed = PassedFailed { passed: 1, failed: 0 };
-/// Tally of a group that could not run.
-const FAILED: PassedFailed = PassedFailed { passed: 0, failed: 1 };
+const ONE: PassedFailed = PassedFailed { passed: 1, failed: 0, failures: Vec::new() };
+
+/// Tally of a group that failed or could not run.
+fn failed(why: String) -> PassedFailed {
+    PassedFailed { passed: 0, failed: 1, failures: vec![why] }
+}
 
 /// Runs the chosen groups and prints the total as the last line, like a test runner does.
 ///
@@ -172,6 +178,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         total = [total, tally].into_iter().sum();
     }
     eprintln!("== all groups: {} s", clock.monotonic().since(begin).as_secs());
+    for failure in &total.failures {
+        eprintln!("== failed: {failure}");
+    }
     println!("{total}");
     ensure!(total.failed == 0, "{} tests failed", total.failed);
     Ok(())
@@ -184,22 +193,26 @@ impl CheckGroup {
         let limit = limits::limit(*budget_s, whole);
         if limit.is_zero() {
             eprintln!("== {name}: NOT RUN: the whole command took {} s", whole.as_secs());
-            return FAILED;
+            return failed(format!("{name} did not run, because the time was over"));
         }
         eprintln!("== {name} (budget {budget_s} s)");
         let (result, took) = limits::run_within(clock, limit, limits::kill_descendants, self.run);
         let mut tally = result.unwrap_or_else(|error| {
             eprintln!("error: {error:#}");
-            FAILED
+            failed(format!("{error:#}"))
         });
         let verdict = match limits::pace(took, *budget_s, limit) {
             BudgetUse::Within => "",
             BudgetUse::Over => ": OVER BUDGET",
             BudgetUse::Failed => {
                 tally.failed += 1;
+                tally.failures.push(format!("the time of {name}"));
                 ": FAILED BY TIME"
             }
         };
+        for failure in &mut tally.failures {
+            *failure = format!("{name}: {failure}");
+        }
         eprintln!("== {name}: {tally}, {} of {budget_s} s{verdict}", took.as_secs());
         tally
     }
@@ -393,6 +406,7 @@ fn count(mut command: Command) -> Result<PassedFailed> {
     let mut tally = PassedFailed::default();
     for line in BufReader::new(stdout).lines() {
         let line = line?;
+        tally.failures.extend(failed_test(&line));
         if let Some(result) = line.strip_prefix("test result:") {
             tally.passed += number_before(result, " passed");
             tally.failed += number_before(result, " failed");
@@ -413,6 +427,13 @@ fn count(mut command: Command) -> Result<PassedFailed> {
     Ok(tally)
 }
 
+/// The name of a test and its panic, in the lines that say so.
+fn failed_test(line: &str) -> Option<String> {
+    let name = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"));
+    let panicked = line.starts_with("thread '") && line.contains("panicked at");
+    name.or_else(|| panicked.then_some(line)).map(str::to_owned)
+}
+
 /// The number before `word` in a `test result:` line, or 0.
 fn number_before(line: &str, word: &str) -> u64 {
     let before = line.split(word).next().filter(|before| before.len() < line.len());
@@ -423,7 +444,8 @@ fn number_before(line: &str, word: &str) -> u64 {
 /// difference from the expected results as failed. An expected miss counts as neither.
 fn conformance() -> Result<PassedFailed> {
     let conformance::TestCounts { passed, differences } = conformance::test()?;
-    Ok(PassedFailed { passed, failed: differences })
+    let failures = (differences > 0).then(|| format!("{differences} differences")).into_iter().collect();
+    Ok(PassedFailed { passed, failed: differences, failures })
 }
 
 /// Runs the first command of the README in its short form.
@@ -525,7 +547,8 @@ fn visits(name: &str) -> Result<PassedFailed> {
 
 /// Runs each fuzz target for five seconds. `cargo xtask long fuzz` runs each for a minute.
 fn fuzz() -> Result<PassedFailed> {
-    crate::fuzz::run(Duration::from_secs(5)).map(|targets| PassedFailed { passed: targets, failed: 0 })
+    crate::fuzz::run(Duration::from_secs(5))
+        .map(|targets| PassedFailed { passed: targets, ..PassedFailed::default() })
 }
 
 /// Checks licences, sources and duplicate versions with cargo-deny, which is built into
@@ -562,6 +585,18 @@ mod tests {
         assert!(sum(|group| !builds(group)) <= 45 * 60, "groups: {} s", sum(|group| !builds(group)));
         let quick = sum(|group| group.quick && !builds(group));
         assert!(quick <= 6 * 60, "quick groups: {quick} s");
+    }
+
+    #[test]
+    fn failed_tests_are_named() {
+        for (line, name) in [
+            ("test a::b ... FAILED", Some("a::b")),
+            ("test a::b ... ok", None),
+            ("thread 'x' (7) panicked at a.rs:1:2:", Some("thread 'x' (7) panicked at a.rs:1:2:")),
+            ("thread 'x' sleeps", None),
+        ] {
+            assert_eq!(super::failed_test(line).as_deref(), name, "{line}");
+        }
     }
 
     #[test]

@@ -16,8 +16,8 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// The first window of a connection. RFC 9113 section 6.9.2 permits no smaller one, so it counts
-    /// in no budget.
+    /// The first window of a connection. RFC 9113 section 6.9.2 permits no smaller one, so it
+    /// counts in no budget.
     const FIRST_BYTES: u32 = 65_535;
 
     /// The window of a connection with a long upload: enough for 80 Mbit/s at 100 ms.

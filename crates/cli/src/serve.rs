@@ -10,6 +10,7 @@ use document::{Diagnostic, decode};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -65,7 +66,12 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         // memory.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }
-    edge::serve(plan, edge::System::of_machine(), &mut std::io::stdout())?;
+    let source: edge::PlanSource = {
+        let file = file.cloned();
+        // Warnings are for the operator who starts the edge or runs `check`.
+        Arc::new(move || read(file.as_deref(), &overrides).map_err(|error| format!("{error:#}")))
+    };
+    edge::serve(plan, source, edge::System::of_machine(), &mut std::io::stdout())?;
     Ok(ExitCode::SUCCESS)
 }
 

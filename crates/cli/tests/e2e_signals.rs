@@ -52,7 +52,7 @@ impl Logged {
 
 #[test]
 fn rotated_log_is_reopened_on_hup_and_usr1() {
-    for (signal, words) in [("USR1", "is reopened"), ("HUP", "changed settings need a restart")] {
+    for (signal, words) in [("USR1", "is reopened"), ("HUP", "the configuration was read again")] {
         let mut logged = Logged::rotated();
         logged.edge.signal("USR2");
         logged.ask("/two");
@@ -178,4 +178,28 @@ fn event_streams_end_at_shutdown_on_every_delivery_path() {
     assert_eq!(clients.each_mut().map(Client::read_to_end), [true; 2], "they end long before other requests");
     assert_eq!(edge.wait(), Some(0));
     never.open();
+}
+
+#[test]
+fn changed_file_is_in_force_after_hup_and_a_bad_one_is_not() {
+    let origin = page();
+    let edge = Edge::configured(&origin.url(), "names = ['a.test']\n", &[]);
+    let status = |host: &str| {
+        let mut client = Client::connect(edge.address);
+        client.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        client.read().status
+    };
+    let says = |words: &str| eventually(words, || edge.stderr().contains(words));
+    assert_eq!((status("a.test"), status("b.test")), (200, 421));
+    edge.reconfigure("names = ['b.test']\n");
+    edge.signal("HUP");
+    says("sites: 0 unchanged, 0 changed with their pages kept, 1 new or changed without pages, 1 gone");
+    assert_eq!((status("a.test"), status("b.test")), (421, 200));
+    edge.reconfigure("names = ['c.test']\nworkers = 7\n");
+    edge.signal("HUP");
+    says("the old one stays in force: a running edge cannot change workers; restart it for that");
+    edge.reconfigure("nmaes = ['c.test']\n");
+    edge.signal("HUP");
+    says("`nmaes`");
+    assert_eq!((status("b.test"), status("c.test")), (200, 421));
 }

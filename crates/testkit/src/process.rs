@@ -71,7 +71,7 @@ pub struct Edge {
     /// The text that it wrote to standard error.
     said: Arc<Mutex<String>>,
     /// The directory of its configuration file, if it has one. Removed with the edge.
-    _directory: Option<TempDir>,
+    directory: Option<TempDir>,
 }
 
 impl Edge {
@@ -137,12 +137,18 @@ impl Edge {
         let [address, admin] = addresses[..] else { panic!("not a ready line: {line:?}") };
         // Keeps the pipe empty, so that an access log on standard output cannot block the edge.
         std::thread::spawn(move || std::io::copy(&mut stdout.take(u64::MAX), &mut std::io::sink()));
-        Self { child, address, admin, said, _directory: None }
+        Self { child, address, admin, said, directory: None }
     }
 
     /// As [`Edge::start`], with a configuration file of this content.
     pub fn configured(origin: &str, configuration: &str, arguments: &[&str]) -> Self {
         with_file(configuration, |file| Self::start(origin, &[&[file], arguments].concat()))
+    }
+
+    /// Replaces the content of its configuration file.
+    pub fn reconfigure(&self, configuration: &str) {
+        let file = self.directory.as_ref().unwrap().path().join("petasos.toml");
+        std::fs::write(file, configuration).unwrap();
     }
 
     /// The process id.
@@ -216,7 +222,7 @@ fn with_file(configuration: &str, start: impl FnOnce(&str) -> Edge) -> Edge {
     let file = directory.path().join("petasos.toml");
     std::fs::write(&file, configuration).unwrap();
     let mut edge = start(file.to_str().unwrap());
-    edge._directory = Some(directory);
+    edge.directory = Some(directory);
     edge
 }
 

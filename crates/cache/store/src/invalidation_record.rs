@@ -6,6 +6,7 @@
 use crate::octets::{put_counted, put_list, take_bytes, take_counted, take_list, take_u8};
 use crate::record::SiteNames;
 use crate::{Invalidation, Selector, SiteId};
+use bytes::Bytes;
 use invalidation::{Ban, Mode};
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ pub(crate) fn to_octets(invalidation: &Invalidation, names: &dyn SiteNames) -> V
     let mut octets = vec![FORMAT, u8::from(*mode == Mode::Hard)];
     let mut put = |kind: u8, site: Option<&SiteId>, parts: &[&[u8]]| {
         octets.push(kind);
-        put_counted(&mut octets, site.map_or(&[], |site| names.name(*site)));
+        put_counted(&mut octets, &site.map_or_else(Bytes::new, |site| names.name(*site)));
         parts.iter().for_each(|part| put_counted(&mut octets, part));
     };
     match selector {

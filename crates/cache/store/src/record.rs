@@ -38,7 +38,7 @@ const HAS_HEAD: u8 = 16;
 pub trait SiteNames: Send + Sync {
     /// The name of a site on the disk. It covers everything that must be equal if another process
     /// is to use the site's pages. Empty for an unknown site.
-    fn name(&self, site: SiteId) -> &[u8];
+    fn name(&self, site: SiteId) -> Bytes;
 
     /// The site with this name, if there is one now.
     fn find(&self, name: &[u8]) -> Option<SiteId>;
@@ -98,7 +98,7 @@ impl IndexRecord {
             | flag(head.is_some(), HAS_HEAD);
         octets.extend_from_slice(&[FORMAT, flags]);
         put_u64(&mut octets, *checked);
-        for part in [names.name(key.site()), key.host(), key.target(), variant.octets()] {
+        for part in [&*names.name(key.site()), key.host(), key.target(), variant.octets()] {
             put_counted(&mut octets, part);
         }
         put_list(&mut octets, rule.names());
@@ -224,8 +224,8 @@ mod tests {
     struct TestSiteNames;
 
     impl SiteNames for TestSiteNames {
-        fn name(&self, _: SiteId) -> &[u8] {
-            b"site"
+        fn name(&self, _: SiteId) -> Bytes {
+            Bytes::from_static(b"site")
         }
 
         fn find(&self, _: &[u8]) -> Option<SiteId> {

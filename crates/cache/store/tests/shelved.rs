@@ -28,8 +28,8 @@ const SITE: SiteId = SiteId(3);
 struct DiskSiteNames;
 
 impl SiteNames for DiskSiteNames {
-    fn name(&self, site: SiteId) -> &[u8] {
-        if site == SITE { b"shop" } else { b"" }
+    fn name(&self, site: SiteId) -> Bytes {
+        if site == SITE { Bytes::from_static(b"shop") } else { Bytes::new() }
     }
 
     fn find(&self, name: &[u8]) -> Option<SiteId> {

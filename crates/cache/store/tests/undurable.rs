@@ -16,8 +16,8 @@ use store::{Bans, Invalidation, Selector, SiteId, SiteNames, Store, StoreLimits}
 struct UndurableSiteNames;
 
 impl SiteNames for UndurableSiteNames {
-    fn name(&self, _: SiteId) -> &[u8] {
-        b"shop"
+    fn name(&self, _: SiteId) -> Bytes {
+        Bytes::from_static(b"shop")
     }
 
     fn find(&self, _: &[u8]) -> Option<SiteId> {

@@ -7,6 +7,7 @@
 mod contradictions;
 mod limits;
 mod listeners;
+mod reload;
 
 pub use limits::EdgeLimits;
 pub use listeners::{ListenerPlan, RedirectPlan, TlsPlan};
@@ -159,7 +160,7 @@ pub enum AccessLogTarget {
 }
 
 /// One configured site.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SitePlan {
     /// The site's index in the plan. It is part of every cache key.
     pub id: u32,

@@ -9,9 +9,9 @@ use crate::control::access_log::{AccessLog, LogWriter};
 use crate::control::admin;
 use crate::control::first_look;
 use crate::control::operator::Finishing;
-use crate::control::token;
+use crate::control::token::{self, TokenError};
 use crate::listeners::{ListenerError, Listeners};
-use crate::shared::Shared;
+use crate::shared::{PlanSource, Shared};
 use crate::system::System;
 use crate::upkeep::background::Background;
 use crate::upkeep::footprint;
@@ -24,7 +24,6 @@ use address::Address;
 use config::{AccessLogTarget, EdgePlan};
 use net::{BindError, Listener};
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -50,25 +49,9 @@ pub enum ServeError {
         /// The system's error.
         error: io::Error,
     },
-    /// The token could not be read.
-    #[error(
-        "cannot read the token file {}: {error}; write the token into its first line, or start with --create-token",
-        path.display()
-    )]
-    Token {
-        /// The path as configured.
-        path: PathBuf,
-        /// The system's error.
-        error: io::Error,
-    },
-    /// The token could not be created.
-    #[error("cannot create the token file {}: {error}; choose a directory that can be written", path.display())]
-    TokenCreation {
-        /// The path as configured.
-        path: PathBuf,
-        /// The system's error.
-        error: io::Error,
-    },
+    /// The token could not be read or created.
+    #[error(transparent)]
+    Token(#[from] TokenError),
     /// The system refused a thread, a file descriptor or a signal handler.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
@@ -101,18 +84,24 @@ pub struct RunningEdge {
 }
 
 /// Runs the edge of a plan until a signal ends it. SIGTERM or SIGINT starts the drain; a second one
-/// quits at once. SIGHUP and SIGUSR1 reopen the access log.
+/// quits at once. SIGHUP and SIGUSR1 reopen the access log. SIGHUP also reads the plan again from
+/// `source`.
 ///
 /// When the edge is ready to accept, it writes one line with its addresses to `output`.
 ///
 /// # Errors
 /// [`ServeError`] when it cannot start.
-pub fn serve(plan: EdgePlan, system: System, output: &mut dyn Write) -> Result<(), ServeError> {
+pub fn serve(
+    plan: EdgePlan,
+    source: PlanSource,
+    system: System,
+    output: &mut dyn Write,
+) -> Result<(), ServeError> {
     let _finishing = Finishing;
     raise_descriptor_limit();
     let runtime = runtime()?;
     let requests = runtime.block_on(async { OperatorSignals::take() })?;
-    let edge = BoundEdge::bind(plan, system)?;
+    let edge = BoundEdge::bind_again(plan, Some(source), system)?;
     // A closed output does not stop the edge.
     let _ = writeln!(output, "{}", edge.ready_line()).and_then(|()| output.flush());
     obey(requests, &edge.shared, &runtime);
@@ -138,11 +127,23 @@ fn runtime() -> io::Result<Runtime> {
 }
 
 impl BoundEdge {
-    /// Binds the plan's addresses and opens its log.
+    /// Binds the plan's addresses and opens its log. The plan cannot change.
     ///
     /// # Errors
     /// [`ServeError`]; nothing is left bound.
-    pub fn bind(mut plan: EdgePlan, system: System) -> Result<Self, ServeError> {
+    pub fn bind(plan: EdgePlan, system: System) -> Result<Self, ServeError> {
+        Self::bind_again(plan, None, system)
+    }
+
+    /// As [`BoundEdge::bind`]; `source` gives the plans of reloads.
+    ///
+    /// # Errors
+    /// [`ServeError`]; nothing is left bound.
+    pub fn bind_again(
+        mut plan: EdgePlan,
+        source: Option<PlanSource>,
+        system: System,
+    ) -> Result<Self, ServeError> {
         // Read first: a certificate that cannot be used must not take the port of another
         // process.
         let listeners = Listeners::open(&plan).map_err(ServeError::Listeners)?;
@@ -161,6 +162,7 @@ impl BoundEdge {
             None => (None, None),
         };
         let shared = Shared::new(plan, log, system).with_token(token).with_listeners(listeners);
+        let shared = shared.with_plan_source(source);
         let (shared, recovery) = shared.with_static_tree().above_disk()?;
         let shared = Arc::new(shared);
         shared.buffers.spool.probe();
@@ -239,6 +241,7 @@ impl BoundEdge {
             let _ = join_in_time(thread);
         }
         background.end(&shared);
+        shared.forget_reloads();
         drop(shared);
         // Lost lines are counted and reported where they are lost.
         let _ = writer.and_then(LogWriter::finish);
@@ -284,8 +287,9 @@ impl Drop for RunningEdge {
 
 /// Waits for the first stop and drains. Returns when all connections are closed, the drain's time
 /// is over or a second stop came.
-async fn control(shared: &Shared, mut stops: Stops) {
+async fn control(shared: &Arc<Shared>, mut stops: Stops) {
     stops.next().await;
+    let shared = shared.current();
     shared.drain();
     let drained = async {
         while shared.connections() > 0 {

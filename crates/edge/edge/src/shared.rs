@@ -1,7 +1,9 @@
-//! The state that all workers share. It is built once from the plan.
+//! What all workers share: the plan in force, and the state that outlives it.
 //!
-//! Invariant: every part can be used from any worker at any time. A hit takes a single lock of it,
-//! that of one store shard, and writes to no memory that another worker writes to.
+//! Invariants: every part can be used from any worker at any time. A hit takes a single lock of it,
+//! that of one store shard, and writes to no memory that another worker writes to. A plan never
+//! changes: a reload makes another [`Shared`] above the same [`EdgeState`], and what began under
+//! the old plan ends under it.
 
 use crate::control::access_log::AccessLog;
 use crate::control::counters::{Cells, EdgeCounters, Metric};
@@ -41,8 +43,9 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{Invalidation, InvalidationResult, Key, Selector, Store, StoreLimits};
 use tokio::sync::{Notify, Semaphore};
 
@@ -54,12 +57,28 @@ const TRANSIT_SHARE: u64 = 8;
 /// Maximum number of purge orders carried out in memory at the same time; others wait.
 pub(crate) const ORDERS_MAX: usize = 4;
 
-/// The state of a running edge, shared by its workers and background threads.
+/// A plan of a running edge with everything that follows from it, and the state below. Requests
+/// and tasks take the newest one when they begin, by [`Shared::current`].
 pub(crate) struct Shared {
+    state: Arc<EdgeState>,
+    /// How many plans came before.
+    generation: u64,
     pub(crate) plan: EdgePlan,
     pub(crate) limits: Arc<EdgeLimits>,
     pub(crate) sites: Sites,
-    pub(crate) listeners: Listeners,
+    pub(crate) listeners: Arc<Listeners>,
+    /// Which clients may purge.
+    pub(crate) purge_access: PurgeAccess,
+}
+
+/// Reads the configuration again. The error says in words why it cannot be used.
+pub type PlanSource = Arc<dyn Fn() -> Result<EdgePlan, String> + Send + Sync>;
+
+/// The state of a running edge that no reload replaces.
+pub(crate) struct EdgeState {
+    reloads: Reloads,
+    /// The highest number of a site of any plan so far.
+    pub(crate) last_site: AtomicU32,
     pub(crate) store: Store,
     pub(crate) persistence: Persistence,
     /// Set while a thread writes overdue purges to the journal.
@@ -93,8 +112,6 @@ pub(crate) struct Shared {
     pub(crate) complaints: Complaints,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) system: System,
-    /// Which clients may purge.
-    pub(crate) purge_access: PurgeAccess,
     pub(crate) sweeper: Sweeper,
     /// Tells the workers to return free memory to the system because the process exceeds its limit.
     pub(crate) memory_short: Notify,
@@ -113,6 +130,18 @@ pub(crate) struct Shared {
     connections: AtomicUsize,
     addresses: AddressLimit,
     pub(crate) ending: Ending,
+}
+
+/// The newest plan, once there was a reload.
+#[derive(Default)]
+struct Reloads {
+    /// Where new plans come from.
+    source: Option<PlanSource>,
+    /// Held during a reload.
+    turn: Mutex<()>,
+    generation: AtomicU64,
+    /// Holds the state above itself, so [`Shared::forget_reloads`] empties it at the end.
+    newest: Mutex<Option<Arc<Shared>>>,
 }
 
 /// A permitted connection. Dropping it makes room for another one.
@@ -144,10 +173,9 @@ impl Shared {
         // The standard library's hasher has a random key in each process and needs no further
         // crate.
         let random = HashKeys::new();
-        Self {
-            limits: Arc::new(plan.limits.clone()),
-            sites: Sites::new(&plan, &system),
-            listeners: Listeners::default(),
+        let state = EdgeState {
+            reloads: Reloads::default(),
+            last_site: AtomicU32::new(plan.sites.iter().map(|site| site.id).max().unwrap_or_default()),
             store: Store::new(store_limits, random.hash_one("store")),
             persistence: Persistence::default(),
             is_persisting: AtomicBool::new(false),
@@ -156,7 +184,7 @@ impl Shared {
             hit_for_miss: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             files: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             marked: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
-            leak_guard: LeakGuard::new(plan.sites.len(), plan.workers, plan.limits.leak_guard_every),
+            leak_guard: LeakGuard::new(plan.workers, plan.limits.leak_guard_every),
             recently_failed: HitForMiss::new(plan.limits.failure_pause, plan.limits.hit_for_miss_entries_max),
             hot_pages: HotPages::new(plan.workers, plan.refill.pages_max),
             refiller: Refiller::default(),
@@ -171,7 +199,6 @@ impl Shared {
             complaints: Complaints::default(),
             clock: Arc::clone(&system.clock),
             system,
-            purge_access: PurgeAccess::new(None, plan.purge_peers.clone()),
             sweeper: Sweeper::default(),
             memory_short: Notify::new(),
             verifier: Arc::default(),
@@ -183,6 +210,14 @@ impl Shared {
             connections: AtomicUsize::new(0),
             addresses: AddressLimit::default(),
             ending: Ending::default(),
+        };
+        Self {
+            limits: Arc::new(plan.limits.clone()),
+            sites: Sites::new(&plan, &state.system),
+            listeners: Arc::default(),
+            purge_access: PurgeAccess::new(None, plan.purge_peers.clone()),
+            state: Arc::new(state),
+            generation: 0,
             plan,
         }
     }
@@ -193,33 +228,106 @@ impl Shared {
         Self { purge_access, ..self }
     }
 
+    /// Adds the place that new plans come from.
+    pub(crate) fn with_plan_source(self, source: Option<PlanSource>) -> Self {
+        self.with_state(|state, _| state.reloads.source = source)
+    }
+
+    /// Where new plans come from; `None` if the plan cannot change.
+    pub(crate) fn plan_source(&self) -> Option<&PlanSource> {
+        self.reloads.source.as_ref()
+    }
+
+    /// The turn of a reload, which the caller holds until its end.
+    pub(crate) fn reload_turn(&self) -> MutexGuard<'_, ()> {
+        self.reloads.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds the listeners, whose certificates were read.
     pub(crate) fn with_listeners(self, listeners: Listeners) -> Self {
-        Self { listeners, ..self }
+        Self { listeners: Arc::new(listeners), ..self }
     }
 
     /// Opens the disk that the plan names. Also returns the objects to be taken over from the
     /// previous process.
     pub(crate) fn above_disk(self) -> io::Result<(Self, Option<Recovery>)> {
+        let Self { state, plan, sites, .. } = self;
+        let state = Arc::into_inner(state).ok_or_else(|| io::Error::other("the edge runs already"))?;
         let life = HashKeys::new().hash_one("life");
-        let equivalents = &self.equivalents;
+        let equivalents = &state.equivalents;
         let hear = |sequence, selector: &Selector| equivalents.hear(sequence, selector);
-        let (system, threads) = (&self.system, &self.disk_threads);
+        let (system, threads) = (&state.system, &state.disk_threads);
         let (store, persistence, recovery) =
-            persistence::open(self.store, &self.plan, &self.sites, system, threads, life, hear)?;
-        Ok((Self { store, persistence, ..self }, recovery))
+            persistence::open(state.store, &plan, &sites, system, threads, life, hear)?;
+        let state = Arc::new(EdgeState { store, persistence, ..state });
+        Ok((Self { state, plan, sites, ..self }, recovery))
+    }
+
+    /// Changes the state before anything else has it.
+    fn with_state(mut self, change: impl FnOnce(&mut EdgeState, &EdgePlan)) -> Self {
+        if let Some(state) = Arc::get_mut(&mut self.state) {
+            change(state, &self.plan);
+        }
+        self
     }
 
     /// Replaces the disk tier.
     #[cfg(test)]
     pub(crate) fn with_persistence(self, persistence: Persistence) -> Self {
-        Self { persistence, ..self }
+        self.with_state(|state, _| state.persistence = persistence)
     }
 
     /// Opens the static tree that the plan names.
     pub(crate) fn with_static_tree(self) -> Self {
-        let static_tree = StaticTree::open(&self.plan);
-        Self { static_tree, ..self }
+        self.with_state(|state, plan| state.static_tree = StaticTree::open(plan))
+    }
+
+    /// The state below, which outlives this plan.
+    pub(crate) const fn state(&self) -> &Arc<EdgeState> {
+        &self.state
+    }
+
+    /// Whether no newer plan is in force. Costs one read of memory that only reloads write to.
+    pub(crate) fn is_current(&self) -> bool {
+        self.reloads.generation.load(Ordering::Acquire) == self.generation
+    }
+
+    /// The plan in force.
+    pub(crate) fn current(self: &Arc<Self>) -> Arc<Self> {
+        if self.is_current() {
+            return Arc::clone(self);
+        }
+        self.reloads.lock().as_ref().map_or_else(|| Arc::clone(self), Arc::clone)
+    }
+
+    /// Puts a plan in force, whose sites and listeners continue those of this one. `self` must be
+    /// the plan in force.
+    pub(crate) fn replace(
+        &self,
+        plan: EdgePlan,
+        sites: Sites,
+        listeners: Arc<Listeners>,
+        token: Option<String>,
+    ) -> Arc<Self> {
+        let generation = self.generation + 1;
+        let new = Arc::new(Self {
+            state: Arc::clone(&self.state),
+            generation,
+            limits: Arc::new(plan.limits.clone()),
+            purge_access: PurgeAccess::new(token, plan.purge_peers.clone()),
+            sites,
+            listeners,
+            plan,
+        });
+        *self.reloads.lock() = Some(Arc::clone(&new));
+        self.reloads.generation.store(generation, Ordering::Release);
+        new
+    }
+
+    /// Drops the newest plan, which holds the state that holds it. Call it when nothing needs a
+    /// plan any more.
+    pub(crate) fn forget_reloads(&self) {
+        *self.reloads.lock() = None;
     }
 
     /// Whether a URL that is shared only if its response is marked `public` may be looked up. It
@@ -232,11 +340,6 @@ impl Shared {
     /// looked up.
     pub(crate) fn mark(&self, key: &Key) {
         self.marked.remember(key, Reason::PassUnmarked, None, self.clock.monotonic());
-    }
-
-    /// The counters of a worker.
-    pub(crate) fn cells(&self, worker: usize) -> &Cells {
-        self.counters.worker(worker)
     }
 
     /// Invalidates the page of `key` under both schemes and all equivalent targets, both in the
@@ -303,7 +406,7 @@ impl Shared {
 
     /// Ready when the drain begins.
     pub(crate) fn drained(&self) -> impl Future<Output = ()> + Send + use<> {
-        self.ending.drained()
+        self.state.ending.drained()
     }
 
     /// Runs `work`, which may last as long as its client likes, until at most
@@ -353,6 +456,28 @@ impl Shared {
     /// Number of open connections.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
+    }
+}
+
+impl EdgeState {
+    /// The counters of a worker.
+    pub(crate) fn cells(&self, worker: usize) -> &Cells {
+        self.counters.worker(worker)
+    }
+}
+
+impl Deref for Shared {
+    type Target = EdgeState;
+
+    fn deref(&self) -> &EdgeState {
+        &self.state
+    }
+}
+
+impl Reloads {
+    /// The content is replaced by one assignment, so a panic elsewhere does no harm.
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Shared>>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,17 +6,19 @@
 use crate::control::uncompressed;
 use crate::memory::detection::{Detection, RulesInForce};
 use crate::memory::foreign_ports::ForeignPorts;
+use crate::memory::leak_guard::SiteProbation;
 use crate::memory::parameter_flood::ParameterFlood;
 use crate::memory::writes::Writes;
 use crate::request::refusal::Refusal;
 use crate::system::System;
 use address::OriginUrl;
 use clock::Monotonic;
-use config::{EdgeLimits, EdgePlan};
+use config::{EdgeLimits, EdgePlan, SitePlan};
 use origin::{BreakerLimits, FetchBounds, Origin, Settings};
 use platform::HashMap;
 use profiles::Policy;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use store::SiteId;
 
 /// Maximum length of a host name (RFC 1035 section 2.3.4). A longer one belongs to no named site.
@@ -26,12 +28,14 @@ const HOST_BYTES_MAX: usize = 255;
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) id: SiteId,
-    pub(crate) plan: config::SitePlan,
+    pub(crate) plan: SitePlan,
     pub(crate) origin: Arc<Origin>,
     pub(crate) detection: Detection,
     pub(crate) writes: Writes,
     pub(crate) parameter_flood: ParameterFlood,
     pub(crate) foreign_ports: ForeignPorts,
+    /// Its first checks by the leak guard.
+    pub(crate) probation: SiteProbation,
     /// Whether its origin was seen to send text uncompressed.
     pub(crate) uncompressed: uncompressed::CompressionWatch,
 }
@@ -45,6 +49,20 @@ pub(crate) struct Sites {
 }
 
 impl Site {
+    fn new(id: SiteId, plan: SitePlan, origin: Arc<Origin>) -> Self {
+        Self {
+            id,
+            plan,
+            origin,
+            detection: Detection::default(),
+            writes: Writes::default(),
+            parameter_flood: ParameterFlood::default(),
+            foreign_ports: ForeignPorts::default(),
+            probation: SiteProbation::new(),
+            uncompressed: uncompressed::CompressionWatch::default(),
+        }
+    }
+
     /// The site's name in metrics and status: its first name, or `any`.
     pub(crate) fn label(&self) -> &str {
         self.plan.names.first().map_or("any", String::as_str)
@@ -80,30 +98,50 @@ impl Site {
 impl Sites {
     /// The sites of a plan.
     pub(crate) fn new(plan: &EdgePlan, system: &System) -> Self {
-        let all: Vec<_> = plan
-            .sites
-            .iter()
-            .map(|site| {
-                let (clock, network) = (Arc::clone(&system.clock), Arc::clone(&system.network));
-                let origin = Origin::new(site.origin.clone(), settings(&plan.limits), clock, network);
-                Arc::new(Site {
-                    id: SiteId(site.id),
-                    plan: site.clone(),
-                    origin: Arc::new(origin),
-                    detection: Detection::default(),
-                    writes: Writes::default(),
-                    parameter_flood: ParameterFlood::default(),
-                    foreign_ports: ForeignPorts::default(),
-                    uncompressed: uncompressed::CompressionWatch::default(),
-                })
-            })
-            .collect();
+        let new = |site: &SitePlan| {
+            let origin = Arc::new(origin(site, &plan.limits, system));
+            Arc::new(Site::new(SiteId(site.id), site.clone(), origin))
+        };
+        Self::of(plan.sites.iter().map(new).collect())
+    }
+
+    /// The sites of a new plan. A site whose settings are the same goes on as it is. One whose
+    /// pages depend on the same settings keeps its pages; others begin empty.
+    ///
+    /// `last` is the highest number of a site so far.
+    pub(crate) fn after(&self, plan: &EdgePlan, system: &System, last: &AtomicU32) -> Self {
+        let is_same_origin = |site: &Site| site.origin.settings() == &settings(&plan.limits);
+        let new = |new: &SitePlan| {
+            let same = |old: &&Arc<Site>| old.plan.is_same(new) && is_same_origin(old);
+            if let Some(site) = self.all.iter().find(same) {
+                return Arc::clone(site);
+            }
+            let kept = self.all.iter().find(|old| has_same_pages(&old.plan, new));
+            let id = kept.map_or_else(|| SiteId(last.fetch_add(1, Ordering::Relaxed) + 1), |old| old.id);
+            let reachable = self.all.iter().find(|old| old.plan.origin == new.origin && is_same_origin(old));
+            let origin = reachable
+                .map_or_else(|| Arc::new(origin(new, &plan.limits, system)), |old| Arc::clone(&old.origin));
+            let site = Site::new(id, new.clone(), origin);
+            if let Some(old) = kept {
+                site.detection.continues(&old.detection);
+            }
+            Arc::new(site)
+        };
+        Self::of(plan.sites.iter().map(new).collect())
+    }
+
+    fn of(all: Vec<Arc<Site>>) -> Self {
         let names = all.iter().enumerate().flat_map(|(index, site)| {
             site.plan.names.iter().map(move |name| (name.as_bytes().into(), index))
         });
         let by_name = names.collect();
         let any = all.iter().position(|site| site.plan.names.is_empty());
         Self { all, by_name, any }
+    }
+
+    /// Whether there is a site with this number.
+    pub(crate) fn has(&self, id: SiteId) -> bool {
+        self.all.iter().any(|site| site.id == id)
     }
 
     /// All sites in the order of the plan.
@@ -144,6 +182,41 @@ impl Sites {
         lower.make_ascii_lowercase();
         self.by_name.get(&*lower).copied()
     }
+}
+
+/// Whether the pages of a site under an earlier plan are those of a site of the new plan.
+fn has_same_pages(earlier: &SitePlan, new: &SitePlan) -> bool {
+    page_settings(earlier, &earlier.policy) == page_settings(new, &new.policy)
+        && earlier.recognisable == new.recognisable
+}
+
+/// Everything that the pages of a site depend on under these rules, as text.
+pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
+    // Destructured in full, so that a new setting cannot be forgotten.
+    let SitePlan {
+        id: _,
+        names,
+        ports: _,
+        origin,
+        public_host,
+        public_https,
+        via_to_origin,
+        profile,
+        policy: _,
+        recognisable: _,
+        static_tree_layout: _,
+        error_page: _,
+        hsts_secs: _,
+    } = plan;
+    // Origins may send uncompressed content because of Via.
+    let via = if *via_to_origin { "" } else { " without Via" };
+    format!("{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}{via}")
+}
+
+/// An origin that was not asked yet.
+fn origin(site: &SitePlan, limits: &EdgeLimits, system: &System) -> Origin {
+    let (clock, network) = (Arc::clone(&system.clock), Arc::clone(&system.network));
+    Origin::new(site.origin.clone(), settings(limits), clock, network)
 }
 
 /// The limits of one origin.

@@ -147,6 +147,7 @@ async fn accept_waiting(shared: &Arc<Shared>, place: (usize, usize), acceptor: &
 /// Serves a connection to a listener in a task, if the limits allow it. `index` is the worker's
 /// number, `listener` that of the listener.
 pub(crate) fn take(shared: &Arc<Shared>, (index, listener): (usize, usize), stream: Stream, peer: Peer) {
+    let shared = &shared.current();
     let cells = shared.cells(index);
     // The address of a proxy does not count: it holds the connections of all its clients.
     let expects_header =
@@ -189,40 +190,49 @@ async fn serve_client(shared: &Arc<Shared>, index: usize, prepared: Prepared) {
 }
 
 /// Ready some time after the drain has begun.
-async fn drained_for(shared: &Arc<Shared>, time: Duration) {
-    shared.drained().await;
-    if !time.is_zero() {
-        tokio::time::sleep(time).await;
+fn drained_for(shared: &Shared, time: Duration) -> impl Future<Output = ()> + Send + use<> {
+    let drained = shared.drained();
+    async move {
+        drained.await;
+        if !time.is_zero() {
+            tokio::time::sleep(time).await;
+        }
     }
 }
 
 async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: ClientConnection) {
+    let mut shared = Arc::clone(shared);
     // The first request of a client with TLS follows its handshake, so it may be on its way when
     // the drain begins.
     let grace = if client.arrival().is_secured { DRAIN_GRACE } else { Duration::ZERO };
-    let mut stop = Box::pin(drained_for(shared, grace));
-    let cells = shared.cells(index);
+    let mut stop = Box::pin(drained_for(&shared, grace));
+    let state = Arc::clone(shared.state());
+    let cells = state.cells(index);
     loop {
         let request = match client.receive(stop.as_mut()).await {
             ReceiveOutcome::Request(request) => request,
-            ReceiveOutcome::Malformed(error) if goes_on(shared, Entrance::Visitors, &mut client, error) => {
+            ReceiveOutcome::Malformed(error) if goes_on(&shared, Entrance::Visitors, &mut client, error) => {
                 continue;
             }
             ReceiveOutcome::Malformed(error) => {
                 cells.count(Metric::RequestsMalformed);
-                return refuse(shared, index, client, &Refusal::malformed(error)).await;
+                return refuse(&shared, index, client, &Refusal::malformed(error)).await;
             }
             ReceiveOutcome::TimedOut => {
                 cells.count(Metric::VisitorTimeouts);
-                return refuse(shared, index, client, &Refusal::head_timed_out()).await;
+                return refuse(&shared, index, client, &Refusal::head_timed_out()).await;
             }
             ReceiveOutcome::Idle => return client.close().await,
             ReceiveOutcome::Closed => return,
         };
         if !grace.is_zero() {
-            stop.set(drained_for(shared, Duration::ZERO));
+            stop.set(drained_for(&shared, Duration::ZERO));
         }
-        match Box::pin(pipeline::run(shared, index, &mut client, &request)).await {
+        if !shared.is_current() {
+            shared = shared.current();
+            client.change_limits(Arc::clone(&shared.limits));
+        }
+        match Box::pin(pipeline::run(&shared, index, &mut client, &request)).await {
             // A client that pipelines hits without pause never yields by itself, so this gives
             // other connections their turn.
             AfterResponse::Keep => tokio::task::coop::consume_budget().await,
@@ -274,6 +284,7 @@ pub(crate) async fn refuse(shared: &Shared, index: usize, mut client: ClientConn
 pub(crate) async fn sweep(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(SWEEP).await;
+        let shared = shared.current();
         for site in shared.sites.iter() {
             site.origin.sweep();
         }

@@ -157,7 +157,8 @@ impl Origin {
         self.pool.sweep(self.clock.monotonic());
     }
 
-    pub(crate) fn settings(&self) -> &Settings {
+    /// The limits of this origin.
+    pub fn settings(&self) -> &Settings {
         &self.settings
     }
 

@@ -18,11 +18,12 @@ pub(super) const IDLE: [&str; 11] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 61] = [
+pub(super) const ZERO: [&str; 62] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
     "petasos_http2_connections_total",
+    "petasos_reloads_refused_total",
     "petasos_http2_floods_total",
     "petasos_tls_handshakes_total",
     "petasos_tls_handshakes_failed_total",
@@ -92,7 +93,8 @@ pub(super) const HAPPENS: [&str; 5] = [
 ];
 
 /// Counters that a soak may increase.
-pub(super) const TOLD: [&str; 4] = [
+pub(super) const TOLD: [&str; 5] = [
+    "petasos_reloads_total",
     "petasos_disk_refused_total",
     "petasos_store_evicted_total",
     "petasos_fillings_unkept_total",

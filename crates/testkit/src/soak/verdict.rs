@@ -225,6 +225,7 @@ impl SoakState<'_> {
             ("refuses connections; start it", 6 * spells),
             ("closed the connection without a response", 6 * spells),
             ("SIGHUP: the log is reopened", count(HUP)),
+            ("the configuration was read again; sites: 1 unchanged", count(HUP)),
             ("the access log", count(HUP) + count(USR1)),
         ];
         for line in stderr.lines() {

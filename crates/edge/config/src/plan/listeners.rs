@@ -263,23 +263,24 @@ mod tests {
                 "tls = ['/c.pem,/k.pem']",
                 &[],
                 &[
-                    "listen [::]:443, TLS from 1.2 on with /c.pem,/k.pem",
+                    "listen [::]:443, TLS from 1.2 on with /c.pem,/k.pem, HTTP/2",
                     "listen [::]:80, redirects to https",
                 ],
             ),
             (
-                "tls_version_min = '1.3'",
+                "tls_version_min = '1.3'\nhttp2 = false",
                 &[("tls", "c.pem,k.pem"), ("listen", "127.0.0.1:8443")],
                 &["listen 127.0.0.1:8443, TLS from 1.3 on with c.pem,k.pem"],
             ),
             (
                 "[[listener]]\nlisten = ':443'\ntls = ['a.pem', 'b.pem, b.key']\n\
-                 [[listener]]\nlisten = ':80'\nredirect_to_https = true\n[[listener]]\nlisten = 'unix:/run/p'",
+                 [[listener]]\nlisten = ':80'\nredirect_to_https = true\n[[listener]]\nlisten = 'unix:/run/p'\n\
+                 http2_cleartext = true",
                 &[],
                 &[
-                    "listen [::]:443, TLS from 1.2 on with a.pem and b.pem,b.key",
+                    "listen [::]:443, TLS from 1.2 on with a.pem and b.pem,b.key, HTTP/2",
                     "listen [::]:80, redirects to https",
-                    "listen unix:/run/p",
+                    "listen unix:/run/p, HTTP/2",
                 ],
             ),
         ] {

@@ -21,6 +21,7 @@ use crate::request::respond::{self, Recipient};
 use crate::shared::Shared;
 use crate::sites::Site;
 use crate::upkeep::detection_call;
+use crate::upkeep::reload::reload;
 use crate::worker::goes_on;
 use address::Address;
 use api::why::Question;
@@ -53,6 +54,9 @@ const STATUS_PATH: &[u8] = api::status::PATH.as_bytes();
 
 /// The path where any client, such as a load balancer, learns that the process runs.
 const HEALTH_PATH: &[u8] = b"/healthz";
+
+/// The path of the order to read the configuration again.
+const RELOAD_PATH: &[u8] = b"/reload";
 
 /// The media type of questions and of most answers.
 const JSON: &str = "application/json";
@@ -105,6 +109,7 @@ impl AdminEntrance {
 
     /// Serves a connection in a task. Beyond the limit it is refused.
     pub(crate) fn take(&self, shared: &Arc<Shared>, stream: Stream, peer: Peer) {
+        let shared = &shared.current();
         let client = ClientConnection::new(stream, peer, Arc::clone(&shared.limits));
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             let conversation = converse(Arc::clone(shared), client);
@@ -134,6 +139,7 @@ async fn refuse(shared: Arc<Shared>, mut client: ClientConnection) {
 }
 
 async fn converse(shared: Arc<Shared>, mut client: ClientConnection) {
+    let mut shared = shared;
     let mut stop = Box::pin(std::future::pending());
     loop {
         let request = match client.receive(stop.as_mut()).await {
@@ -143,6 +149,7 @@ async fn converse(shared: Arc<Shared>, mut client: ClientConnection) {
             }
             _ => return,
         };
+        shared = shared.current();
         let reply: PurgeReply = match refusal(&shared, client.peer(), &request.head) {
             Some(page) => page.into(),
             None => {
@@ -181,8 +188,8 @@ async fn send(
 
 /// The answer to a request that its client may not send here. It depends on the head alone.
 fn refusal(shared: &Shared, peer: Peer, request: &RequestHead) -> Option<AdminPage> {
-    let is_call =
-        purge::api::ApiRoute::of(&request.target).is_some() || path(request) == detection_call::PATH;
+    let is_call = purge::api::ApiRoute::of(&request.target).is_some()
+        || [detection_call::PATH, RELOAD_PATH].contains(&path(request));
     let refused = if !is_own(request, &shared.plan.admin) {
         FOREIGN
     } else if is_call {
@@ -198,8 +205,24 @@ fn refusal(shared: &Shared, peer: Peer, request: &RequestHead) -> Option<AdminPa
     Some(AdminPage::plain(403, &format!("{refused}\n")))
 }
 
+/// Puts a changed configuration in force.
+async fn answer_reload(shared: &Arc<Shared>, request: &RequestHead) -> AdminPage {
+    if request.method != Method::Post {
+        return AdminPage::plain(405, "POST here reads the configuration again.\n");
+    }
+    let own = Arc::clone(shared);
+    match threads::run_aside(move || reload(&own)).await {
+        Some(Ok(summary)) => AdminPage::plain(200, &format!("{summary}\n")),
+        Some(Err(why)) => AdminPage::plain(422, &format!("{why}\n")),
+        None => AdminPage::plain(500, "The reload ended unexpectedly; the log says why.\n"),
+    }
+}
+
 /// The answer to a call that changes something; `None` for all other requests.
 async fn call(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Option<PurgeReply> {
+    if path(request) == RELOAD_PATH {
+        return Some(answer_reload(shared, request).await.into());
+    }
     let Some(route) = purge::api::ApiRoute::of(&request.target) else {
         let is_of_profile = path(request) == detection_call::PATH;
         return if is_of_profile {
@@ -257,7 +280,10 @@ async fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> 
             AdminPage { status: Status::OK, media_type: metrics::MEDIA_TYPE, text: metrics::render(shared) }
         }
         STATUS_PATH => AdminPage { status: Status::OK, media_type: JSON, text: written(&status(shared)) },
-        _ => AdminPage::plain(404, "There are /metrics, /healthz, /status, /why, /purge and /profile.\n"),
+        _ => AdminPage::plain(
+            404,
+            "There are /metrics, /healthz, /status, /why, /purge, /profile and /reload.\n",
+        ),
     }
 }
 

@@ -66,6 +66,11 @@ metrics! {
          client went away or spoke no TLS.";
     TlsHandshakeTimeouts: Counter "tls_handshake_timeouts",
         "Connections closed because their TLS handshake took longer than limits.tls_handshake_timeout.";
+    Reloads: Counter "reloads",
+        "Times that a changed configuration was put in force.";
+    ReloadsRefused: Counter "reloads_refused",
+        "Times that a changed configuration could not be used, so that the old one stayed in force. \
+         Standard error says why.";
     Http2Connections: Counter "http2_connections",
         "Connections from clients that spoke HTTP/2.";
     Http2Floods: Counter "http2_floods",

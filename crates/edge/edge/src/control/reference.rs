@@ -56,7 +56,7 @@ pub fn observing_reference() -> String {
          {MESSAGES}\n\n\
          ## Signals\n\n\
          | signal | effect |\n|---|---|\n\
-         | SIGHUP | Opens the access log again, and reports that changed settings need a restart. |\n\
+         | SIGHUP | Opens the access log again, and puts changed settings and certificates in force (docs/reloading.md). |\n\
          | SIGUSR1 | Opens the access log again, for use after a rotation. If that fails, the edge \
          continues to write to the file that was open. |\n\
          | SIGUSR2 | Nothing. |\n\

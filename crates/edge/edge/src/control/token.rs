@@ -4,7 +4,6 @@
 //! readable by others. It is written under another name and hard-linked to its own, which fails if
 //! the name exists.
 
-use crate::serve::ServeError;
 use config::EdgePlan;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,19 +13,43 @@ use std::path::{Path, PathBuf};
 /// Random bytes of a created token: 256 bits, written as hexadecimal digits.
 const TOKEN_BYTES: usize = 32;
 
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// It could not be read.
+    #[error(
+        "cannot read the token file {}: {error}; write the token into its first line, or start with --create-token",
+        path.display()
+    )]
+    Reading {
+        /// The path as configured.
+        path: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// It could not be created.
+    #[error("cannot create the token file {}: {error}; choose a directory that can be written", path.display())]
+    Creation {
+        /// The path as configured.
+        path: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
+}
+
 /// The token of a plan, if it has one.
 ///
 /// # Errors
 /// If the file cannot be read, or should be created and cannot.
-pub(crate) fn obtain(plan: &EdgePlan) -> Result<Option<String>, ServeError> {
+pub(crate) fn obtain(plan: &EdgePlan) -> Result<Option<String>, TokenError> {
     let Some(path) = &plan.token_file else { return Ok(None) };
     if plan.create_token {
-        let failed = |error| ServeError::TokenCreation { path: path.clone(), error };
+        let failed = |error| TokenError::Creation { path: path.clone(), error };
         if create(path).map_err(failed)? {
             tracing::info!("created the token file {}", path.display());
         }
     }
-    read(path).map(Some).map_err(|error| ServeError::Token { path: path.clone(), error })
+    read(path).map(Some).map_err(|error| TokenError::Reading { path: path.clone(), error })
 }
 
 /// Reads the token: the first line of the file, trimmed.

@@ -49,8 +49,8 @@ const GOODBYE: Duration = Duration::from_secs(1);
 type Accepted = (http::Request<RecvStream>, SendResponse<Bytes>);
 
 /// A connection and its requests.
-struct Session<'a> {
-    shared: &'a Arc<Shared>,
+struct Session {
+    shared: Arc<Shared>,
     index: usize,
     arrival: Arrival,
     /// The host that the client named in its TLS handshake.
@@ -92,7 +92,7 @@ pub(crate) async fn serve(
     shared.cells(index).count(Metric::Http2Connections);
     let mut stop = stop;
     let mut session = Session {
-        shared,
+        shared: Arc::clone(shared),
         index,
         arrival,
         named,
@@ -125,7 +125,7 @@ fn builder(limits: &EdgeLimits) -> Builder {
     builder
 }
 
-impl Session<'_> {
+impl Session {
     fn cells(&self) -> &Cells {
         self.shared.cells(self.index)
     }
@@ -212,8 +212,11 @@ impl Session<'_> {
     fn begin(&mut self, (request, respond): Accepted, context: &mut Context<'_>) {
         let (parts, receive) = request.into_parts();
         self.usage.requests += 1;
+        if !self.shared.is_current() {
+            self.shared = self.shared.current();
+        }
         let limits = head_limits(&self.shared.limits);
-        let translated = translate(&parts, !receive.is_end_stream(), &limits, || nonce(self.shared));
+        let translated = translate(&parts, !receive.is_end_stream(), &limits, || nonce(&self.shared));
         let translated = match translated {
             Ok(translated) => translated,
             Err(fault) => return self.refuse(fault, (receive, respond)),
@@ -228,7 +231,7 @@ impl Session<'_> {
         let wire = Http2Wire::new((receive, respond), &self.streams, priority, is_tunnel);
         let limits = Arc::clone(&self.shared.limits);
         let client = ClientConnection::http2(wire, self.arrival, limits, request.expect_continue);
-        let mut answering = Box::pin(answer(Arc::clone(self.shared), self.index, client, request, refusal));
+        let mut answering = Box::pin(answer(Arc::clone(&self.shared), self.index, client, request, refusal));
         if answering.as_mut().poll(context).is_pending() {
             self.requests.spawn(answering);
         }
@@ -243,7 +246,7 @@ impl Session<'_> {
                 let wire = Http2Wire::new((receive, respond), &self.streams, Priority::default(), false);
                 let limits = Arc::clone(&self.shared.limits);
                 let client = ClientConnection::http2(wire, self.arrival, limits, false);
-                let shared = Arc::clone(self.shared);
+                let shared = Arc::clone(&self.shared);
                 let refusal = Refusal::malformed(error);
                 self.requests.spawn(say(shared, self.index, client, refusal));
             }

@@ -50,9 +50,6 @@ const NAME_CHARS_MAX: usize = 40;
 /// The state of the leak guard for all sites.
 #[derive(Debug)]
 pub(crate) struct LeakGuard {
-    sites: Vec<Probation>,
-    /// The first checks of static files, separate so that files take none from pages.
-    files: Vec<Probation>,
     sampling: Vec<SamplingState>,
     /// Sampling interval: one hit with cookies in this many is checked; 0 disables the guard.
     every: usize,
@@ -60,8 +57,17 @@ pub(crate) struct LeakGuard {
     hasher: HashKeys,
 }
 
-/// The first checks of a site. Relaxed is enough for these counters and for [`SamplingState`]: they
-/// only choose samples. Concurrent hits may get a few checks more than the limits.
+/// The first checks of a site.
+#[derive(Debug)]
+pub(crate) struct SiteProbation {
+    pages: Probation,
+    /// Those of static files, separate so that files take none from pages.
+    files: Probation,
+}
+
+/// The first checks of the pages or files of a site. Relaxed is enough for these counters and for
+/// [`SamplingState`]: they only choose samples. Concurrent hits may get a few checks more than the
+/// limits.
 #[derive(Debug)]
 struct Probation {
     checks: AtomicUsize,
@@ -91,11 +97,9 @@ pub(crate) enum Finding {
 }
 
 impl LeakGuard {
-    /// A guard for `sites` sites that checks one in `every` hits with cookies.
-    pub(crate) fn new(sites: usize, workers: usize, every: usize) -> Self {
+    /// A guard that checks one in `every` hits with cookies.
+    pub(crate) fn new(workers: usize, every: usize) -> Self {
         Self {
-            sites: (0..sites).map(|_| Probation::new()).collect(),
-            files: (0..sites).map(|_| Probation::new()).collect(),
             sampling: (0..workers.max(1)).map(|_| SamplingState::default()).collect(),
             every,
             distrust: Distrust::new(DISTRUSTED_MAX),
@@ -110,14 +114,13 @@ impl LeakGuard {
         &self,
         worker: usize,
         key: &Key,
-        is_file: bool,
+        (site, is_file): (&SiteProbation, bool),
         can_be: impl FnOnce() -> bool,
     ) -> bool {
         let Some(sampling) = self.sampling.get(worker).filter(|_| self.every > 0) else { return false };
         let number = sampling.drawn.fetch_add(1, Ordering::Relaxed);
         let is_drawn = number % self.every == self.every - 1 || sampling.is_owed.load(Ordering::Relaxed) > 0;
-        let sites = if is_file { &self.files } else { &self.sites };
-        let first = sites.get(key.site().0 as usize).and_then(|site| site.first(|| self.page_of(key)));
+        let first = if is_file { &site.files } else { &site.pages }.first(|| self.page_of(key));
         if !is_drawn && first.is_none() {
             return false;
         }
@@ -163,7 +166,14 @@ impl LeakGuard {
 
     /// Records the result of the investigation. `again` is true if the page was already withheld
     /// before the check.
-    pub(crate) fn settle(&self, key: &Key, cookies: &str, finding: Finding, again: bool, now: Monotonic) {
+    pub(crate) fn settle(
+        &self,
+        (key, site): (&Key, &SiteProbation),
+        cookies: &str,
+        finding: Finding,
+        again: bool,
+        now: Monotonic,
+    ) {
         match finding {
             Finding::Changes => self.distrust.trust(key, again),
             // A leak once found is not doubted because the origin was too busy.
@@ -171,17 +181,20 @@ impl LeakGuard {
             Finding::Unknown => self.distrust.take_in(key, Suspicion::Doubted, cookies, now),
             Finding::Leak => {
                 self.distrust.take_in(key, Suspicion::Found, cookies, now);
-                for sites in [&self.sites, &self.files] {
-                    if let Some(site) = sites.get(key.site().0 as usize) {
-                        site.is_new_again();
-                    }
-                }
+                site.pages.is_new_again();
+                site.files.is_new_again();
             }
         }
     }
 
     fn page_of(&self, key: &Key) -> usize {
         self.hasher.hash_one(key) as usize % FIRST_PAGES
+    }
+}
+
+impl SiteProbation {
+    pub(crate) fn new() -> Self {
+        Self { pages: Probation::new(), files: Probation::new() }
     }
 }
 
@@ -265,8 +278,8 @@ const fn is_within(inner: &Range<usize>, outer: &Range<usize>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        FIRST_CHECKS, FIRST_CHECKS_OF_PAGE, FIRST_VISITS, Finding, LeakGuard, NAME_CHARS_MAX, cookie_names,
-        is_explained, is_guarded,
+        FIRST_CHECKS, FIRST_CHECKS_OF_PAGE, FIRST_VISITS, Finding, LeakGuard, NAME_CHARS_MAX, SiteProbation,
+        cookie_names, is_explained, is_guarded,
     };
     use bytes::Bytes;
     use clock::Monotonic;
@@ -306,22 +319,31 @@ mod tests {
     }
 
     /// Number of hits out of `visits` that are checked; `page` gives the page of each.
-    fn checked(guard: &LeakGuard, visits: usize, page: impl Fn(usize) -> String) -> usize {
-        (0..visits).filter(|number| guard.draws(0, &key(&page(*number)), false, || true)).count()
+    fn checked(
+        (guard, site): &(LeakGuard, SiteProbation),
+        visits: usize,
+        page: impl Fn(usize) -> String,
+    ) -> usize {
+        (0..visits).filter(|number| guard.draws(0, &key(&page(*number)), (site, false), || true)).count()
+    }
+
+    fn guard(every: usize) -> (LeakGuard, SiteProbation) {
+        (LeakGuard::new(1, every), SiteProbation::new())
     }
 
     #[test]
     fn first_hits_of_a_site_are_checked_and_later_ones_sampled() {
-        let guard = LeakGuard::new(1, 1, 1_000);
-        assert_eq!(checked(&guard, 3_000, |number| format!("/{number}")), FIRST_CHECKS + 3);
-        let other = Key::new(SiteId(1), false, b"a", Bytes::from_static(b"/"));
-        assert!(!guard.draws(0, &other, false, || true));
-        assert_eq!(checked(&LeakGuard::new(1, 1, 0), 100, |_| "/".to_owned()), 0);
+        let new = guard(1_000);
+        assert_eq!(checked(&new, 3_000, |number| format!("/{number}")), FIRST_CHECKS + 3);
+        let other = SiteProbation::new();
+        assert!(new.0.draws(0, &key("/"), (&other, false), || true), "another site has checks of its own");
+        assert!(new.0.draws(0, &key("/"), (&new.1, true), || true), "and so have files");
+        assert_eq!(checked(&guard(0), 100, |_| "/".to_owned()), 0);
     }
 
     #[test]
     fn first_checks_are_spread_over_pages() {
-        let guard = LeakGuard::new(1, 1, 1_000_000);
+        let guard = guard(1_000_000);
         assert_eq!(checked(&guard, 500, |_| "/".to_owned()), usize::from(FIRST_CHECKS_OF_PAGE));
         // Fewer than 60, because some share a bucket with `/`.
         assert!(checked(&guard, 60, |number| format!("/{number}")) > 40);
@@ -331,20 +353,21 @@ mod tests {
 
     #[test]
     fn leak_on_one_page_restarts_the_first_checks() {
-        let guard = LeakGuard::new(1, 1, 1_000_000);
+        let guard = guard(1_000_000);
         let at = Monotonic::default();
         checked(&guard, 500, |number| format!("/{number}"));
-        guard.settle(&key("/"), "_ga", Finding::Changes, false, at);
+        guard.0.settle((&key("/"), &guard.1), "_ga", Finding::Changes, false, at);
         assert_eq!(checked(&guard, 500, |number| format!("/{number}")), 0);
-        guard.settle(&key("/"), "_ga", Finding::Leak, false, at);
+        guard.0.settle((&key("/"), &guard.1), "_ga", Finding::Leak, false, at);
         assert_eq!(checked(&guard, 500, |number| format!("/{number}")), FIRST_CHECKS);
     }
 
     #[test]
     fn sample_that_cannot_be_checked_moves_to_the_next_hit() {
-        let guard = LeakGuard::new(0, 1, 10);
+        let (guard, site) = guard(10);
+        assert!((0..FIRST_VISITS).all(|_| site.pages.first(|| 0).is_some()), "it is not new any more");
         let drawn: Vec<_> = (0..30)
-            .filter(|number| guard.draws(0, &key("/"), false, || number % 10 != 9 && *number > 12))
+            .filter(|number| guard.draws(0, &key("/"), (&site, false), || number % 10 != 9 && *number > 12))
             .collect();
         assert_eq!(drawn, [13, 20]);
     }

@@ -65,7 +65,9 @@ impl LeakCheck {
         hit: GuardedHit<'_>,
         account: ResponseAccount,
     ) -> Option<Arc<Self>> {
-        let is_drawn = shared.leak_guard.draws(worker, hit.key, hit.is_file, || hit.can_be_checked());
+        let is_drawn = shared
+            .leak_guard
+            .draws(worker, hit.key, (&hit.site.probation, hit.is_file), || hit.can_be_checked());
         if is_drawn { Self::new(shared, hit, Some(account)) } else { None }
     }
 
@@ -162,7 +164,8 @@ impl LeakCheck {
 
     fn settle(&self, shared: &Shared, finding: Finding) {
         let (again, now) = (self.account.is_none(), shared.clock.monotonic());
-        shared.leak_guard.settle(&self.page.key, &self.cookies, finding, again, now);
+        let page = (&self.page.key, &self.site.probation);
+        shared.leak_guard.settle(page, &self.cookies, finding, again, now);
     }
 
     /// The stored response and the one with cookies, if they can be compared.

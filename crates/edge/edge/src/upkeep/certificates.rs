@@ -35,6 +35,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> 
             rested += TICK;
             if rested >= LOOK_EVERY {
                 rested = Duration::ZERO;
+                let shared = shared.current();
                 refresh(&shared, false);
                 told = tell_faults(&shared, told);
             }

@@ -5,7 +5,7 @@
 //! separate share. The thread has the workers' priority, because a process that waits for cores
 //! must not exceed its memory meanwhile.
 
-use crate::shared::Shared;
+use crate::shared::{EdgeState, Shared};
 use crate::upkeep::supervisor::{self, ThreadEnd};
 use clock::Monotonic;
 use std::io;
@@ -104,13 +104,14 @@ impl FootprintState {
 /// # Errors
 /// If the system cannot create a thread.
 pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
-    let shared = Arc::downgrade(shared);
+    let (memory_bytes, shared) = (shared.plan.memory_bytes, Arc::downgrade(shared.state()));
     // Restarted after a panic, because it carries the bound of the memory.
     let work = move || {
         let mut state = FootprintState::new();
-        while let Some(shared) = shared.upgrade().filter(|shared| !shared.is_quitting()) {
+        while let Some(shared) = shared.upgrade().filter(|shared| !shared.ending.is_quitting()) {
             // If the figure cannot be read for lack of descriptors, the next check may succeed.
-            let pause = platform::resident_bytes().map_or(PAUSE, |bytes| keep(&shared, &mut state, bytes));
+            let pause = platform::resident_bytes()
+                .map_or(PAUSE, |bytes| keep(&shared, memory_bytes, &mut state, bytes));
             drop(shared);
             threads::sleep(pause);
         }
@@ -121,8 +122,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
 }
 
 /// Applies the result of a check; returns the pause until the next one.
-fn keep(shared: &Shared, state: &mut FootprintState, resident_bytes: u64) -> Duration {
-    let memory_bytes = shared.plan.memory_bytes;
+fn keep(shared: &EdgeState, memory_bytes: u64, state: &mut FootprintState, resident_bytes: u64) -> Duration {
     let resident_bytes_max = memory_bytes + memory_bytes / LOSS_PART + BESIDE_BYTES;
     let check = state.check(resident_bytes, resident_bytes_max, shared.clock.monotonic());
     shared.store.fit(check.fit_bytes, resident_bytes_max);

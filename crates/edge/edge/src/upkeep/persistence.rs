@@ -4,12 +4,13 @@
 //! Invariant: serving never depends on the disk. An unusable directory, a full disk and a failing
 //! disk each cause one line on standard error and a metric. The edge continues from memory.
 
-use crate::sites::{Site, Sites};
+use crate::sites::{Site, Sites, page_settings};
 use crate::system::System;
 use crate::upkeep::detections_file::{self, DetectionsFile};
 use crate::upkeep::disk_threads::DiskThreads;
 use crate::upkeep::set_aside::SetAside;
 use crate::upkeep::supervisor::{self, ThreadEnd};
+use bytes::Bytes;
 use config::EdgePlan;
 use disk::{Durability, OffReason, OpenedTier, Recovery, StuckOperation, Tier, TierFigures, TierSettings};
 use invalidation::Ban;
@@ -20,7 +21,7 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use store::{Bans, Selector, SiteId, SiteNames, Store};
 use threads::{Condvar, JoinHandle, Mutex, MutexGuard};
@@ -53,6 +54,7 @@ pub(crate) struct Persistence {
     set_aside: SetAside,
     /// The edge is closing the directory, so an end of the tier is not a failure.
     is_closing: AtomicBool,
+    names: Arc<PersistentSiteNames>,
 }
 
 /// A change of the disk's state that the operator is told about.
@@ -179,8 +181,9 @@ pub(crate) fn open(
     let detections = DetectionsFile { directory: &disk.directory, disk: &system.disk };
     let found = detections.read(threads, plan.limits.disk_timeout);
     detections_file::restore(found, sites.iter(), Moment::read(&*system.clock));
-    let names = Arc::new(PersistentSiteNames::of(sites));
-    let (store, keeper) = store.above(&tier, &recovery, names, &TextBans, life, hear);
+    let names = Arc::<PersistentSiteNames>::default();
+    names.learn(sites);
+    let (store, keeper) = store.above(&tier, &recovery, Arc::clone(&names) as _, &TextBans, life, hear);
     // A writer that panicked is not replaced, because what it has written is known to recovery
     // only. It has switched the disk off; the edge serves from memory, and the next start recovers.
     let mut writer = Some(writer);
@@ -191,7 +194,11 @@ pub(crate) fn open(
         ThreadEnd::Due
     };
     let writer = supervisor::start("petasos-disk", work)?;
-    Ok((store, Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..absent }, Some(recovery)))
+    Ok((
+        store,
+        Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), names, ..absent },
+        Some(recovery),
+    ))
 }
 
 /// Size in bytes of the disk writer's queue, for a memory of this size.
@@ -210,6 +217,11 @@ impl Persistence {
     #[cfg(test)]
     pub(crate) fn of_unopened(disk: Arc<dyn Disk>, settings: TierSettings) -> Self {
         Self { unopened: Some(UnopenedDirectory::of(disk, settings)), ..Self::default() }
+    }
+
+    /// Learns the sites of a new plan.
+    pub(crate) fn learn(&self, sites: &Sites) {
+        self.names.learn(sites);
     }
 
     /// The current figures; zeros without a disk.
@@ -385,52 +397,45 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The sites under names that cover everything that must not change while their pages are kept:
 /// host names, origin and rules.
-struct PersistentSiteNames(Vec<PersistentSiteName>);
+#[derive(Default)]
+struct PersistentSiteNames(RwLock<Vec<PersistentSiteName>>);
 
 /// A site with its names: under its first rules, and under those of each profile that may be
 /// detected.
 struct PersistentSiteName {
     site: Arc<Site>,
-    own: Box<[u8]>,
-    recognised: Vec<Box<[u8]>>,
+    own: Bytes,
+    recognised: Vec<Bytes>,
 }
 
 /// Length of a name in bytes: enough to exclude collisions between settings.
 const NAME_BYTES: usize = 16;
 
 impl PersistentSiteNames {
-    fn of(sites: &Sites) -> Self {
-        let named = |site: &Arc<Site>| PersistentSiteName {
-            site: Arc::clone(site),
-            own: name(site, &site.plan.policy),
-            recognised: site.plan.recognisable.iter().map(|policy| name(site, policy)).collect(),
-        };
-        Self(sites.iter().map(named).collect())
+    /// Learns the sites of a plan. Sites of earlier plans stay known, because responses to earlier
+    /// requests may still be written.
+    fn learn(&self, sites: &Sites) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        for site in sites.iter() {
+            known.retain(|name| name.site.id != site.id);
+            known.push(PersistentSiteName {
+                site: Arc::clone(site),
+                own: name(site, &site.plan.policy),
+                recognised: site.plan.recognisable.iter().map(|policy| name(site, policy)).collect(),
+            });
+        }
+    }
+
+    fn find_by(&self, is_meant: impl Fn(&PersistentSiteName) -> bool) -> Option<SiteId> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find(|name| is_meant(name)).map(|name| name.site.id)
     }
 }
 
 /// A digest of everything that pages of the site depend on under these rules.
-fn name(site: &Site, policy: &Policy) -> Box<[u8]> {
-    // Destructured in full, so that a new setting cannot be forgotten.
-    let config::SitePlan {
-        id: _,
-        names,
-        ports: _,
-        origin,
-        public_host,
-        public_https,
-        via_to_origin,
-        profile,
-        policy: _,
-        recognisable: _,
-        static_tree_layout: _,
-        error_page: _,
-        hsts_secs: _,
-    } = &site.plan;
-    // Origins may send uncompressed content because of Via.
-    let via = if *via_to_origin { "" } else { " without Via" };
-    let said = format!("{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}{via}");
-    Sha256::digest(said).iter().copied().take(NAME_BYTES).collect()
+fn name(site: &Site, policy: &Policy) -> Bytes {
+    let digest = Sha256::digest(page_settings(&site.plan, policy));
+    digest.iter().copied().take(NAME_BYTES).collect()
 }
 
 impl PersistentSiteName {
@@ -440,22 +445,23 @@ impl PersistentSiteName {
     }
 
     /// The name under the rules in force.
-    fn current(&self) -> &[u8] {
+    fn current(&self) -> &Bytes {
         self.site.detected_rules().and_then(|rules| self.recognised.get(rules)).unwrap_or(&self.own)
     }
 }
 
 impl SiteNames for PersistentSiteNames {
-    fn name(&self, site: SiteId) -> &[u8] {
-        self.0.iter().find(|name| name.site.id == site).map_or(&[], PersistentSiteName::current)
+    fn name(&self, site: SiteId) -> Bytes {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find(|name| name.site.id == site).map(|name| name.current().clone()).unwrap_or_default()
     }
 
     fn find(&self, name: &[u8]) -> Option<SiteId> {
-        self.0.iter().find(|known| known.current() == name).map(|known| known.site.id)
+        self.find_by(|known| known.current() == name)
     }
 
     fn find_meant(&self, name: &[u8]) -> Option<SiteId> {
-        self.0.iter().find(|known| known.has(name)).map(|known| known.site.id)
+        self.find_by(|known| known.has(name))
     }
 }
 

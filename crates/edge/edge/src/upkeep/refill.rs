@@ -107,6 +107,7 @@ impl RefillState {
 
     /// Takes new work, and looks once at each page: at the ordered ones first.
     async fn work(&mut self) {
+        self.shared = self.shared.current();
         self.take_orders();
         if self.shared.refiller.take_due() {
             self.purged = self.ranked().into();

@@ -5,6 +5,7 @@
 
 use crate::shared::Shared;
 use crate::upkeep::certificates;
+use crate::upkeep::reload::reload;
 use std::io;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -70,15 +71,16 @@ impl OperatorSignals {
         loop {
             tokio::select! {
                 _ = self.hang_up.recv() => {
+                    tracing::info!("SIGHUP: the log is reopened, and settings and certificates are read again");
                     reopen_log(shared);
-                    tracing::info!(
-                        "SIGHUP: the log is reopened and changed certificates are read; changed settings need a restart"
-                    );
                     let own = Arc::clone(shared);
-                    let within = shared.limits.disk_timeout;
-                    // A slow disk delays certificates. The thread that watches them reads them
-                    // later.
-                    let _ = shared.disk_threads.run(within, move || certificates::refresh(&own, true)).await;
+                    // A disk that hangs must not hold up other signals.
+                    let reading = threads::run_aside(move || {
+                        // It reports its outcome itself.
+                        let _ = reload(&own);
+                        certificates::refresh(&own.current(), true);
+                    });
+                    let _ = tokio::time::timeout(shared.limits.disk_timeout, reading).await;
                 }
                 _ = self.user_1.recv() => reopen_log(shared),
                 // Reserved for replacing the binary.

@@ -86,11 +86,11 @@ pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
                 now >= retry_at || !(persistence.is_at_risk(&shared.store) || persistence.is_set_aside());
             if shared.persistence.is_behind(&shared.store) && may_retry {
                 // Not on this thread, because it monitors the disk and must not block on it.
-                persist_aside(&shared);
+                persist_aside(&shared.current());
                 retry_at = now.plus(RETRY_AFTER);
             }
             shared.persistence.look_after(shared.store.is_written_down());
-            next = sweep(&shared);
+            next = sweep(&shared.current());
         }
         ThreadEnd::of(&shared.ending)
     })

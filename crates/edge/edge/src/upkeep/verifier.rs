@@ -26,7 +26,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
     if rate == 0 || !shared.store.is_persistent() {
         return Ok(());
     }
-    let (verifier, shared) = (Arc::clone(&shared.verifier), Arc::downgrade(shared));
+    let (verifier, shared) = (Arc::clone(&shared.verifier), Arc::downgrade(shared.state()));
     // Restarted after a panic, from the first object: damage would go unnoticed without it.
     supervisor::start("petasos-verify", move || {
         threads::give_way(GIVE_WAY_NICE);

@@ -37,6 +37,7 @@ mod purging;
 mod ranges;
 mod recognition;
 mod refill;
+mod reloads;
 mod revalidation;
 mod sharing;
 mod spellings;

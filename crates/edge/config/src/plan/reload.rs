@@ -1,0 +1,142 @@
+//! Which settings a running edge can change.
+//!
+//! Invariant: a setting that cannot change while the edge runs is named, never ignored.
+
+use super::{EdgeLimits, EdgePlan, ListenerPlan, SitePlan, TlsPlan};
+use address::Address;
+
+/// The limits that parts of the edge take at their start.
+macro_rules! fixed_limits {
+    ($($field:ident),+ $(,)?) => {
+        /// The fixed limits that differ.
+        fn changed_limits(old: &EdgeLimits, new: &EdgeLimits) -> Vec<&'static str> {
+            let mut changed = Vec::new();
+            $(if old.$field != new.$field {
+                changed.push(concat!("limits.", stringify!($field)));
+            })+
+            changed
+        }
+    };
+}
+
+fixed_limits!(
+    request_buffer_bytes_max,
+    response_buffer_bytes_max,
+    buffer_memory_percent,
+    failure_pause,
+    hit_for_miss,
+    hit_for_miss_entries_max,
+    leak_guard_every,
+    object_bytes_max,
+    disk_fill_percent,
+    disk_timeout,
+    disk_verify_rate,
+    access_log_lines_max,
+    admin_connections_max,
+);
+
+impl EdgePlan {
+    /// The settings that differ from those of `new` and that a running edge cannot change. Their
+    /// change needs a restart.
+    pub fn fixed_changes(&self, new: &Self) -> Vec<&'static str> {
+        let differs = [
+            ("listen", !has_same_sockets(&self.listeners, &new.listeners)),
+            ("tls", !has_same_tls(&self.listeners, &new.listeners)),
+            ("admin", !is_same_address(&self.admin, &new.admin)),
+            ("workers", self.workers != new.workers),
+            ("memory", self.memory_bytes != new.memory_bytes),
+            ("disk", self.disk != new.disk),
+            ("access_log", self.access_log != new.access_log),
+            ("log_level", self.log_level != new.log_level),
+            ("spool_directory", self.spool != new.spool),
+            ("refill.pages_max", self.refill.pages_max != new.refill.pages_max),
+            ("static_tree.directory", self.static_tree != new.static_tree),
+        ];
+        let named = differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key);
+        named.chain(changed_limits(&self.limits, &new.limits)).collect()
+    }
+}
+
+impl SitePlan {
+    /// Whether every setting is the same.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Self { id: other.id, ..self.clone() } == *other
+    }
+}
+
+impl ListenerPlan {
+    /// Whether connections are secured in the same way.
+    pub fn has_same_tls(&self, other: &Self) -> bool {
+        // Destructured in full, so that a new setting cannot be forgotten.
+        let of = |listener: &Self| {
+            let tls = listener.tls.as_ref().map(|TlsPlan { certificates, is_at_least_1_3, place: _ }| {
+                (certificates.clone(), *is_at_least_1_3)
+            });
+            (tls, listener.http2)
+        };
+        of(self) == of(other)
+    }
+}
+
+fn has_same_sockets(old: &[ListenerPlan], new: &[ListenerPlan]) -> bool {
+    old.len() == new.len()
+        && old.iter().zip(new).all(|(old, new)| is_same_address(&old.address, &new.address))
+}
+
+/// Whether the same listeners have TLS, if they are the same.
+fn has_same_tls(old: &[ListenerPlan], new: &[ListenerPlan]) -> bool {
+    old.iter().zip(new).all(|(old, new)| old.tls.is_some() == new.tls.is_some())
+}
+
+/// Whether an address that is listened on is the one that a plan states. With port 0 the system has
+/// chosen the port.
+fn is_same_address(bound: &Address, stated: &Address) -> bool {
+    match (bound, stated) {
+        (Address::Ip(bound), Address::Ip(stated)) if stated.port() == 0 => bound.ip() == stated.ip(),
+        // The name was resolved when the address was bound.
+        (Address::Ip(bound), Address::Host { port, .. }) => *port == 0 || bound.port() == *port,
+        _ => bound == stated,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::EdgePlan;
+
+    fn plan() -> EdgePlan {
+        EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap())
+    }
+
+    #[test]
+    fn fixed_settings_are_named_and_others_may_change() {
+        let mut new = plan();
+        new.sites[0].hsts_secs = Some(5);
+        new.limits.idle_timeout *= 2;
+        new.purge_partial_status = 202;
+        assert!(plan().fixed_changes(&new).is_empty());
+        new.workers += 1;
+        new.memory_bytes += 1;
+        new.limits.hit_for_miss *= 2;
+        new.listeners[0].address = "127.0.0.1:81".parse().unwrap();
+        assert_eq!(plan().fixed_changes(&new), ["listen", "workers", "memory", "limits.hit_for_miss"]);
+    }
+
+    #[test]
+    fn chosen_port_is_the_stated_one() {
+        let (mut bound, mut stated) = (plan(), plan());
+        bound.listeners[0].address = "127.0.0.1:4711".parse().unwrap();
+        stated.listeners[0].address = "127.0.0.1:0".parse().unwrap();
+        assert!(bound.fixed_changes(&stated).is_empty());
+        stated.listeners[0].address = "0.0.0.0:0".parse().unwrap();
+        assert_eq!(bound.fixed_changes(&stated), ["listen"]);
+    }
+
+    #[test]
+    fn same_site_may_have_another_number() {
+        let (old, mut new) = (plan().sites.remove(0), plan().sites.remove(0));
+        new.id = 7;
+        assert!(old.is_same(&new));
+        new.error_page = Some("x".into());
+        assert!(!old.is_same(&new));
+    }
+}

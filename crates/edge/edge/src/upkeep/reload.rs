@@ -1,0 +1,119 @@
+//! Reload: puts the changed configuration in force while the edge runs.
+//!
+//! Invariant: either everything of the new configuration is in force from the next request on, or
+//! nothing is and the reason is known. Sites whose settings did not change keep their pages, their
+//! connections and what is known about their origins.
+
+use crate::control::counters::Metric;
+use crate::control::token;
+use crate::listeners::{ListenerError, Listeners};
+use crate::shared::Shared;
+use crate::sites::{Site, Sites};
+use config::EdgePlan;
+use invalidation::Mode;
+use std::sync::Arc;
+use store::{Invalidation, Selector, SiteId};
+
+/// What a reload changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReloadSummary {
+    /// Sites that go on as they are.
+    pub(crate) unchanged: usize,
+    /// Sites with new settings that keep their pages.
+    pub(crate) changed: usize,
+    /// Sites that begin without pages: new ones, and those whose pages depend on what changed.
+    pub(crate) new: usize,
+    /// Sites whose names are gone.
+    pub(crate) gone: usize,
+}
+
+impl ReloadSummary {
+    fn of(old: &Sites, new: &Sites) -> Self {
+        let is_old = |site: &&Arc<Site>| old.iter().any(|before| Arc::ptr_eq(site, before));
+        let is_gone = |before: &&Arc<Site>| !new.iter().any(|site| site.plan.names == before.plan.names);
+        let unchanged = new.iter().filter(is_old).count();
+        let kept = new.iter().filter(|site| old.has(site.id)).count();
+        Self {
+            unchanged,
+            changed: kept - unchanged,
+            new: new.iter().count() - kept,
+            gone: old.iter().filter(is_gone).count(),
+        }
+    }
+}
+
+impl std::fmt::Display for ReloadSummary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { unchanged, changed, new, gone } = self;
+        write!(
+            f,
+            "the configuration was read again; sites: {unchanged} unchanged, {changed} changed with their \
+             pages kept, {new} new or changed without pages, {gone} gone"
+        )
+    }
+}
+
+/// Reloads, and reports the outcome. One reload runs at a time. Blocks.
+///
+/// # Errors
+/// Why the configuration cannot be used. Nothing has changed then.
+pub(crate) fn reload(shared: &Arc<Shared>) -> Result<ReloadSummary, String> {
+    // The content is no state, so a panic in another reload does no harm.
+    let _turn = shared.reload_turn();
+    let old = shared.current();
+    let outcome = try_reload(&old);
+    match &outcome {
+        Ok(summary) => {
+            tracing::info!("{summary}");
+            old.cells(0).count(Metric::Reloads);
+        }
+        Err(why) => {
+            tracing::error!("the configuration was not read again, and the old one stays in force: {why}");
+            old.cells(0).count(Metric::ReloadsRefused);
+        }
+    }
+    outcome
+}
+
+fn try_reload(old: &Arc<Shared>) -> Result<ReloadSummary, String> {
+    let source = old.plan_source().ok_or("this edge has no configuration that could be read again")?;
+    let mut plan = source()?;
+    let fixed = old.plan.fixed_changes(&plan);
+    if !fixed.is_empty() {
+        return Err(format!("a running edge cannot change {}; restart it for that", fixed.join(", ")));
+    }
+    // The bound addresses have the ports that the system chose.
+    for (new, bound) in plan.listeners.iter_mut().zip(&old.plan.listeners) {
+        new.address = bound.address.clone();
+    }
+    plan.admin = old.plan.admin.clone();
+    let token = token::obtain(&plan).map_err(|error| error.to_string())?;
+    let listeners = listeners(old, &plan)?;
+    let sites = old.sites.after(&plan, &old.system, &old.last_site);
+    let summary = ReloadSummary::of(&old.sites, &sites);
+    // Known before a page of theirs can be written.
+    old.persistence.learn(&sites);
+    let new = old.replace(plan, sites, listeners, token);
+    let ids = old.sites.iter().map(|site| site.id);
+    ids.filter(|id| !new.sites.has(*id)).for_each(|id| forget(&new, id));
+    Ok(summary)
+}
+
+/// The listeners of the new plan. If nothing about TLS has changed, they go on, and clients can
+/// resume their sessions.
+fn listeners(old: &Shared, plan: &EdgePlan) -> Result<Arc<Listeners>, String> {
+    let same = old.plan.listeners.iter().zip(&plan.listeners).all(|(old, new)| old.has_same_tls(new));
+    if same {
+        return Ok(Arc::clone(&old.listeners));
+    }
+    let opened = Listeners::open(plan);
+    let text =
+        |errors: Vec<ListenerError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ");
+    opened.map(Arc::new).map_err(text)
+}
+
+/// Frees the pages of a site that is gone. No request can reach them.
+fn forget(shared: &Shared, site: SiteId) {
+    shared.tell(Invalidation { selector: Selector::Everything { site: Some(site) }, mode: Mode::Hard });
+    shared.sweeper.wake();
+}

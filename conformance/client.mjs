@@ -16,20 +16,25 @@ console.log = console.error
 const url = (...path) => pathToFileURL(resolve(join(...path))).href
 const load = (...path) => import(url(...path))
 
+// Over HTTP/2 both editions fetch with undici, which only then speaks it.
+const overHttp2 = process.env.PETASOS_PROTOCOL === 'http2'
+const undici = await load(modules, 'undici/index.js')
+if (overHttp2) undici.setGlobalDispatcher(new undici.Agent({ allowH2: true }))
+
 // What differs between the suite's two layouts: the checkout's and that of the npm package, which is older.
 async function open () {
   if (existsSync(join(suite, 'test-engine'))) {
     // The checkout imports undici by name, which must be found here instead of in the checkout.
     const { register } = await import('node:module')
-    const undici = JSON.stringify(url(modules, 'undici', 'index.js'))
+    const found = JSON.stringify(url(modules, 'undici', 'index.js'))
     register('data:text/javascript,' + encodeURIComponent(
-      `export const resolve = (name, context, next) => next(name === 'undici' ? ${undici} : name, context)`))
+      `export const resolve = (name, context, next) => next(name === 'undici' ? ${found} : name, context)`))
     const { runTests, getResults } = await load(suite, 'test-engine/client/runner.mjs')
     const { determineTestResult } = await load(suite, 'test-engine/lib/results.mjs')
     const { default: suites } = await load(suite, 'tests/index.mjs')
     return { suites, determineTestResult, getResults, run: tests => runTests(tests, false, base) }
   }
-  const { default: fetch } = await load(modules, 'node-fetch/lib/index.mjs')
+  const fetch = overHttp2 ? undici.fetch : (await load(modules, 'node-fetch/lib/index.mjs')).default
   const { runTests, getResults } = await load(suite, 'client/runner.mjs')
   const { determineTestResult } = await load(suite, 'lib/display.mjs')
   const { default: suites } = await load(suite, 'tests/index.mjs')

@@ -6,7 +6,9 @@
 //! its own code does the scoring. The files for it are in `conformance/`.
 
 mod expected;
+mod h2spec;
 mod page;
+mod protocol;
 mod report;
 mod scores;
 mod suite;
@@ -16,6 +18,7 @@ pub(crate) use page::render as page;
 
 use anyhow::{Context, Result, bail, ensure};
 use expected::Expected;
+use protocol::Protocol;
 use report::{Score, SuiteReport};
 use scores::Scores;
 use std::fs::File;
@@ -41,6 +44,9 @@ pub(crate) struct Args {
     /// Run one profile only
     #[arg(long)]
     profile: Option<TestedProfile>,
+    /// Speak one protocol only
+    #[arg(long)]
+    protocol: Option<Protocol>,
     /// Run only this test and the tests that it depends on; may be given several times. With a
     /// single test, all messages are shown
     #[arg(long, value_name = "TEST")]
@@ -75,6 +81,15 @@ impl TestedProfile {
     }
 }
 
+/// One run of the suite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Variant {
+    /// The profile of Petasos.
+    pub(crate) profile: TestedProfile,
+    /// The protocol between the suite's client and Petasos.
+    pub(crate) protocol: Protocol,
+}
+
 /// Result of a whole run, in numbers of tests.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct TestCounts {
@@ -87,22 +102,40 @@ pub(crate) struct TestCounts {
 /// Runs `cargo xtask conformance`.
 ///
 /// # Errors
-/// If the suite cannot run, or if a result differs from the expected one.
+/// If a suite cannot run, or if a result differs from the expected one.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let count = compare(args)?;
+    let mut count = TestCounts::default();
+    for protocol in Protocol::ALL.into_iter().filter(|one| args.protocol.is_none_or(|only| only == *one)) {
+        count.add(compare(args, protocol)?);
+    }
+    if args.id.is_empty() && args.protocol.is_none_or(|only| only == Protocol::Http2) {
+        count.add(h2spec::run(&build()?)?);
+    }
     ensure!(count.differences == 0, "{} differences from what is expected", count.differences);
     Ok(())
 }
 
-/// Runs both profiles against the npm package, for `cargo xtask test`.
-///
-/// # Errors
-/// If the suite cannot run.
-pub(crate) fn test() -> Result<TestCounts> {
-    compare(&Args { suite: None, profile: None, id: Vec::new(), write: false })
+impl TestCounts {
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.differences += other.differences;
+    }
 }
 
-fn compare(args: &Args) -> Result<TestCounts> {
+/// Runs both profiles against the npm package, over HTTP/1 and HTTP/2, and h2spec, for `cargo xtask
+/// test`.
+///
+/// # Errors
+/// If a suite cannot run.
+pub(crate) fn test() -> Result<TestCounts> {
+    let args = Args { suite: None, profile: None, protocol: None, id: Vec::new(), write: false };
+    let mut count = compare(&args, Protocol::Http1)?;
+    count.add(compare(&args, Protocol::Http2)?);
+    count.add(h2spec::run(&build()?)?);
+    Ok(count)
+}
+
+fn compare(args: &Args, protocol: Protocol) -> Result<TestCounts> {
     std::fs::create_dir_all(WORK).with_context(|| format!("cannot make {WORK}"))?;
     let _alone = alone()?;
     let suite = Suite::prepare(args.suite.as_deref())?;
@@ -110,14 +143,15 @@ fn compare(args: &Args) -> Result<TestCounts> {
     let petasos = build()?;
     let profiles =
         TestedProfile::ALL.into_iter().filter(|profile| args.profile.is_none_or(|only| only == *profile));
-    eprintln!("running {} on {}", suite.label, suite.node);
+    eprintln!("running {} on {} over {}", suite.label, suite.node, protocol.name());
     let runs: Vec<(TestedProfile, Result<SuiteReport>)> = std::thread::scope(|scope| {
         let mut started = Vec::new();
         for profile in profiles {
             let suite = &suite;
             let petasos = &petasos;
             let expected = &expected;
-            let run = scope.spawn(move || run_profile(suite, petasos, profile, expected, &args.id));
+            let variant = Variant { profile, protocol };
+            let run = scope.spawn(move || run_variant(suite, petasos, variant, expected, &args.id));
             started.push((profile, run));
         }
         let joined = |run: ScopedJoinHandle<'_, _>| run.join().unwrap_or_else(|_| bail!("the run panicked"));
@@ -128,8 +162,11 @@ fn compare(args: &Args) -> Result<TestCounts> {
     for (profile, report) in runs {
         let report = report.with_context(|| format!("profile {}", profile.name()))?;
         count.passed += report.tests.iter().filter(|test| test.outcome.passes()).count() as u64;
-        count.differences += tell(&suite, profile, &report, &expected, &args.id);
-        scores.keep(suite.edition, &suite.label, profile, &report);
+        count.differences += tell(&suite, Variant { profile, protocol }, &report, &expected, &args.id);
+        // The other protocols must give the same results.
+        if protocol == Protocol::Http1 {
+            scores.keep(suite.edition, &suite.label, profile, &report);
+        }
     }
     if args.write {
         ensure!(count.differences == 0, "the scores are only kept if everything is as expected");
@@ -158,18 +195,18 @@ fn build() -> Result<PathBuf> {
 }
 
 /// Runs the suite, and a second time those tests that may have failed because of their timing.
-fn run_profile(
+fn run_variant(
     suite: &Suite,
     petasos: &Path,
-    profile: TestedProfile,
+    variant: Variant,
     expected: &Expected,
     chosen: &[String],
 ) -> Result<SuiteReport> {
-    let mut report = SuiteServers::up(suite, petasos, profile)?.run_client(chosen)?;
-    let suspects = expected.timing_suspects(profile, &report);
+    let mut report = SuiteServers::up(suite, petasos, variant)?.run_client(chosen)?;
+    let suspects = expected.timing_suspects(variant.profile, &report);
     if !suspects.is_empty() && suspects.len() <= RETRIES_MAX {
-        eprintln!("profile {}: trying again, alone: {}", profile.name(), suspects.join(", "));
-        let second = SuiteServers::up(suite, petasos, profile)?.run_client(&suspects)?;
+        eprintln!("profile {}: trying again, alone: {}", variant.profile.name(), suspects.join(", "));
+        let second = SuiteServers::up(suite, petasos, variant)?.run_client(&suspects)?;
         report.take_over(&suspects, second);
     }
     Ok(report)
@@ -178,21 +215,28 @@ fn run_profile(
 /// Prints the results of a run. Returns the number of differences.
 fn tell(
     suite: &Suite,
-    profile: TestedProfile,
+    variant: Variant,
     report: &SuiteReport,
     expected: &Expected,
     chosen: &[String],
 ) -> u64 {
     let whole = chosen.is_empty();
-    let differences = expected.differences(profile, report, whole);
+    let differences = expected.differences(variant.profile, report, whole);
     let mut out = std::io::stdout().lock();
     // Write errors are ignored: a closed standard output must not change the result.
     if let [_] = chosen {
-        for messages in suite.messages(profile) {
+        for messages in suite.messages(variant) {
             let _ = writeln!(out, "{messages}");
         }
     }
-    let _ = writeln!(out, "{}, profile {}: {}", suite.label, profile.name(), Score::of(report));
+    let _ = writeln!(
+        out,
+        "{}, profile {}, {}: {}",
+        suite.label,
+        variant.profile.name(),
+        variant.protocol.name(),
+        Score::of(report)
+    );
     for test in report.tests.iter().filter(|test| test.second_try) {
         let _ = writeln!(out, "  at the second try: {} ({})", test.id, test.outcome.name());
     }

@@ -11,6 +11,7 @@ mod conformance;
 mod crash;
 mod docs;
 mod fuzz;
+mod go_tools;
 mod lab;
 mod layers;
 mod long;

@@ -9,7 +9,7 @@
 
 mod limits;
 
-use crate::{conformance, docs, lab, layers, packages, tidy};
+use crate::{conformance, docs, go_tools, lab, layers, packages, tidy};
 use anyhow::{Context, Result, bail, ensure};
 use clock::Clock;
 use limits::BudgetUse;
@@ -131,7 +131,12 @@ const GROUPS: &[CheckGroup] = &[
         name: "packages",
         budget_s: 200,
         quick: false,
-        run: || packages::ensure(&TEST_PACKAGES).and_then(|()| lab::install()).map(|()| ONE),
+        run: || {
+            packages::ensure(&TEST_PACKAGES)
+                .and_then(|()| lab::install())
+                .and_then(|()| go_tools::ensure_all())
+                .map(|()| ONE)
+        },
     },
     CheckGroup { name: BUILD[1], budget_s: 480, quick: false, run: build_release },
     CheckGroup { name: "models", budget_s: 180, quick: false, run: models },

@@ -5,7 +5,7 @@
 //! is no Node.js. `conformance/package-lock.json` fixes the packages that npm installs. It leaves
 //! out dependencies that the suite declares but does not need.
 
-use super::{TestedProfile, WORK};
+use super::{Variant, WORK};
 use crate::packages::{self, tail};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::File;
@@ -92,14 +92,15 @@ impl Suite {
     }
 
     /// Directory for the logs of a run.
-    pub(crate) fn logs(&self, profile: TestedProfile) -> PathBuf {
-        Path::new(WORK).join(format!("{}-{}", self.edition.name(), profile.name()))
+    pub(crate) fn logs(&self, variant: Variant) -> PathBuf {
+        let Variant { profile, protocol } = variant;
+        Path::new(WORK).join(format!("{}-{}-{}", self.edition.name(), profile.name(), protocol.name()))
     }
 
     /// Logs of the client and the origin in the last run. They contain the messages of a test that
     /// ran alone.
-    pub(crate) fn messages(&self, profile: TestedProfile) -> Vec<String> {
-        let read = |name| std::fs::read_to_string(self.logs(profile).join(name)).unwrap_or_default();
+    pub(crate) fn messages(&self, variant: Variant) -> Vec<String> {
+        let read = |name| std::fs::read_to_string(self.logs(variant).join(name)).unwrap_or_default();
         ["client.log", "origin.log"].map(read).to_vec()
     }
 }

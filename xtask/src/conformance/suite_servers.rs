@@ -4,7 +4,8 @@
 //! killed with the thread that started it. Everything listens on loopback, on ports that the system
 //! chose.
 
-use super::TestedProfile;
+use super::Variant;
+use super::protocol::{Keys, Protocol, keys};
 use super::report::SuiteReport;
 use super::suite::Suite;
 use crate::packages::tail;
@@ -29,18 +30,20 @@ const STOP_POLLS_MAX: u32 = 40;
 /// The running origin and Petasos.
 pub(crate) struct SuiteServers<'a> {
     suite: &'a Suite,
+    variant: Variant,
+    keys: Keys,
     logs: PathBuf,
     petasos: SuiteServer,
     _origin: SuiteServer,
 }
 
 impl<'a> SuiteServers<'a> {
-    /// Starts the origin, and Petasos with a profile in front of it.
+    /// Starts the origin, and Petasos with a profile and a protocol in front of it.
     ///
     /// # Errors
     /// If one of them does not start; shows the end of its log.
-    pub(crate) fn up(suite: &'a Suite, petasos: &Path, profile: TestedProfile) -> Result<Self> {
-        let logs = std::path::absolute(suite.logs(profile))?;
+    pub(crate) fn up(suite: &'a Suite, petasos: &Path, variant: Variant) -> Result<Self> {
+        let logs = std::path::absolute(suite.logs(variant))?;
         std::fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
         let own = std::path::absolute("conformance")?;
         let mut origin = bound(OsStr::new("node"));
@@ -50,11 +53,15 @@ impl<'a> SuiteServers<'a> {
         origin.current_dir(&suite.directory);
         let origin = SuiteServer::start("origin", origin, &logs, "Listening on http://")?;
         let mut edge = bound(petasos.as_os_str());
-        edge.arg("serve").arg(own.join(format!("{}.toml", profile.name())));
+        edge.arg("serve").arg(own.join(format!("{}.toml", variant.profile.name())));
         edge.args(["--origin", &format!("http://{}", origin.address)]);
         edge.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-        let petasos = SuiteServer::start("petasos", edge, &logs, "petasos: serving http://")?;
-        Ok(Self { suite, logs, petasos, _origin: origin })
+        let keys = keys(&logs);
+        if variant.protocol != Protocol::Http1 {
+            edge.args(["--tls", &keys.pair]);
+        }
+        let petasos = SuiteServer::start("petasos", edge, &logs, variant.protocol.serving())?;
+        Ok(Self { suite, variant, keys, logs, petasos, _origin: origin })
     }
 
     /// Runs the suite's client to its end, with the chosen tests, or with all tests if none are
@@ -69,7 +76,9 @@ impl<'a> SuiteServers<'a> {
         client.arg("--no-warnings").arg(std::path::absolute("conformance/client.mjs")?);
         // The base URL must not end with a slash, because paths begin with one.
         client.arg(&self.suite.directory).arg(&self.suite.modules);
-        client.arg(format!("http://{}", self.petasos.address)).args(chosen);
+        client.arg(format!("{}://{}", self.variant.protocol.scheme(), self.petasos.address)).args(chosen);
+        client.env("NODE_EXTRA_CA_CERTS", &self.keys.authority);
+        client.env("PETASOS_PROTOCOL", self.variant.protocol.name());
         client.stdout(create(&report)?).stderr(create(&log)?);
         let mut client = Process(client.spawn().context("cannot run node")?);
         let Some(status) = client.ended(CLIENT_POLLS_MAX)? else {
@@ -86,7 +95,7 @@ impl<'a> SuiteServers<'a> {
 
 /// A command with empty standard input whose process is killed when the thread that started it
 /// ends.
-fn bound(program: &OsStr) -> Command {
+pub(super) fn bound(program: &OsStr) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(program).stdin(Stdio::null());
     command
@@ -97,16 +106,16 @@ fn create(path: &Path) -> Result<File> {
 }
 
 /// A program that accepts connections.
-struct SuiteServer {
+pub(super) struct SuiteServer {
     process: Process,
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
     log: PathBuf,
 }
 
 impl SuiteServer {
     /// Starts the program and waits until its log contains `before_address` and the address where
     /// it listens.
-    fn start(name: &str, mut command: Command, logs: &Path, before_address: &str) -> Result<Self> {
+    pub(super) fn start(name: &str, mut command: Command, logs: &Path, before_address: &str) -> Result<Self> {
         let log = logs.join(format!("{name}.log"));
         let output = create(&log)?;
         command.stdout(output.try_clone()?).stderr(output);

@@ -21,6 +21,23 @@ const overHttp2 = process.env.PETASOS_PROTOCOL === 'http2'
 const undici = await load(modules, 'undici/index.js')
 if (overHttp2) undici.setGlobalDispatcher(new undici.Agent({ allowH2: true }))
 
+// The npm edition was written for node-fetch, which sends the fields of a test as they are. undici adds no-cache to
+// requests with a condition, as browsers do, so the fields of a test pass it under other names.
+const added = ['cache-control', 'pragma']
+const hidden = name => added.includes(name.toLowerCase()) ? `x-own-${name}` : name
+const restored = name => name.toLowerCase().startsWith('x-own-') ? name.slice('x-own-'.length) : name
+const pairs = fields => Array.isArray(fields) ? fields : Object.entries(fields ?? {})
+
+function plainFetch () {
+  const dispatcher = new undici.Agent({ allowH2: true }).compose(dispatch => (options, handler) => {
+    const sent = pairs(options.headers).filter(([name]) => !added.includes(name.toLowerCase()))
+    const headers = Object.fromEntries(sent.map(([name, value]) => [restored(name), value]))
+    return dispatch({ ...options, headers }, handler)
+  })
+  return (url, { cache, headers, ...init } = {}) =>
+    undici.fetch(url, { ...init, headers: pairs(headers).map(([name, value]) => [hidden(name), value]), dispatcher })
+}
+
 // What differs between the suite's two layouts: the checkout's and that of the npm package, which is older.
 async function open () {
   if (existsSync(join(suite, 'test-engine'))) {
@@ -34,7 +51,7 @@ async function open () {
     const { default: suites } = await load(suite, 'tests/index.mjs')
     return { suites, determineTestResult, getResults, run: tests => runTests(tests, false, base) }
   }
-  const fetch = overHttp2 ? undici.fetch : (await load(modules, 'node-fetch/lib/index.mjs')).default
+  const fetch = overHttp2 ? plainFetch() : (await load(modules, 'node-fetch/lib/index.mjs')).default
   const { runTests, getResults } = await load(suite, 'client/runner.mjs')
   const { determineTestResult } = await load(suite, 'lib/display.mjs')
   const { default: suites } = await load(suite, 'tests/index.mjs')

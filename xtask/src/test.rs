@@ -143,7 +143,7 @@ const GROUPS: &[CheckGroup] = &[
     CheckGroup { name: "simulation", budget_s: 180, quick: false, run: simulation },
     CheckGroup { name: "real programs", budget_s: 90, quick: false, run: real_programs },
     CheckGroup { name: "attacks", budget_s: 120, quick: false, run: || attacks(TestSize::Short) },
-    CheckGroup { name: "conformance", budget_s: 60, quick: false, run: conformance },
+    CheckGroup { name: "conformance", budget_s: 100, quick: false, run: conformance },
     CheckGroup { name: "demo", budget_s: 90, quick: false, run: demo },
     CheckGroup { name: "wordpress lab", budget_s: 370, quick: false, run: wordpress },
     CheckGroup { name: "mediawiki lab", budget_s: 80, quick: false, run: || system("mediawiki") },

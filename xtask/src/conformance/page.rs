@@ -22,7 +22,8 @@ origin server is behind Petasos, the suite's client is in front of it, and the s
 the results. A test does not pass if a test that it depends on does not. Tests for browsers only are
 left out. A run fails on any difference from the files of expected results, in either direction.
 
-    cargo xtask conformance                         the npm package, both profiles: half a minute
+    cargo xtask conformance                         the npm package, both profiles, three protocols, and h2spec: two minutes
+    cargo xtask conformance --protocol http2        the npm package over HTTP/2, and h2spec
     cargo xtask conformance --suite DIR             a checkout of the suite: a minute; needs Node.js 20.18.1 or newer
     cargo xtask conformance --profile rfc --id TEST one test, with the messages that client and origin saw
     cargo xtask conformance --write                 keeps the scores, if all is as expected
@@ -35,6 +36,10 @@ application. It refuses behaviour that the specifications allow but that harms r
 passes every request with a field that it does not know, and each request of the suite has three
 unknown fields. The configuration for the suite, `conformance/default.toml`, therefore declares the
 suite's fields with `forwarded_fields`, as an operator declares trace identifiers.
+
+The suite speaks HTTP/1.1, HTTP/1.1 over TLS, and HTTP/2 over TLS. Over each protocol the results
+must be the same. Over TLS, Petasos also passes all 146 cases of
+[h2spec](https://github.com/summerwind/h2spec) 2.2.1, with the strict ones.
 
 The npm package is an older edition of the suite. Some of its tests contradict tests of
 the current edition.

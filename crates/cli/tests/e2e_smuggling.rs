@@ -1,7 +1,7 @@
 //! Request smuggling against the real binary. A request that two parsers could read differently is
 //! refused, or forwarded as exactly one unambiguous request.
 
-use testkit::{Client, Edge, Origin, response};
+use testkit::{Client, Edge, Http2Frame, Http2Frames, Origin, response};
 
 /// An origin whose responses are all shareable, so that a smuggled request would show.
 fn origin() -> Origin {
@@ -173,4 +173,81 @@ fn host_of_key_and_request_agree_in_every_notation() {
         assert_eq!(ask(target, host).0, 400, "{target:?} {host:?}");
     }
     assert_eq!(origin.seen().len(), 3, "{:?}", origin.seen());
+}
+
+/// The corpus of this file as frames: what HTTP/1 expresses by its lines, HTTP/2 does by fields.
+#[test]
+fn smuggling_by_translation_reaches_no_origin() {
+    let origin = origin();
+    let edge = Edge::configured(&origin.url(), "http2_cleartext = true\n", &[]);
+    let smuggled = "0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    let pseudo = [(":method", "POST"), (":scheme", "http"), (":authority", "a.test"), (":path", "/")];
+    let fields: [&[(&str, &str)]; 22] = [
+        &[("content-length", "5")],
+        &[("content-length", "0"), ("content-length", "50")],
+        &[("content-length", "0, 50")],
+        &[("content-length", "+50")],
+        &[("content-length", "-1")],
+        &[("content-length", "0x32")],
+        &[("content-length", "")],
+        &[("content-length", "99999999999999999999")],
+        &[("transfer-encoding", "chunked")],
+        &[("transfer-encoding", "identity")],
+        &[("connection", "content-length")],
+        &[("connection", "close")],
+        &[("keep-alive", "timeout=5")],
+        &[("proxy-connection", "keep-alive")],
+        &[("upgrade", "h2c")],
+        &[("te", "trailers, chunked")],
+        &[("x", "y\r\ntransfer-encoding: chunked")],
+        &[("x", "y\ntransfer-encoding: chunked")],
+        &[("x", "y\0")],
+        &[("x\r\ntransfer-encoding: chunked\r\ny", "z")],
+        &[("x: y", "z")],
+        &[("content-length ", "5")],
+    ];
+    for fields in fields {
+        let mut frames = Http2Frames::connect(edge.address);
+        let mut head = Http2Frame::request(1, &[&pseudo[..], fields].concat());
+        head.flags = 4;
+        let mut content = Http2Frame::new(0, 1, smuggled);
+        content.flags = 1;
+        frames.send(&[head, content]);
+        assert!(is_refused(&mut frames), "{fields:?}");
+    }
+    for (name, value) in [
+        (":path", "/ HTTP/1.1\r\nHost: b.test\r\n\r\nGET /smuggled"),
+        (":path", "/a b"),
+        (":path", "http://b.test/"),
+        (":method", "GET /smuggled HTTP/1.1\r\nX:"),
+        (":method", "GET "),
+        (":authority", "a.test\r\nX: y"),
+        (":authority", "a.test/b"),
+        (":authority", "user@a.test"),
+        (":scheme", "http://b.test/ HTTP/1.1\r\nX"),
+        (":status", "200"),
+        (":unknown", "x"),
+    ] {
+        let mut frames = Http2Frames::connect(edge.address);
+        let others = pseudo.iter().filter(|(pseudo, _)| *pseudo != name);
+        let fields: Vec<_> = others.copied().chain([(name, value)]).collect();
+        frames.send(&[Http2Frame::request(1, &fields)]);
+        assert!(is_refused(&mut frames), "{name}: {value:?}");
+    }
+    let seen = origin.seen();
+    assert!(seen.is_empty(), "{seen:?}");
+}
+
+/// Whether the answer is a reset, the end of the connection, or a response that is an error.
+fn is_refused(frames: &mut Http2Frames) -> bool {
+    while let Some(frame) = frames.read() {
+        match frame.kind {
+            // HEADERS: 12 is ":status 400" (RFC 7541 appendix A).
+            1 => return frame.payload[0] == 0x80 | 12,
+            // RST_STREAM and GOAWAY.
+            3 | 7 => return true,
+            _ => {}
+        }
+    }
+    true
 }

@@ -52,6 +52,8 @@ fn with_settings(command: Command) -> Command {
 const HUGE_PAGES_FROM_BYTES: u64 = 1 << 30;
 
 pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
+    let inherited = net::InheritedSockets::from_environment()
+        .context("a file descriptor that was passed to the process is no listening socket")?;
     let file = matches.get_one::<PathBuf>("file");
     let overrides: Overrides = SETTINGS
         .iter()
@@ -71,7 +73,7 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         // Warnings are for the operator who starts the edge or runs `check`.
         Arc::new(move || read(file.as_deref(), &overrides).map_err(|error| format!("{error:#}")))
     };
-    edge::serve(plan, source, edge::System::of_machine(), &mut std::io::stdout())?;
+    edge::serve(plan, source, inherited, edge::System::of_machine(), &mut std::io::stdout())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -243,7 +243,7 @@ fn is_refused(frames: &mut Http2Frames) -> bool {
     while let Some(frame) = frames.read() {
         match frame.kind {
             // HEADERS: 12 is ":status 400" (RFC 7541 appendix A).
-            1 => return frame.payload[0] == 0x80 | 12,
+            1 => return frame.payload.first() == Some(&(0x80 | 12)),
             // RST_STREAM and GOAWAY.
             3 | 7 => return true,
             _ => {}

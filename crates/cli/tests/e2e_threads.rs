@@ -52,10 +52,11 @@ fn threads_outlive_a_removed_disk_and_a_closed_standard_error() {
     let mut count = 0;
     ask(&edge, &mut count);
     eventually("a page is on the disk", || edge.metric("petasos_disk_written_total", "") >= 1.0);
-    // The first message starts the thread that writes them. The log and the signal have one each.
+    // The first message starts the thread that writes them. The log, the signal and the reload have
+    // one each.
     edge.signal("HUP");
     let lost = |edge: &Edge| edge.metric("petasos_messages_lost_total", "") as u64;
-    eventually("two messages are lost", || lost(&edge) == 2);
+    eventually("three messages are lost", || lost(&edge) == 3);
     let before = threads(&edge);
     for name in ["disk", "log", "memory", "message", "sweeper", "verify", "worker-"] {
         assert!(before.contains(&format!("petasos-{name}")), "{name}: {before:?}");
@@ -67,7 +68,7 @@ fn threads_outlive_a_removed_disk_and_a_closed_standard_error() {
         ask(&edge, &mut count);
         edge.metric("petasos_disk_off", "") >= 1.0
     });
-    eventually("the sweeper's message is lost", || lost(&edge) == 3);
+    eventually("the sweeper's message is lost", || lost(&edge) == 4);
     ask(&edge, &mut count);
 
     eventually("every request is counted", || edge.metric("petasos_requests_total", "") as u64 == count);

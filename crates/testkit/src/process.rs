@@ -106,9 +106,14 @@ impl Edge {
     /// As [`Edge::start`], through a shell that runs `script`. The script must end with `exec
     /// "$@"`.
     pub fn scripted(script: &str, origin: &str, arguments: &[&str]) -> Self {
+        Self::scripted_at(script, ANYWHERE, origin, arguments)
+    }
+
+    /// As [`Edge::scripted`], listening at `listen`.
+    pub fn scripted_at(script: &str, listen: &str, origin: &str, arguments: &[&str]) -> Self {
         let mut shell = Command::new("sh");
         shell.args(["-ec", script, "sh"]).arg(binary());
-        Self::launch(shell, ANYWHERE, origin, &[&PURGES_FROM_HERE, arguments].concat())
+        Self::launch(shell, listen, origin, &[&PURGES_FROM_HERE, arguments].concat())
     }
 
     /// Starts an edge with these arguments and kills it after `life`, whether it is ready or not.

@@ -5,6 +5,7 @@
 //! know HTTP.
 
 mod certificates;
+mod inherited;
 mod input;
 mod listen;
 mod patience;
@@ -16,6 +17,7 @@ mod tls_named;
 mod tls_server;
 
 pub use certificates::{Certificate, CertificateError, CertificateFiles, Certificates, Refreshed};
+pub use inherited::InheritedSockets;
 pub use input::{make_room, read_more};
 pub use listen::{Acceptor, BindError, Listener, bind};
 pub use patience::Patience;

@@ -25,7 +25,7 @@ pub struct Listener {
 }
 
 #[derive(Debug)]
-enum BoundSocket {
+pub(crate) enum BoundSocket {
     Tcp(std::net::TcpListener),
     Unix(std::os::unix::net::UnixListener),
 }
@@ -113,6 +113,40 @@ pub fn bind(address: &Address, count: usize) -> Result<Vec<Listener>, BindError>
 }
 
 impl Listener {
+    /// A listening socket that another process has opened.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub(crate) fn passed(socket: BoundSocket) -> io::Result<Self> {
+        let local = match &socket {
+            BoundSocket::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                socket2::SockRef::from(listener).set_tcp_nodelay(true)?;
+                Address::Ip(listener.local_addr()?)
+            }
+            BoundSocket::Unix(listener) => {
+                listener.set_nonblocking(true)?;
+                let local = listener.local_addr()?;
+                let path =
+                    local.as_pathname().ok_or_else(|| io::Error::other("the Unix socket has no path"))?;
+                Address::Unix(path.to_owned())
+            }
+        };
+        Ok(Self { socket, local })
+    }
+
+    /// The same socket again.
+    ///
+    /// # Errors
+    /// The system's error, for example if there are no file descriptors left.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        let socket = match &self.socket {
+            BoundSocket::Tcp(listener) => BoundSocket::Tcp(listener.try_clone()?),
+            BoundSocket::Unix(listener) => BoundSocket::Unix(listener.try_clone()?),
+        };
+        Ok(Self { socket, local: self.local.clone() })
+    }
+
     /// The bound address, with the port that the system chose.
     pub fn local(&self) -> &Address {
         &self.local

@@ -16,13 +16,14 @@ use crate::system::System;
 use crate::upkeep::background::Background;
 use crate::upkeep::footprint;
 use crate::upkeep::leaving::join_in_time;
+use crate::upkeep::service_manager;
 use crate::upkeep::signals::{OperatorSignals, Stops};
 use crate::upkeep::supervisor;
 use crate::upkeep::take_over::take_over;
-use crate::worker;
+use crate::worker::{self, WorkerSockets};
 use address::Address;
 use config::{AccessLogTarget, EdgePlan};
-use net::{BindError, Listener};
+use net::{BindError, InheritedSockets, Listener};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,8 +70,8 @@ pub struct Bound {
 /// An edge whose addresses are bound but that does not serve yet.
 pub struct BoundEdge {
     shared: Arc<Shared>,
-    /// The sockets of each worker, one for each listener.
-    sockets: Vec<Vec<Listener>>,
+    /// The sockets of each worker.
+    sockets: Vec<WorkerSockets>,
     admin: Listener,
     writer: Option<LogWriter>,
     bound: Bound,
@@ -87,6 +88,8 @@ pub struct RunningEdge {
 /// quits at once. SIGHUP and SIGUSR1 reopen the access log. SIGHUP also reads the plan again from
 /// `source`.
 ///
+/// Sockets that were passed to the process serve the listeners with their addresses.
+///
 /// When the edge is ready to accept, it writes one line with its addresses to `output`.
 ///
 /// # Errors
@@ -94,6 +97,7 @@ pub struct RunningEdge {
 pub fn serve(
     plan: EdgePlan,
     source: PlanSource,
+    inherited: InheritedSockets,
     system: System,
     output: &mut dyn Write,
 ) -> Result<(), ServeError> {
@@ -101,9 +105,10 @@ pub fn serve(
     raise_descriptor_limit();
     let runtime = runtime()?;
     let requests = runtime.block_on(async { OperatorSignals::take() })?;
-    let edge = BoundEdge::bind_again(plan, Some(source), system)?;
+    let edge = BoundEdge::bind_again(plan, Some(source), inherited, system)?;
     // A closed output does not stop the edge.
     let _ = writeln!(output, "{}", edge.ready_line()).and_then(|()| output.flush());
+    service_manager::ready();
     obey(requests, &edge.shared, &runtime);
     let shared = Arc::clone(&edge.shared);
     runtime.spawn(async move { first_look::look(&shared).await });
@@ -132,23 +137,28 @@ impl BoundEdge {
     /// # Errors
     /// [`ServeError`]; nothing is left bound.
     pub fn bind(plan: EdgePlan, system: System) -> Result<Self, ServeError> {
-        Self::bind_again(plan, None, system)
+        Self::bind_again(plan, None, InheritedSockets::default(), system)
     }
 
-    /// As [`BoundEdge::bind`]; `source` gives the plans of reloads.
+    /// As [`BoundEdge::bind`]; `source` gives the plans of reloads, and `inherited` sockets that
+    /// are open already.
     ///
     /// # Errors
     /// [`ServeError`]; nothing is left bound.
     pub fn bind_again(
         mut plan: EdgePlan,
         source: Option<PlanSource>,
+        mut inherited: InheritedSockets,
         system: System,
     ) -> Result<Self, ServeError> {
         // Read first: a certificate that cannot be used must not take the port of another
         // process.
         let listeners = Listeners::open(&plan).map_err(ServeError::Listeners)?;
-        let sockets = bind_listeners(&mut plan)?;
-        let admin = one(net::bind(&plan.admin, 1)?, &plan.admin)?;
+        let sockets = bind_listeners(&mut plan, &mut inherited)?;
+        let admin = one(inherited.bind(&plan.admin, 1)?.into_iter().flatten(), &plan.admin)?;
+        for unused in inherited.unused() {
+            tracing::warn!("no listener has the address {unused} of a socket that was passed; it is closed");
+        }
         let listen = plan.listeners.iter().map(|listener| listener.address.clone()).collect();
         let bound = Bound { listen, admin: admin.local().clone() };
         let token = token::obtain(&plan)?;
@@ -227,6 +237,9 @@ impl BoundEdge {
                 admin::serve(shared, Arc::clone(&acceptor))
             });
             Background::start_tasks(&shared);
+            if owns_process {
+                supervisor::start_task("watchdog", &shared, service_manager::feed);
+            }
             control(&shared, stops).await;
             Ok(())
         });
@@ -290,6 +303,7 @@ impl Drop for RunningEdge {
 async fn control(shared: &Arc<Shared>, mut stops: Stops) {
     stops.next().await;
     let shared = shared.current();
+    service_manager::stopping();
     shared.drain();
     let drained = async {
         while shared.connections() > 0 {
@@ -314,20 +328,25 @@ fn raise_descriptor_limit() {
 
 /// Binds the sockets of all listeners and returns those of each worker. If the system chose a port,
 /// the plan has it from here on.
-fn bind_listeners(plan: &mut EdgePlan) -> Result<Vec<Vec<Listener>>, BindError> {
-    let mut workers: Vec<Vec<Listener>> = (0..plan.workers.max(1)).map(|_| Vec::new()).collect();
-    for listener in &mut plan.listeners {
-        let sockets = net::bind(&listener.address, workers.len())?;
-        if let Some(first) = sockets.first() {
+fn bind_listeners(
+    plan: &mut EdgePlan,
+    inherited: &mut InheritedSockets,
+) -> Result<Vec<WorkerSockets>, BindError> {
+    let mut workers: Vec<WorkerSockets> = (0..plan.workers.max(1)).map(|_| Vec::new()).collect();
+    for (number, listener) in plan.listeners.iter_mut().enumerate() {
+        let sockets = inherited.bind(&listener.address, workers.len())?;
+        if let Some(first) = sockets.iter().flatten().next() {
             listener.address = first.local().clone();
         }
-        workers.iter_mut().zip(sockets).for_each(|(own, socket)| own.push(socket));
+        for (own, sockets) in workers.iter_mut().zip(sockets) {
+            own.extend(sockets.into_iter().map(|socket| (number, socket)));
+        }
     }
     Ok(workers)
 }
 
-fn one(listeners: Vec<Listener>, address: &Address) -> Result<Listener, BindError> {
-    listeners.into_iter().next().ok_or_else(|| BindError::System {
+fn one(mut listeners: impl Iterator<Item = Listener>, address: &Address) -> Result<Listener, BindError> {
+    listeners.next().ok_or_else(|| BindError::System {
         address: address.clone(),
         error: io::Error::other("no socket was created"),
     })

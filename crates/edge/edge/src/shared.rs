@@ -129,6 +129,8 @@ pub(crate) struct EdgeState {
     pub(crate) boundary: String,
     connections: AtomicUsize,
     addresses: AddressLimit,
+    /// How often each worker has shown that it makes progress.
+    pub(crate) beats: Vec<AtomicU64>,
     pub(crate) ending: Ending,
 }
 
@@ -209,6 +211,7 @@ impl Shared {
             boundary: format!("petasos-{:016x}", random.hash_one("boundary")),
             connections: AtomicUsize::new(0),
             addresses: AddressLimit::default(),
+            beats: (0..plan.workers.max(1)).map(|_| AtomicU64::new(0)).collect(),
             ending: Ending::default(),
         };
         Self {

@@ -15,6 +15,7 @@ pub(crate) mod persistence;
 pub(crate) mod persisting;
 pub(crate) mod refill;
 pub(crate) mod reload;
+pub(crate) mod service_manager;
 pub(crate) mod set_aside;
 pub(crate) mod signals;
 pub(crate) mod supervisor;

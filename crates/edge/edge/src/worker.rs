@@ -1,5 +1,5 @@
-//! A worker: a thread with its own runtime and its own listening sockets, one for each listener. It
-//! accepts connections and serves the requests of each in order.
+//! A worker: a thread with its own runtime and its own listening sockets, at least one for each
+//! listener. It accepts connections and serves the requests of each in order.
 //!
 //! Invariants: no more connections than the limit are open. After the drain has begun, no new
 //! connection is accepted and idle ones are closed. A worker ends only when no worker has a
@@ -19,6 +19,7 @@ use crate::request::respond::{self, Recipient};
 use crate::request::tunnel::tunnel;
 use crate::request::visit::AfterResponse;
 use crate::shared::{ConnectionRefusal, ConnectionSlot, Shared};
+use crate::upkeep::service_manager;
 use crate::upkeep::supervisor::{self, ThreadEnd};
 use h1::{HeadError, RequestError};
 use message::{Method, Version};
@@ -44,6 +45,9 @@ const GIVING_BACK_PART: u32 = 100;
 /// How often idle connections to origins are checked.
 const SWEEP: Duration = Duration::from_secs(1);
 
+/// The listening sockets of a worker, each with the number of its listener.
+pub(crate) type WorkerSockets = Vec<(usize, Listener)>;
+
 /// Starts the thread of a worker, which serves until the drain is over or the edge quits. `index`
 /// is the worker's number.
 ///
@@ -52,7 +56,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// If the system cannot create a thread.
-pub(crate) fn start(shared: Arc<Shared>, index: usize, sockets: Vec<Listener>) -> io::Result<JoinHandle<()>> {
+pub(crate) fn start(shared: Arc<Shared>, index: usize, sockets: WorkerSockets) -> io::Result<JoinHandle<()>> {
     let mut sockets = Some(sockets);
     supervisor::start(&format!("petasos-worker-{index}"), move || {
         if let Err(error) = run(&shared, index, &mut sockets) {
@@ -64,15 +68,17 @@ pub(crate) fn start(shared: Arc<Shared>, index: usize, sockets: Vec<Listener>) -
 
 /// Serves until the drain is over or the edge quits. The drain closes the sockets, which are then
 /// `None`.
-fn run(shared: &Arc<Shared>, index: usize, sockets: &mut Option<Vec<Listener>>) -> io::Result<()> {
+fn run(shared: &Arc<Shared>, index: usize, sockets: &mut Option<WorkerSockets>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let served = runtime.block_on(async {
         let Some(listeners) = sockets.as_ref() else { return Ok(()) };
-        let acceptors: io::Result<Vec<_>> = listeners.iter().map(Listener::acceptor).collect();
+        let acceptor = |(number, socket): &(usize, Listener)| Ok((*number, socket.acceptor()?));
+        let acceptors: io::Result<Vec<_>> = listeners.iter().map(acceptor).collect();
         if index == 0 {
             supervisor::start_task("origins", shared, sweep);
         }
         supervisor::start_task("give-memory-back", shared, give_memory_back);
+        supervisor::start_task("beat", shared, move |shared| service_manager::beat(shared, index));
         accept_everywhere(shared, index, acceptors?).await?;
         *sockets = None;
         while shared.connections() > 0 && !shared.is_quitting() {
@@ -96,14 +102,18 @@ async fn give_memory_back(shared: Arc<Shared>) {
     }
 }
 
-/// Accepts connections at all listeners until the drain begins. The acceptors are in the order of
-/// the plan.
+/// Accepts connections at all sockets until the drain begins. Each has the number of its listener
+/// in the plan.
 ///
 /// # Errors
 /// If an accepting task panicked.
-async fn accept_everywhere(shared: &Arc<Shared>, index: usize, acceptors: Vec<Acceptor>) -> io::Result<()> {
+async fn accept_everywhere(
+    shared: &Arc<Shared>,
+    index: usize,
+    acceptors: Vec<(usize, Acceptor)>,
+) -> io::Result<()> {
     let mut tasks = JoinSet::new();
-    for (number, acceptor) in acceptors.into_iter().enumerate() {
+    for (number, acceptor) in acceptors {
         let shared = Arc::clone(shared);
         tasks.spawn(async move {
             accept(&shared, (index, number), &acceptor).await;

@@ -9,6 +9,7 @@ use crate::control::token;
 use crate::listeners::{ListenerError, Listeners};
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
+use crate::upkeep::service_manager;
 use config::EdgePlan;
 use invalidation::Mode;
 use std::sync::Arc;
@@ -61,7 +62,9 @@ pub(crate) fn reload(shared: &Arc<Shared>) -> Result<ReloadSummary, String> {
     // The content is no state, so a panic in another reload does no harm.
     let _turn = shared.reload_turn();
     let old = shared.current();
+    service_manager::reloading();
     let outcome = try_reload(&old);
+    service_manager::ready();
     match &outcome {
         Ok(summary) => {
             tracing::info!("{summary}");

@@ -8,6 +8,9 @@
 
 mod binary;
 mod text;
+mod write;
+
+pub use write::{Version, write};
 
 use std::net::SocketAddr;
 

@@ -7,13 +7,14 @@
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
-use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::rustls::{HandshakeKind, RootCertStore, ServerConfig};
 
 /// The certificate that the server presents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,7 @@ pub struct TlsFront {
     pub authority_pem: String,
     /// A client's certificate and key, signed by the same authority, in PEM.
     pub identity_pem: String,
+    handshakes: Arc<[AtomicUsize; 2]>,
     stop: Option<oneshot::Sender<()>>,
 }
 
@@ -63,6 +65,8 @@ impl TlsFront {
         let authority_pem = issued.authority.pem();
         let identity_pem = issued.identity.clone();
         let config = server_config(issued, knows_clients);
+        let handshakes: Arc<[AtomicUsize; 2]> = Arc::default();
+        let counted = Arc::clone(&handshakes);
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         std::thread::spawn(move || {
@@ -70,12 +74,22 @@ impl TlsFront {
                 let listener = TcpListener::from_std(listener).unwrap();
                 let acceptor = TlsAcceptor::from(Arc::new(config));
                 tokio::select! {
-                    () = serve(&listener, &acceptor, origin) => {}
+                    () = serve(&listener, &acceptor, origin, &counted) => {}
                     _ = stopped => {}
                 }
             });
         });
-        Self { address, authority_pem, identity_pem, stop: Some(stop) }
+        Self { address, authority_pem, identity_pem, handshakes, stop: Some(stop) }
+    }
+
+    /// Number of completed handshakes so far.
+    pub fn handshakes(&self) -> usize {
+        self.handshakes.iter().map(|count| count.load(Ordering::SeqCst)).sum()
+    }
+
+    /// Number of handshakes so far that resumed a session.
+    pub fn resumptions(&self) -> usize {
+        self.handshakes[1].load(Ordering::SeqCst)
     }
 }
 
@@ -88,13 +102,20 @@ impl Drop for TlsFront {
     }
 }
 
-async fn serve(listener: &TcpListener, acceptor: &TlsAcceptor, origin: SocketAddr) {
+async fn serve(
+    listener: &TcpListener,
+    acceptor: &TlsAcceptor,
+    origin: SocketAddr,
+    handshakes: &Arc<[AtomicUsize; 2]>,
+) {
     while let Ok((client, _)) = listener.accept().await {
-        let acceptor = acceptor.clone();
+        let (acceptor, handshakes) = (acceptor.clone(), Arc::clone(handshakes));
         tokio::spawn(async move {
             // The handshake fails if the client rejects the certificate. The client's test checks
             // that.
             let Ok(mut client) = acceptor.accept(client).await else { return };
+            let is_resumed = client.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed);
+            handshakes[usize::from(is_resumed)].fetch_add(1, Ordering::SeqCst);
             let Ok(mut origin) = TcpStream::connect(origin).await else { return };
             // Either side may end the connection at any time.
             let _ = tokio::io::copy_bidirectional(&mut client, &mut origin).await;

@@ -7,6 +7,7 @@
 mod certificate;
 mod watched_file;
 
+pub(crate) use certificate::read_chain;
 pub use certificate::{Certificate, CertificateError, CertificateFiles};
 
 use clock::Timestamp;

@@ -14,7 +14,9 @@ mod stream;
 mod tls;
 mod tls_agreement;
 mod tls_named;
+mod tls_origin;
 mod tls_server;
+mod tls_to_server;
 
 pub use certificates::{Certificate, CertificateError, CertificateFiles, Certificates, Refreshed};
 pub use inherited::InheritedSockets;
@@ -25,4 +27,6 @@ pub use stamps::{Stamp, StampClock, ask_for_stamps, receive};
 pub use stream::{Connecting, Connection, IdleStream, Network, Peer, Stream, SystemNetwork};
 pub use tls::{TlsClient, TlsError, TlsStream};
 pub use tls_agreement::agreed_terms;
+pub use tls_origin::{OriginTlsError, OriginTlsTerms};
 pub use tls_server::{HandshakeError, TlsServer, TlsServerError, TlsServerTerms};
+pub use tls_to_server::IdleTls;

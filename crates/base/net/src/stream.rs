@@ -4,6 +4,7 @@
 //! workers share, and continue on any of them.
 
 use crate::tls_server::{self, ServerTls};
+use crate::tls_to_server::{ClientTls, IdleTls};
 use address::Address;
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -23,6 +24,8 @@ pub enum Stream {
     Unix(UnixStream),
     /// A connection that was accepted and secured by TLS.
     Tls(Box<ServerTls>),
+    /// A connection that was opened and secured by TLS.
+    TlsToServer(Box<ClientTls>),
     /// A connection that is no socket.
     Other(Box<dyn Connection>),
 }
@@ -34,6 +37,8 @@ pub enum IdleStream {
     Tcp(std::net::TcpStream),
     /// A connection to a Unix socket.
     Unix(std::os::unix::net::UnixStream),
+    /// A connection that was opened and secured by TLS.
+    Tls(Box<IdleTls>),
     /// A connection that is no socket.
     Other(Box<dyn Connection>),
 }
@@ -106,7 +111,7 @@ impl Stream {
 
     /// Whether TLS secures the connection.
     pub const fn is_secured(&self) -> bool {
-        matches!(self, Self::Tls(_))
+        matches!(self, Self::Tls(_) | Self::TlsToServer(_))
     }
 
     /// The application protocol that both sides agreed on in the TLS handshake (RFC 7301).
@@ -128,13 +133,14 @@ impl Stream {
     /// Removes the connection from its runtime.
     ///
     /// # Errors
-    /// As the system reports them, and `Unsupported` for an accepted connection with TLS; the
-    /// connection is then closed.
+    /// As the system reports them, `Unsupported` for an accepted connection with TLS, and
+    /// `WouldBlock` if TLS still has bytes to send. The connection is then closed.
     pub fn into_idle(self) -> io::Result<IdleStream> {
         match self {
             Self::Tcp(stream) => stream.into_std().map(IdleStream::Tcp),
             Self::Unix(stream) => stream.into_std().map(IdleStream::Unix),
             Self::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
+            Self::TlsToServer(secured) => IdleTls::of(secured).map(|idle| IdleStream::Tls(Box::new(idle))),
             Self::Other(connection) => Ok(IdleStream::Other(connection)),
         }
     }
@@ -143,12 +149,14 @@ impl Stream {
     /// next flush writes.
     ///
     /// # Errors
-    /// `WouldBlock` if the system accepts no byte now; otherwise as the system reports them.
+    /// `WouldBlock` if the system accepts no byte now; `Unsupported` for a connection that was
+    /// opened with TLS, which nobody writes to in this way; otherwise as the system reports them.
     pub fn try_write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.try_write_vectored(slices),
             Self::Unix(stream) => stream.try_write_vectored(slices),
             Self::Tls(secured) => tls_server::try_write_vectored(secured, slices),
+            Self::TlsToServer(_) => Err(io::ErrorKind::Unsupported.into()),
             Self::Other(connection) => connection.try_write_vectored(slices),
         }
     }
@@ -175,14 +183,18 @@ impl Stream {
             ready!(match self {
                 Self::Tcp(stream) => stream.poll_write_ready(context),
                 Self::Unix(stream) => stream.poll_write_ready(context),
-                Self::Tls(_) | Self::Other(_) => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
+                Self::Tls(_) | Self::TlsToServer(_) | Self::Other(_) => {
+                    Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+                }
             })?;
             let sent = match self {
                 Self::Tcp(stream) => stream.try_io(Interest::WRITABLE, || send(stream, &file, offset, bytes)),
                 Self::Unix(stream) => {
                     stream.try_io(Interest::WRITABLE, || send(stream, &file, offset, bytes))
                 }
-                Self::Tls(_) | Self::Other(_) => Err(io::ErrorKind::Unsupported.into()),
+                Self::Tls(_) | Self::TlsToServer(_) | Self::Other(_) => {
+                    Err(io::ErrorKind::Unsupported.into())
+                }
             };
             match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -203,6 +215,7 @@ impl Stream {
             }
             Self::Unix(_) => {}
             Self::Tls(secured) => secured.get_ref().0.reset_on_close(abrupt),
+            Self::TlsToServer(secured) => secured.get_ref().0.reset_on_close(abrupt),
             Self::Other(connection) => connection.reset_on_close(abrupt),
         }
     }
@@ -222,16 +235,18 @@ impl IdleStream {
         match self {
             Self::Tcp(stream) => TcpStream::from_std(stream).map(Stream::Tcp),
             Self::Unix(stream) => UnixStream::from_std(stream).map(Stream::Unix),
+            Self::Tls(idle) => idle.into_stream(),
             Self::Other(connection) => Ok(Stream::Other(connection)),
         }
     }
 
     /// Whether the peer has neither closed the connection nor sent anything. Only such a connection
-    /// may carry a new request.
-    pub fn is_quiet(&self) -> bool {
+    /// may carry a new request. Messages of TLS itself, such as session tickets, do not count.
+    pub fn is_quiet(&mut self) -> bool {
         let socket = match self {
-            Self::Tcp(stream) => socket2::SockRef::from(stream),
-            Self::Unix(stream) => socket2::SockRef::from(stream),
+            Self::Tcp(stream) => socket2::SockRef::from(&*stream),
+            Self::Unix(stream) => socket2::SockRef::from(&*stream),
+            Self::Tls(idle) => return idle.is_quiet(),
             Self::Other(connection) => return connection.is_quiet(),
         };
         let mut octet = [std::mem::MaybeUninit::uninit()];
@@ -284,6 +299,7 @@ impl AsyncRead for Stream {
             Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Tls(secured) => Pin::new(secured).poll_read(context, buffer),
+            Self::TlsToServer(secured) => Pin::new(secured).poll_read(context, buffer),
             Self::Other(connection) => Pin::new(connection).poll_read(context, buffer),
         }
     }
@@ -295,6 +311,7 @@ impl AsyncWrite for Stream {
             Self::Tcp(stream) => Pin::new(stream).poll_write(context, octets),
             Self::Unix(stream) => Pin::new(stream).poll_write(context, octets),
             Self::Tls(secured) => Pin::new(secured).poll_write(context, octets),
+            Self::TlsToServer(secured) => Pin::new(secured).poll_write(context, octets),
             Self::Other(connection) => Pin::new(connection).poll_write(context, octets),
         }
     }
@@ -308,6 +325,7 @@ impl AsyncWrite for Stream {
             Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, slices),
             Self::Unix(stream) => Pin::new(stream).poll_write_vectored(context, slices),
             Self::Tls(secured) => Pin::new(secured).poll_write_vectored(context, slices),
+            Self::TlsToServer(secured) => Pin::new(secured).poll_write_vectored(context, slices),
             Self::Other(connection) => Pin::new(connection).poll_write_vectored(context, slices),
         }
     }
@@ -321,6 +339,7 @@ impl AsyncWrite for Stream {
             Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
             Self::Unix(stream) => Pin::new(stream).poll_flush(context),
             Self::Tls(secured) => Pin::new(secured).poll_flush(context),
+            Self::TlsToServer(secured) => Pin::new(secured).poll_flush(context),
             Self::Other(connection) => Pin::new(connection).poll_flush(context),
         }
     }
@@ -330,6 +349,7 @@ impl AsyncWrite for Stream {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Tls(secured) => Pin::new(secured).poll_shutdown(context),
+            Self::TlsToServer(secured) => Pin::new(secured).poll_shutdown(context),
             Self::Other(connection) => Pin::new(connection).poll_shutdown(context),
         }
     }
@@ -356,7 +376,7 @@ mod tests {
         for gone in [false, true] {
             let client = Stream::connect(listeners[0].local()).await.unwrap();
             let (mut server, _) = acceptor.accept().await.unwrap();
-            let idle = client.into_idle().unwrap();
+            let mut idle = client.into_idle().unwrap();
             assert!(idle.is_quiet());
             if gone {
                 drop(server);
@@ -372,12 +392,12 @@ mod tests {
     #[tokio::test]
     async fn closed_or_sending_peer_is_not_quiet() {
         let (left, mut right) = tokio::net::UnixStream::pair().unwrap();
-        let idle = Stream::Unix(left).into_idle().unwrap();
+        let mut idle = Stream::Unix(left).into_idle().unwrap();
         assert!(idle.is_quiet());
         right.write_all(b"!").await.unwrap();
         assert!(!idle.is_quiet());
         let (left, right) = tokio::net::UnixStream::pair().unwrap();
-        let idle = Stream::Unix(left).into_idle().unwrap();
+        let mut idle = Stream::Unix(left).into_idle().unwrap();
         drop(right);
         assert!(!idle.is_quiet());
     }

@@ -8,6 +8,7 @@
 
 use crate::Stream;
 use crate::tls_named::NamedCertificates;
+use crate::tls_to_server::ClientTls;
 use rustls_native_certs::CertificateResult;
 use std::fmt;
 use std::io;
@@ -48,7 +49,7 @@ pub struct TlsClient {
 /// A connection secured by TLS. A connection that ends without TLS' closing message gives
 /// [`io::ErrorKind::UnexpectedEof`].
 #[derive(Debug)]
-pub struct TlsStream(tokio_rustls::client::TlsStream<Stream>);
+pub struct TlsStream(ClientTls);
 
 /// Why a secure connection could not be set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -192,6 +193,20 @@ impl TlsClient {
         secured.map(TlsStream).map_err(|error| TlsError::handshake(&error, host))
     }
 
+    /// The same client with a certificate of its own, for servers that ask for one.
+    #[must_use]
+    pub(crate) fn presenting(&self, own: Arc<CertifiedKey>) -> Self {
+        let mut config = ClientConfig::clone(self.config());
+        config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(own));
+        Self { connector: TlsConnector::from(Arc::new(config)), verifies: self.verifies }
+    }
+
+    /// Whether a certificate can be for a server of this name, which is a host name or an IP
+    /// address without brackets.
+    pub fn is_name(host: &str) -> bool {
+        ServerName::try_from(host).is_ok()
+    }
+
     fn insecure_on(terms: &TlsTerms) -> Result<Self, TlsError> {
         let algorithms = provider().signature_verification_algorithms;
         let config = builder(terms)?
@@ -237,6 +252,10 @@ impl TlsStream {
     pub fn is_http2(&self) -> bool {
         self.0.get_ref().1.alpn_protocol() == Some(ALPN_HTTP_2)
     }
+
+    pub(crate) fn into_inner(self) -> ClientTls {
+        self.0
+    }
 }
 
 impl TlsError {
@@ -254,8 +273,14 @@ impl TlsError {
 
     /// Translates the error of a failed handshake with the server called `host`.
     pub fn handshake(error: &io::Error, host: &str) -> Self {
+        Self::inside(error, host).unwrap_or_else(|| Self::Broken(error.kind()))
+    }
+
+    /// The TLS library's reason for an error on a connection to the server called `host`. `None`:
+    /// TLS is not the reason.
+    pub fn inside(error: &io::Error, host: &str) -> Option<Self> {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
-        inner.map_or_else(|| Self::Broken(error.kind()), |inner| Self::of(inner, host))
+        inner.map(|inner| Self::of(inner, host))
     }
 
     fn certificate(error: &CertificateError, host: &str) -> Self {

@@ -180,7 +180,7 @@ impl Certificate {
         }
     }
 
-    pub(super) fn key(&self) -> Arc<CertifiedKey> {
+    pub(crate) fn key(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.key)
     }
 }
@@ -195,7 +195,8 @@ impl fmt::Debug for Certificate {
     }
 }
 
-fn read_chain(file: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+/// Reads the certificates in a PEM file, at least one.
+pub(crate) fn read_chain(file: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let chain: Result<Vec<_>, _> =
         CertificateDer::pem_file_iter(file).and_then(|certificates| certificates.collect());
     let chain = chain.map_err(|error| unreadable(error, file))?;

@@ -5,7 +5,9 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use testkit::{Authority, Edge, HeldPort, KeyKind, Origin, eventually, get, petasos, response};
+use testkit::{
+    Authority, Certificate, Edge, HeldPort, KeyKind, Origin, TlsFront, eventually, get, petasos, response,
+};
 
 fn write(directory: &Path, text: &str) -> String {
     let file = directory.join("petasos.toml");
@@ -178,4 +180,50 @@ fn check_examines_certificates_and_the_names_they_cover() {
         assert_eq!(found, Some(code), "{text}\n{stderr}");
         assert!(stderr.contains(words) && (words.is_empty() == stderr.is_empty()), "{text}\n{stderr}");
     }
+}
+
+#[test]
+fn check_examines_the_files_for_https_origins() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::new("an authority");
+    for (file, years) in [("good", (2000, 2100)), ("old", (1990, 1999))] {
+        authority.issue(&["edge"], KeyKind::Ecdsa, years).write(directory.path(), file);
+    }
+    fs::write(directory.path().join("ca.pem"), authority.pem()).unwrap();
+    fs::write(directory.path().join("empty.pem"), "").unwrap();
+    for (text, code, words) in [
+        ("origin_ca = 'D/ca.pem'\norigin_certificate = 'D/good.pem,D/good.key'", 0, ""),
+        ("origin_ca = 'D/ca.pem'\norigin_certificate = 'D/old.pem,D/old.key'", 0, "has expired on Fri, 01"),
+        ("origin_ca = 'D/empty.pem'", 2, "empty.pem holds no certificate"),
+        (
+            "origin_ca = 'D/ca.pem'\norigin_certificate = 'D/good.pem,D/old.key'",
+            2,
+            "old.key does not belong to",
+        ),
+        ("origin_ca = 'D/ca.pem'\norigin_name = 'a b'", 2, "`a b` is no host name"),
+        ("origin_insecure = true", 0, "is not verified (origin_insecure)"),
+    ] {
+        let text = text.replace("D/", &format!("{}/", directory.path().display()));
+        let file = write(directory.path(), &format!("origin = 'https://127.0.0.1:9'\n{text}\n"));
+        let output = petasos(["check", &file]);
+        let stderr = output.stderr;
+        assert_eq!(output.code, Some(code), "{text}\n{stderr}");
+        assert!(stderr.contains(words) && (words.is_empty() == stderr.is_empty()), "{text}\n{stderr}");
+    }
+}
+
+#[test]
+fn origin_with_a_wrong_certificate_is_reported_at_the_start() {
+    let application = Origin::start(|_| response("200 OK", &[], b"page"));
+    let front = TlsFront::start(application.address(), Certificate::Expired);
+    let directory = tempfile::tempdir().unwrap();
+    let ca = directory.path().join("ca.pem");
+    fs::write(&ca, &front.authority_pem).unwrap();
+    let url = format!("https://{}", front.address);
+    let edge = Edge::configured(&url, &format!("origin_ca = '{}'\n", ca.display()), &[]);
+    let words = format!("the origin {url} of site any cannot be reached: there is no secure connection");
+    eventually(&words, || edge.stderr().contains(&words));
+    assert_eq!(get(edge.address, "/", &[]).status, 502);
+    let words = "the server's certificate has expired; check its certificate, origin_ca";
+    eventually(words, || edge.stderr().contains(words));
 }

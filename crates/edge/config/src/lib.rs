@@ -28,8 +28,8 @@ pub use log_level::LogLevel;
 pub use machine::Machine;
 pub use peers::PeerEntry;
 pub use plan::{
-    AccessLogTarget, DiskPlan, EdgeLimits, EdgePlan, ListenerPlan, RedirectPlan, SitePlan, StaticTreePlan,
-    TlsPlan,
+    AccessLogTarget, DiskPlan, EdgeLimits, EdgePlan, ListenerPlan, OriginTlsPlan, RedirectPlan, SitePlan,
+    StaticTreePlan, TlsPlan,
 };
 pub use reference::settings_reference;
 pub use setting::{CertificatePaths, Setting, SettingKind, SettingScope, SettingValue};

@@ -7,10 +7,12 @@
 mod contradictions;
 mod limits;
 mod listeners;
+mod origins;
 mod reload;
 
 pub use limits::EdgeLimits;
 pub use listeners::{ListenerPlan, RedirectPlan, TlsPlan};
+pub use origins::OriginTlsPlan;
 
 use crate::ReadFile;
 use crate::document::{ConfigDocument, Level, Located, Overrides};
@@ -26,6 +28,7 @@ use address::{Address, OriginUrl, Prefixes};
 use contradictions::{clashes, disobedience, leading_address, nameless_token, nameless_tree};
 use document::{Diagnostic, Place};
 use profiles::{AUTO, DEFAULT, Pattern, Policy, Profile};
+use proxy_protocol::Version;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -171,6 +174,11 @@ pub struct SitePlan {
     pub ports: Vec<u16>,
     /// The application server behind the site.
     pub origin: OriginUrl,
+    /// How connections to the origin are secured. `None`: they are plain.
+    pub origin_tls: Option<OriginTlsPlan>,
+    /// The version of the PROXY header with which connections to the origin begin. `None`: they
+    /// begin without one.
+    pub origin_proxy_protocol: Option<Version>,
     /// The Host that the origin receives instead of the visitor's.
     pub public_host: Option<String>,
     /// Whether X-Forwarded-Proto tells the origin `https`.
@@ -328,9 +336,10 @@ impl EdgePlan {
         for site in &self.sites {
             let names = site.title();
             let lifetimes = assumed_lifetimes(&site.policy);
+            let (origin, profile) = (&site.origin, &site.profile);
+            let secured = origins::explain(site);
             // Writing into a String cannot fail.
-            let _ =
-                writeln!(text, "site {names}: origin {}, profile {}, {lifetimes}", site.origin, site.profile);
+            let _ = writeln!(text, "site {names}: origin {origin}{secured}, profile {profile}, {lifetimes}");
         }
         text
     }
@@ -406,7 +415,13 @@ impl SitePlan {
                 Some(SettingValue::Ports(ports)) => ports,
                 _ => Vec::new(),
             },
+            origin_tls: OriginTlsPlan::resolve(&origin, levels),
             origin,
+            origin_proxy_protocol: match levels.text("origin_proxy_protocol") {
+                Some("v1") => Some(Version::Text),
+                Some("v2") => Some(Version::Binary),
+                _ => None,
+            },
             // Cache keys and fetches use names without a final dot.
             public_host: levels.text("host").map(|host| host.strip_suffix('.').unwrap_or(host).to_owned()),
             public_https: levels.text("proto") == Some("https"),
@@ -486,6 +501,7 @@ pub(crate) fn resolve(
                     (Ok(policy), Ok(error_page)) => {
                         let site = SitePlan { error_page, ..SitePlan::resolve(id, origin, policy, &levels) };
                         warnings.extend(leading_address(&site, &levels, place));
+                        warnings.extend(origins::unverified(&site));
                         sites.push(site);
                     }
                     (policy, page) => problems.extend(policy.err().into_iter().flatten().chain(page.err())),
@@ -498,6 +514,7 @@ pub(crate) fn resolve(
         }
     }
     problems.extend(clashes(document));
+    problems.extend(origins::without_tls(document, &sites));
     if let (Some(names), false) = (document.top.get("names"), document.sites.is_empty()) {
         let problem = Diagnostic::new(
             "`names` is at the top of the file, but the file has [[site]] tables",

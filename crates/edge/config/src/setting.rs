@@ -53,7 +53,7 @@ impl SettingScope {
 pub enum SettingKind {
     /// A listening address: `127.0.0.1:8080`, `[::1]:8080`, `unix:PATH`.
     Address,
-    /// An origin: `http://HOST[:PORT]` or `unix:PATH`.
+    /// An origin: `http://HOST[:PORT]`, `https://HOST[:PORT]` or `unix:PATH`.
     Origin,
     /// A duration with a unit: see [`parse_duration`](document::quantity::parse_duration).
     Duration,
@@ -86,6 +86,8 @@ pub enum SettingKind {
     Choices(&'static [&'static str]),
     /// A list of certificates: `CERT.pem,KEY.pem`, or one file with both. Its flag takes one entry.
     Certificates,
+    /// One certificate: `CERT.pem,KEY.pem`, or one file with both.
+    Certificate,
 }
 
 /// The PEM files of a certificate.
@@ -143,6 +145,8 @@ pub enum SettingValue {
     Texts(Vec<String>),
     /// Of [`SettingKind::Certificates`].
     Certificates(Vec<CertificatePaths>),
+    /// Of [`SettingKind::Certificate`].
+    Certificate(CertificatePaths),
 }
 
 impl SettingKind {
@@ -166,6 +170,7 @@ impl SettingKind {
             Self::Patterns => "list of names, `*` for any characters".to_owned(),
             Self::Choices(words) => format!("list of {}", words.join(", ")),
             Self::Certificates => "list of CERT.pem,KEY.pem".to_owned(),
+            Self::Certificate => "CERT.pem,KEY.pem".to_owned(),
         }
     }
 
@@ -184,7 +189,7 @@ impl SettingKind {
             Self::Ports => "PORTS",
             Self::Peers => "ADDRESSES",
             Self::Patterns | Self::Choices(_) => "NAMES",
-            Self::Certificates => "CERT,KEY",
+            Self::Certificates | Self::Certificate => "CERT,KEY",
         }
     }
 
@@ -226,7 +231,8 @@ impl SettingKind {
             Self::Choices(words) => {
                 Self::Choice(words).parse(text).map(|_| SettingValue::Texts(vec![text.to_owned()]))
             }
-            Self::Certificates => parse_certificate(text),
+            Self::Certificates => parse_certificate(text).map(|pair| SettingValue::Certificates(vec![pair])),
+            Self::Certificate => parse_certificate(text).map(SettingValue::Certificate),
         }
     }
 
@@ -286,6 +292,7 @@ impl SettingValue {
             Self::Ports(ports) => list(ports.iter().map(u16::to_string).collect()),
             Self::Peers(peers) => list(peers.iter().map(|peer| quoted(&peer.to_string())).collect()),
             Self::Texts(texts) => list(texts.iter().map(|text| quoted(text)).collect()),
+            Self::Certificate(pair) => quoted(&pair.to_string()),
             Self::Certificates(pairs) => list(pairs.iter().map(|pair| quoted(&pair.to_string())).collect()),
         }
     }
@@ -328,14 +335,13 @@ impl fmt::Display for CertificatePaths {
 }
 
 /// Reads the paths of a certificate and its key, or of one file with both.
-fn parse_certificate(text: &str) -> Result<SettingValue, String> {
+fn parse_certificate(text: &str) -> Result<CertificatePaths, String> {
     let (chain, key) = text.split_once(',').unwrap_or((text, text));
     let (chain, key) = (chain.trim(), key.trim());
     if chain.is_empty() || key.is_empty() || key.contains(',') {
         return Err(format!("`{text}` is neither CERT.pem,KEY.pem nor the path of one file with both"));
     }
-    let pair = CertificatePaths { chain: chain.into(), key: key.into() };
-    Ok(SettingValue::Certificates(vec![pair]))
+    Ok(CertificatePaths { chain: chain.into(), key: key.into() })
 }
 
 fn quoted(text: &str) -> String {

@@ -24,9 +24,53 @@ pub(crate) const SITE: &[Setting] = &[
         "origin",
         SettingKind::Origin,
         None,
-        "URL of the application server behind the site. Every site needs one.",
+        "URL of the application server behind the site: `http://HOST:PORT`, `https://HOST:PORT` or \
+         `unix:PATH`. Every site needs one.",
     )
     .flag("--origin"),
+    site(
+        "origin_ca",
+        SettingKind::Text,
+        None,
+        "PEM file with the certificates of the authorities by which Petasos verifies an https origin. The \
+         file may also hold the origin's own certificate. Petasos reads it at the start. If left out: the \
+         authorities that the system trusts, or those in the file that the environment variable \
+         SSL_CERT_FILE names.",
+    ),
+    site(
+        "origin_name",
+        SettingKind::Text,
+        None,
+        "Name that Petasos sends to an https origin in the TLS handshake (SNI), and that the origin's \
+         certificate must be for. An IP address is not sent, and the certificate must list it. If left out: \
+         the host in `origin`. The field Host of a request is independent of it.",
+    ),
+    site(
+        "origin_certificate",
+        SettingKind::Certificate,
+        None,
+        "Certificate, and its private key, that Petasos shows to an https origin that asks for one, as PEM \
+         files. One file may hold both. Petasos reads them at the start. If left out: Petasos has no \
+         certificate, and an origin that demands one refuses the connection.",
+    ),
+    site(
+        "origin_insecure",
+        SettingKind::Switch,
+        Some("false"),
+        "Whether Petasos accepts any certificate of an https origin. `true` is for trials: whoever controls \
+         the network between Petasos and the origin can then read and change everything. Petasos warns of it \
+         at each start.",
+    ),
+    site(
+        "origin_proxy_protocol",
+        SettingKind::Choice(&["none", "v1", "v2"]),
+        Some("none"),
+        "Version of the PROXY protocol by which Petasos tells the origin the client's address, before \
+         anything else on a connection. The origin must expect the header. The address is the last one in \
+         X-Forwarded-For: that of the client's connection, and for a fetch whose response may be shared the \
+         one of `client_address`. Each request of one client has its own connection; fetches whose response \
+         may be shared use connections again. `none`: connections begin without a header.",
+    ),
     site(
         "profile",
         SettingKind::Profile,

@@ -18,6 +18,7 @@ mod http2;
 mod imports;
 mod listeners;
 mod memory;
+mod origins;
 mod request;
 mod serve;
 mod shared;

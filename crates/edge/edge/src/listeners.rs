@@ -2,11 +2,11 @@
 //!
 //! Invariant: a listener with TLS has a usable certificate from its start to its end.
 
+use crate::origins;
 use clock::Timestamp;
 use config::{EdgePlan, TlsPlan};
 use net::{
-    Certificate, CertificateError, CertificateFiles, Certificates, Refreshed, TlsServer, TlsServerError,
-    TlsServerTerms,
+    Certificate, CertificateError, Certificates, Refreshed, TlsServer, TlsServerError, TlsServerTerms,
 };
 use std::sync::Arc;
 use tls_terms::TlsVersion;
@@ -93,11 +93,7 @@ impl Listeners {
 
 impl SecuredListener {
     fn open(plan: &TlsPlan, http2: bool) -> Result<Self, Vec<ListenerError>> {
-        let files: Vec<_> = plan
-            .certificates
-            .iter()
-            .map(|pair| CertificateFiles { chain: pair.chain.clone(), key: pair.key.clone() })
-            .collect();
+        let files: Vec<_> = plan.certificates.iter().map(origins::files).collect();
         let certificates = Certificates::read(&files)
             .map_err(|errors| errors.into_iter().map(ListenerError::from).collect::<Vec<_>>())?;
         let certificates = Arc::new(certificates);

@@ -11,6 +11,7 @@ use crate::control::first_look;
 use crate::control::operator::Finishing;
 use crate::control::token::{self, TokenError};
 use crate::listeners::{ListenerError, Listeners};
+use crate::origins;
 use crate::shared::{PlanSource, Shared};
 use crate::system::System;
 use crate::upkeep::background::Background;
@@ -23,7 +24,7 @@ use crate::upkeep::take_over::take_over;
 use crate::worker::{self, WorkerSockets};
 use address::Address;
 use config::{AccessLogTarget, EdgePlan};
-use net::{BindError, InheritedSockets, Listener};
+use net::{BindError, InheritedSockets, Listener, OriginTlsError};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +43,9 @@ pub enum ServeError {
     /// Certificates of listeners cannot be used.
     #[error("cannot serve TLS: {}", one_a_line(.0))]
     Listeners(Vec<ListenerError>),
+    /// Connections to https origins cannot be secured.
+    #[error("cannot connect to origins over TLS: {}", one_a_line(.0))]
+    Origins(Vec<OriginTlsError>),
     /// The access log could not be opened.
     #[error("cannot open the access log {path}: {error}; choose a file that can be written")]
     AccessLog {
@@ -154,6 +158,7 @@ impl BoundEdge {
         // Read first: a certificate that cannot be used must not take the port of another
         // process.
         let listeners = Listeners::open(&plan).map_err(ServeError::Listeners)?;
+        let secured = origins::open(&plan).map_err(ServeError::Origins)?;
         let sockets = bind_listeners(&mut plan, &mut inherited)?;
         let admin = one(inherited.bind(&plan.admin, 1)?.into_iter().flatten(), &plan.admin)?;
         for unused in inherited.unused() {
@@ -172,7 +177,7 @@ impl BoundEdge {
             None => (None, None),
         };
         let shared = Shared::new(plan, log, system).with_token(token).with_listeners(listeners);
-        let shared = shared.with_plan_source(source);
+        let shared = shared.with_plan_source(source).with_secured_origins(&secured);
         let (shared, recovery) = shared.with_static_tree().above_disk()?;
         let shared = Arc::new(shared);
         shared.buffers.spool.probe();
@@ -359,7 +364,7 @@ fn in_a_url(address: &Address, scheme: &str) -> String {
     }
 }
 
-fn one_a_line(errors: &[ListenerError]) -> String {
+fn one_a_line(errors: &[impl ToString]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ")
 }
 

@@ -37,6 +37,7 @@ use defects::{Defect, is_planted};
 use disk::Recovery;
 use invalidation::Mode;
 use net::Peer;
+use origin::OriginTls;
 use platform::HashKeys;
 use semantics::Reason;
 use std::fmt;
@@ -216,7 +217,7 @@ impl Shared {
         };
         Self {
             limits: Arc::new(plan.limits.clone()),
-            sites: Sites::new(&plan, &state.system),
+            sites: Sites::new(&plan, &state.system, &[]),
             listeners: Arc::default(),
             purge_access: PurgeAccess::new(None, plan.purge_peers.clone()),
             state: Arc::new(state),
@@ -249,6 +250,13 @@ impl Shared {
     /// Adds the listeners, whose certificates were read.
     pub(crate) fn with_listeners(self, listeners: Listeners) -> Self {
         Self { listeners: Arc::new(listeners), ..self }
+    }
+
+    /// Adds how connections to https origins are secured, with an entry for each site of the plan.
+    /// Called before the first request, because the sites begin anew.
+    pub(crate) fn with_secured_origins(self, secured: &[Option<OriginTls>]) -> Self {
+        let sites = Sites::new(&self.plan, &self.system, secured);
+        Self { sites, ..self }
     }
 
     /// Opens the disk that the plan names. Also returns the objects to be taken over from the

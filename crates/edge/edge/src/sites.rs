@@ -14,7 +14,7 @@ use crate::system::System;
 use address::OriginUrl;
 use clock::Monotonic;
 use config::{EdgeLimits, EdgePlan, SitePlan};
-use origin::{BreakerLimits, FetchBounds, Origin, Settings};
+use origin::{BreakerLimits, FetchBounds, Origin, OriginTls, Settings};
 use platform::HashMap;
 use profiles::Policy;
 use std::sync::Arc;
@@ -96,38 +96,49 @@ impl Site {
 }
 
 impl Sites {
-    /// The sites of a plan.
-    pub(crate) fn new(plan: &EdgePlan, system: &System) -> Self {
-        let new = |site: &SitePlan| {
-            let origin = Arc::new(origin(site, &plan.limits, system));
+    /// The sites of a plan. `secured` says how connections to https origins are secured, in the
+    /// order of the plan.
+    pub(crate) fn new(plan: &EdgePlan, system: &System, secured: &[Option<OriginTls>]) -> Self {
+        let new = |(site, tls): (&SitePlan, Option<OriginTls>)| {
+            let origin = Arc::new(origin(site, tls, &plan.limits, system));
             Arc::new(Site::new(SiteId(site.id), site.clone(), origin))
         };
-        Self::of(plan.sites.iter().map(new).collect())
+        Self::of(with_tls(plan, secured).map(new).collect())
     }
 
     /// The sites of a new plan. A site whose settings are the same goes on as it is. One whose
-    /// pages depend on the same settings keeps its pages; others begin empty.
+    /// pages depend on the same settings keeps its pages; others begin empty. `secured` is as for
+    /// [`Sites::new`].
     ///
     /// `last` is the highest number of a site so far.
-    pub(crate) fn after(&self, plan: &EdgePlan, system: &System, last: &AtomicU32) -> Self {
+    pub(crate) fn after(
+        &self,
+        plan: &EdgePlan,
+        secured: &[Option<OriginTls>],
+        system: &System,
+        last: &AtomicU32,
+    ) -> Self {
         let is_same_origin = |site: &Site| site.origin.settings() == &settings(&plan.limits);
-        let new = |new: &SitePlan| {
+        let new = |(new, tls): (&SitePlan, Option<OriginTls>)| {
             let same = |old: &&Arc<Site>| old.plan.is_same(new) && is_same_origin(old);
             if let Some(site) = self.all.iter().find(same) {
                 return Arc::clone(site);
             }
             let kept = self.all.iter().find(|old| has_same_pages(&old.plan, new));
             let id = kept.map_or_else(|| SiteId(last.fetch_add(1, Ordering::Relaxed) + 1), |old| old.id);
-            let reachable = self.all.iter().find(|old| old.plan.origin == new.origin && is_same_origin(old));
-            let origin = reachable
-                .map_or_else(|| Arc::new(origin(new, &plan.limits, system)), |old| Arc::clone(&old.origin));
+            let reachable =
+                self.all.iter().find(|old| has_same_connections(&old.plan, new) && is_same_origin(old));
+            let origin = reachable.map_or_else(
+                || Arc::new(origin(new, tls, &plan.limits, system)),
+                |old| Arc::clone(&old.origin),
+            );
             let site = Site::new(id, new.clone(), origin);
             if let Some(old) = kept {
                 site.detection.continues(&old.detection);
             }
             Arc::new(site)
         };
-        Self::of(plan.sites.iter().map(new).collect())
+        Self::of(with_tls(plan, secured).map(new).collect())
     }
 
     fn of(all: Vec<Arc<Site>>) -> Self {
@@ -190,6 +201,21 @@ fn has_same_pages(earlier: &SitePlan, new: &SitePlan) -> bool {
         && earlier.recognisable == new.recognisable
 }
 
+/// Whether connections to the origin of a site begin in the same way as those of another site.
+fn has_same_connections(one: &SitePlan, other: &SitePlan) -> bool {
+    one.origin == other.origin
+        && one.origin_tls == other.origin_tls
+        && one.origin_proxy_protocol == other.origin_proxy_protocol
+}
+
+/// The sites of a plan, each with how connections to its origin are secured.
+fn with_tls<'a>(
+    plan: &'a EdgePlan,
+    secured: &'a [Option<OriginTls>],
+) -> impl Iterator<Item = (&'a SitePlan, Option<OriginTls>)> {
+    plan.sites.iter().zip(secured.iter().cloned().chain(std::iter::repeat(None)))
+}
+
 /// Everything that the pages of a site depend on under these rules, as text.
 pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
     // Destructured in full, so that a new setting cannot be forgotten.
@@ -198,6 +224,8 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
         names,
         ports: _,
         origin,
+        origin_tls,
+        origin_proxy_protocol: _,
         public_host,
         public_https,
         via_to_origin,
@@ -210,13 +238,17 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
     } = plan;
     // Origins may send uncompressed content because of Via.
     let via = if *via_to_origin { "" } else { " without Via" };
-    format!("{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}{via}")
+    // Under another name, the server at the same address may be another one.
+    let name = origin_tls.as_ref().filter(|tls| tls.name != origin.host());
+    let name = name.map(|tls| format!(" as {}", tls.name)).unwrap_or_default();
+    format!("{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}{via}{name}")
 }
 
 /// An origin that was not asked yet.
-fn origin(site: &SitePlan, limits: &EdgeLimits, system: &System) -> Origin {
+fn origin(site: &SitePlan, tls: Option<OriginTls>, limits: &EdgeLimits, system: &System) -> Origin {
     let (clock, network) = (Arc::clone(&system.clock), Arc::clone(&system.network));
-    Origin::new(site.origin.clone(), settings(limits), clock, network)
+    let origin = Origin::new(site.origin.clone(), settings(limits), clock, network);
+    origin.secured_by(tls).introduced_by(site.origin_proxy_protocol)
 }
 
 /// The limits of one origin.
@@ -266,7 +298,7 @@ mod tests {
                 site
             })
             .collect();
-        Sites::new(&plan, &System::of_machine())
+        Sites::new(&plan, &System::of_machine(), &[])
     }
 
     #[test]

@@ -17,6 +17,7 @@
 use crate::error::FetchError;
 use crate::usual::UsualWait;
 use clock::Monotonic;
+use net::TlsError;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -117,6 +118,10 @@ impl OriginFailure {
             // The origin may be healthy and busy.
             FetchError::Unreachable(ErrorKind::WouldBlock | ErrorKind::AddrNotAvailable) => Self::Other,
             FetchError::Unreachable(_) => Self::Unreachable,
+            // An origin that accepts the connection and then ends or refuses it may be busy, and
+            // may refuse one request only. A certificate that is not valid fails all requests.
+            FetchError::Tls(TlsError::Broken(_) | TlsError::Refused(_)) => Self::Reset,
+            FetchError::Tls(_) => Self::Unreachable,
             FetchError::ConnectTimeout => Self::ConnectTimeout,
             FetchError::FirstByteTimeout => Self::Timeout,
             FetchError::Closed => Self::Reset,

@@ -2,6 +2,7 @@
 
 use crate::limit::Busy;
 use h1::{BodyError, ExchangeError, ResponseError};
+use net::TlsError;
 use std::io;
 
 /// Why a fetch failed. Its connection is closed.
@@ -23,6 +24,9 @@ pub enum FetchError {
     /// The connection was not accepted in time.
     #[error("the application did not accept the connection in time")]
     ConnectTimeout,
+    /// The connection could not be secured, or TLS ended it before the first byte of a response.
+    #[error("there is no secure connection to the application: {0}")]
+    Tls(#[from] TlsError),
     /// The first byte of the response did not arrive in time.
     #[error("the application did not begin its response in time")]
     FirstByteTimeout,

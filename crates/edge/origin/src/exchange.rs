@@ -100,6 +100,8 @@ struct OriginLink {
     reading: client::Exchange,
     input: BytesMut,
     output: BytesMut,
+    /// Whether the stream may hold bytes that it took and has not sent, as TLS does.
+    holds_output: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +151,8 @@ impl OriginExchange {
     pub async fn next(&mut self, upload: &mut impl Upload) -> Result<OriginEvent, FetchError> {
         self.patience.reset();
         let event = match poll_fn(|context| self.poll_event(context, upload)).await {
-            Err(FetchError::Closed) if self.may_retry() => self.repeat(upload).await,
+            // TLS may report the end of an idle connection by an alert.
+            Err(FetchError::Closed | FetchError::Tls(_)) if self.may_retry() => self.repeat(upload).await,
             other => other,
         };
         event.inspect_err(|error| self.watched.failed(error))
@@ -157,7 +160,7 @@ impl OriginExchange {
 
     /// Sends the request once more, on a new connection.
     async fn repeat(&mut self, upload: &mut impl Upload) -> Result<OriginEvent, FetchError> {
-        let stream = self.origin.connect().await?;
+        let stream = self.origin.connect(self.request.client).await?;
         self.link = OriginLink::new(stream, false, &self.request, self.origin.settings());
         self.upload = UploadState::Done;
         self.patience.reset();
@@ -194,7 +197,7 @@ impl OriginExchange {
 
     /// Whether the whole request was sent.
     pub fn is_uploaded(&self) -> bool {
-        self.upload == UploadState::Done && self.link.output.is_empty()
+        self.upload == UploadState::Done && self.link.is_written()
     }
 
     /// Gives up the permit, so that another fetch can begin although this one goes on. Used for
@@ -237,7 +240,7 @@ impl OriginExchange {
             return Poll::Ready(Ok(event));
         }
         // While the client is slow to send, the origin's time limit does not run.
-        let waits_for_visitor = sending.is_pending() && self.link.output.is_empty();
+        let waits_for_visitor = sending.is_pending() && self.link.is_written();
         if waits_for_visitor {
             self.patience.reset();
             return Poll::Pending;
@@ -288,7 +291,7 @@ impl OriginExchange {
     /// The origin stopped reading, which is allowed. Its response, or the lack of one, decides the
     /// result.
     fn abandon_upload(&mut self) {
-        self.link.output.clear();
+        self.link.give_up_output();
         self.upload = UploadState::Abandoned;
     }
 
@@ -327,9 +330,16 @@ impl OriginExchange {
                     self.watched.answered();
                     self.patience.reset();
                 }
-                Err(_) => return Poll::Ready(Err(self.link.reading.broken().into())),
+                Err(error) => return Poll::Ready(Err(self.broken(&error))),
             }
         }
+    }
+
+    /// The error for a connection that broke. Before the first byte of a response, TLS may know
+    /// why: in version 1.3 an origin refuses the client's certificate only after the handshake.
+    fn broken(&self, error: &io::Error) -> FetchError {
+        let by_tls = if self.link.reading.has_begun() { None } else { self.origin.tls_error(error) };
+        by_tls.map_or_else(|| self.link.reading.broken().into(), FetchError::Tls)
     }
 
     /// Updates the upload, the permit and the connection after an event of the response.
@@ -364,7 +374,9 @@ impl OriginExchange {
     fn finish(&mut self, is_reusable: bool) {
         self.permit = None;
         match self.link.stream.take() {
-            Some(stream) if is_reusable && self.is_uploaded() => self.origin.keep(stream),
+            Some(stream) if is_reusable && self.is_uploaded() => {
+                self.origin.keep(stream, self.request.client)
+            }
             _ => {}
         }
     }
@@ -383,10 +395,22 @@ impl OriginLink {
             reading: client::Exchange::new(&request.method, terms),
             input: BytesMut::new(),
             output: BytesMut::from(&request.head[..]),
+            holds_output: false,
         }
     }
 
-    /// Writes the pending output. Ready once it is empty.
+    /// Whether nothing is left to be written.
+    fn is_written(&self) -> bool {
+        self.output.is_empty() && !self.holds_output
+    }
+
+    /// Discards what is left to be written.
+    fn give_up_output(&mut self) {
+        self.output.clear();
+        self.holds_output = false;
+    }
+
+    /// Writes the pending output. Ready once all of it was sent.
     fn poll_flush(&mut self, context: &mut Context<'_>, patience: &mut Patience) -> Poll<io::Result<()>> {
         while !self.output.is_empty() {
             let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
@@ -394,6 +418,13 @@ impl OriginLink {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 written => self.output.advance(written),
             }
+            self.holds_output = true;
+            patience.reset();
+        }
+        if self.holds_output {
+            let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+            ready!(Pin::new(stream).poll_flush(context))?;
+            self.holds_output = false;
             patience.reset();
         }
         Poll::Ready(Ok(()))

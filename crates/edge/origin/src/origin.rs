@@ -8,18 +8,24 @@ use crate::breaker::BreakerLimits;
 use crate::error::FetchError;
 use crate::exchange::OriginExchange;
 use crate::health::{Health, ProbeTurn, WatchedFetch};
+use crate::introduction::{self, FetchClient};
 use crate::limit::{FetchBounds, FetchLimit};
 use crate::pool::IdlePool;
+use crate::security::OriginTls;
 use crate::urgency::Urgency;
 use address::OriginUrl;
 use bytes::Bytes;
 use clock::Clock;
 use h1::BodyFraming;
 use message::Method;
-use net::{Network, Stream};
+use net::{IdleStream, Network, Stream, TlsError};
+use proxy_protocol::Version;
 use std::fmt;
+use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
 
 /// Limits of one origin. The settings table of `config` has their meanings and defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +66,8 @@ pub struct FetchRequest {
     pub is_conditional: bool,
     /// Which clients wait for the response.
     pub urgency: Urgency,
+    /// Whom the request is for, as an origin with the PROXY protocol is told.
+    pub client: FetchClient,
     /// A digest of the page's cache key if the response may be shared. Only then does a missing
     /// first byte count for the breaker: a pass may be a long poll, or wait for its client.
     pub page: Option<u64>,
@@ -89,6 +97,10 @@ pub struct Origin {
     pool: IdlePool,
     clock: Arc<dyn Clock>,
     network: Arc<dyn Network>,
+    /// `None` for an origin without TLS.
+    tls: Option<OriginTls>,
+    /// The version of the PROXY header with which connections begin; `None` without one.
+    proxy_protocol: Option<Version>,
 }
 
 impl FetchRequest {
@@ -104,7 +116,19 @@ impl Origin {
         let limit = FetchLimit::new(settings.bounds, settings.queue_timeout);
         let pool = IdlePool::new(settings.idle_connections_max, settings.idle_connection_timeout);
         let health = Health::new(settings.breaker, Arc::clone(&clock));
-        Self { url, settings, limit, health, pool, clock, network }
+        Self { url, settings, limit, health, pool, clock, network, tls: None, proxy_protocol: None }
+    }
+
+    /// The same origin with these settings for TLS. An https origin without them cannot be reached.
+    #[must_use]
+    pub fn secured_by(self, tls: Option<OriginTls>) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// The same origin, whose connections begin with a PROXY header of this version.
+    #[must_use]
+    pub fn introduced_by(self, proxy_protocol: Option<Version>) -> Self {
+        Self { proxy_protocol, ..self }
     }
 
     /// Waits for a permit and takes or makes a connection. The request itself is sent when the
@@ -112,6 +136,7 @@ impl Origin {
     ///
     /// Only a repeatable request uses an idle connection. An origin may close an idle connection at
     /// the moment of the next request, and a request that cannot be repeated would then be lost.
+    ///
     /// # Errors
     /// [`FetchError`] if there is no permit or no connection in time, or if the breaker rejects the
     /// request.
@@ -121,12 +146,24 @@ impl Origin {
         // The origin may have become unreachable while the request waited.
         let probe = self.admit(probe)?;
         let mut watched = WatchedFetch::begin(self, request.page, probe.as_deref());
-        let idle = if request.is_replayable() { self.pool.take(self.clock.monotonic()) } else { None };
-        let (stream, reused) = match idle.map(net::IdleStream::into_stream) {
+        let idle = if request.is_replayable() { self.take_idle(request.client) } else { None };
+        let (stream, reused) = match idle.map(IdleStream::into_stream) {
             Some(Ok(stream)) => (stream, true),
-            Some(Err(_)) | None => (self.connect().await.inspect_err(|error| watched.failed(error))?, false),
+            Some(Err(_)) | None => {
+                let connected = self.connect(request.client).await;
+                (connected.inspect_err(|error| watched.failed(error))?, false)
+            }
         };
         Ok(OriginExchange::new(Arc::clone(self), permit, watched, request, (stream, reused)))
+    }
+
+    /// Makes a connection that carries no request, to see whether that is possible. The breaker
+    /// learns only of a success.
+    ///
+    /// # Errors
+    /// [`FetchError`] if there is no connection.
+    pub async fn try_connect(&self, client: FetchClient) -> Result<(), FetchError> {
+        self.connect(client).await.map(drop)
     }
 
     /// The origin's address.
@@ -162,24 +199,62 @@ impl Origin {
         &self.settings
     }
 
-    pub(crate) async fn connect(&self) -> Result<Stream, FetchError> {
-        let connecting = self.network.connect(self.url.address());
-        match tokio::time::timeout(self.settings.connect_timeout, connecting).await {
-            Ok(Ok(stream)) => {
-                self.was_connected();
-                Ok(stream)
-            }
-            Ok(Err(error)) => Err(FetchError::connecting(&error)),
-            Err(_) => Err(FetchError::ConnectTimeout),
+    /// Makes a connection that is ready for a request. The time limit includes the TLS handshake.
+    pub(crate) async fn connect(&self, client: FetchClient) -> Result<Stream, FetchError> {
+        let connected = tokio::time::timeout(self.settings.connect_timeout, self.open(client)).await;
+        let stream = connected.map_err(|_| FetchError::ConnectTimeout)??;
+        self.was_connected();
+        Ok(stream)
+    }
+
+    async fn open(&self, client: FetchClient) -> Result<Stream, FetchError> {
+        let connected = self.network.connect(self.url.address()).await;
+        let mut stream = connected.map_err(|error| FetchError::connecting(&error))?;
+        if let Some(version) = self.proxy_protocol {
+            // It comes before the handshake: the TLS session is inside the proxied connection.
+            let header = introduction::header(version, client, &self.url);
+            let written = stream.write_all(&header).await;
+            written.map_err(|error| FetchError::connecting(&error))?;
+        }
+        if !self.url.is_https() {
+            return Ok(stream);
+        }
+        let tls = self.tls.as_ref().ok_or(TlsError::NoAuthorities(Vec::new()))?;
+        // Boxed, because most fetches need no memory for a handshake.
+        Ok(Box::pin(tls.secure(stream)).await?)
+    }
+
+    /// TLS' reason for an error of the system on a connection; `None` if TLS is not the reason.
+    pub(crate) fn tls_error(&self, error: &io::Error) -> Option<TlsError> {
+        TlsError::inside(error, self.tls.as_ref()?.name())
+    }
+
+    /// An idle connection for a request of this client.
+    fn take_idle(&self, client: FetchClient) -> Option<IdleStream> {
+        if !self.is_shared(client) {
+            return None;
+        }
+        self.pool.take(self.named(client), self.clock.monotonic())
+    }
+
+    /// Returns a connection to the pool after a complete response to a request of this client.
+    pub(crate) fn keep(&self, stream: Stream, client: FetchClient) {
+        // A connection that names one client is closed, and one that cannot be made idle.
+        if self.is_shared(client)
+            && let Ok(idle) = stream.into_idle()
+        {
+            self.pool.put(idle, self.named(client), self.clock.monotonic());
         }
     }
 
-    /// Returns a connection to the pool after a complete response.
-    pub(crate) fn keep(&self, stream: Stream) {
-        // A connection that cannot be made idle is closed.
-        if let Ok(idle) = stream.into_idle() {
-            self.pool.put(idle, self.clock.monotonic());
-        }
+    /// Whether the connection of a request may carry requests of other clients.
+    fn is_shared(&self, client: FetchClient) -> bool {
+        self.proxy_protocol.is_none() || client.shared().is_some()
+    }
+
+    /// The address that such a connection names; `None` without a PROXY header.
+    fn named(&self, client: FetchClient) -> Option<IpAddr> {
+        self.proxy_protocol.and_then(|_| client.shared())
     }
 }
 

@@ -2,10 +2,12 @@
 //!
 //! Invariant: each connection in the pool has carried its last response completely. A connection
 //! that is taken out was not idle for too long, and neither closed nor readable a moment ago. The
-//! newest connection is used first, so that surplus ones grow old and are closed.
+//! newest connection is used first, so that surplus ones grow old and are closed. A connection that
+//! began with a PROXY header carries only requests for the address in it.
 
 use clock::Monotonic;
 use net::IdleStream;
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ pub(crate) struct IdlePool {
 struct IdleConnection {
     stream: IdleStream,
     since: Monotonic,
+    /// The address in the connection's PROXY header; `None` without one.
+    named: Option<IpAddr>,
 }
 
 impl IdlePool {
@@ -30,10 +34,15 @@ impl IdlePool {
         Self { idle: Mutex::new(Vec::new()), connections_max, idle_timeout }
     }
 
-    /// Takes a connection that is likely to work, if there is one. Others are closed on the way.
-    pub(crate) fn take(&self, now: Monotonic) -> Option<IdleStream> {
+    /// Takes a connection that names this address and is likely to work, if there is one. Others
+    /// that name it are closed on the way.
+    pub(crate) fn take(&self, named: Option<IpAddr>, now: Monotonic) -> Option<IdleStream> {
         loop {
-            let entry = self.lock().pop()?;
+            let mut entry = {
+                let mut idle = self.lock();
+                let newest = idle.iter().rposition(|entry| entry.named == named)?;
+                idle.remove(newest)
+            };
             if now.since(entry.since) <= self.idle_timeout && entry.stream.is_quiet() {
                 return Some(entry.stream);
             }
@@ -41,10 +50,10 @@ impl IdlePool {
     }
 
     /// Adds a connection, or closes it if the pool is full.
-    pub(crate) fn put(&self, stream: IdleStream, now: Monotonic) {
+    pub(crate) fn put(&self, stream: IdleStream, named: Option<IpAddr>, now: Monotonic) {
         let mut idle = self.lock();
         if idle.len() < self.connections_max {
-            idle.push(IdleConnection { stream, since: now });
+            idle.push(IdleConnection { stream, since: now, named });
         }
     }
 
@@ -88,10 +97,10 @@ mod tests {
     async fn old_and_closed_connections_are_not_handed_out() {
         let pool = IdlePool::new(8, Duration::from_secs(4));
         let ((old, _old_peer), (closed, closed_peer)) = (pair(), pair());
-        pool.put(old, at(0));
-        pool.put(closed, at(3));
+        pool.put(old, None, at(0));
+        pool.put(closed, None, at(3));
         drop(closed_peer);
-        assert!(pool.take(at(5)).is_none());
+        assert!(pool.take(None, at(5)).is_none());
         assert_eq!(pool.len(), 0);
     }
 
@@ -101,14 +110,27 @@ mod tests {
         let peers: Vec<_> = (0..3)
             .map(|second| {
                 let (ours, theirs) = pair();
-                pool.put(ours, at(second));
+                pool.put(ours, None, at(second));
                 theirs
             })
             .collect();
         assert_eq!(pool.len(), 2);
         pool.sweep(at(5));
         assert_eq!(pool.len(), 1);
-        assert!(pool.take(at(5)).is_some());
+        assert!(pool.take(None, at(5)).is_some());
         drop(peers);
+    }
+
+    #[tokio::test]
+    async fn connection_carries_only_requests_for_its_address() {
+        let pool = IdlePool::new(8, Duration::from_secs(4));
+        let named = |text: &str| Some(text.parse().unwrap());
+        let ((one, _one_peer), (other, _other_peer)) = (pair(), pair());
+        pool.put(one, named("192.0.2.1"), at(0));
+        pool.put(other, named("192.0.2.2"), at(0));
+        assert!(pool.take(None, at(1)).is_none() && pool.take(named("192.0.2.3"), at(1)).is_none());
+        assert!(pool.take(named("192.0.2.1"), at(1)).is_some());
+        assert!(pool.take(named("192.0.2.1"), at(1)).is_none());
+        assert_eq!(pool.len(), 1);
     }
 }

@@ -7,8 +7,8 @@ use h1::{BodyError, BodyFraming};
 use message::{Frame, Method};
 use net::SystemNetwork;
 use petasos_origin::{
-    BreakerLimits, FetchBounds, FetchError, FetchRequest, NoUpload, Origin, OriginEvent, OriginExchange,
-    Settings, Upload, UploadError, Urgency,
+    BreakerLimits, FetchBounds, FetchClient, FetchError, FetchRequest, NoUpload, Origin, OriginEvent,
+    OriginExchange, Settings, Upload, UploadError, Urgency,
 };
 use platform::SystemClock;
 use std::sync::Arc;
@@ -65,6 +65,7 @@ fn request(method: &Method, target: &str, framing: BodyFraming) -> FetchRequest 
         expect_continue: false,
         is_conditional: false,
         urgency: Urgency::default(),
+        client: FetchClient::Any([192, 0, 2, 1].into()),
         page: None,
         probe: None,
     }

@@ -240,6 +240,8 @@ reasons! {
         "The origin refuses connections; start it, or correct its address.";
     OriginUnreachable "origin-unreachable" Failed
         "Petasos cannot reach the origin; check its address, its name and the network.";
+    OriginTlsFailed "origin-tls-failed" Failed
+        "Petasos can open no secure connection to the origin; the log says why. Check the origin's certificate, origin_ca, origin_name and origin_certificate.";
     OriginTimeout "origin-timeout" Failed
         "The origin did not respond in time; find out why it is slow, or raise the time limit.";
     OriginTruncated "origin-truncated" Failed

@@ -114,8 +114,8 @@ metrics! {
         "Requests sent to origins. This is the load that the edge lets through; compare it with the number \
          of requests that the edge answers.";
     OriginRefusals: Counter "origin_refusals",
-        "Fetches that found no connection to the origin. Start the application or correct the origin's \
-         address.";
+        "Fetches that found no connection to the origin, or none that could be secured. Start the \
+         application, correct the origin's address, or read in the log what TLS refuses.";
     OriginTimeouts: Counter "origin_timeouts",
         "Fetches that exceeded limits.connect_timeout, limits.first_byte_timeout or \
          limits.between_bytes_timeout. The origin is overloaded or blocked: look at its slow requests.";

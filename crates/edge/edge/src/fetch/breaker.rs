@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn each_breaker_change_is_a_sentence_that_names_the_origin() {
         let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
-        let sites = Sites::new(&plan, &crate::system::System::of_machine());
+        let sites = Sites::new(&plan, &crate::system::System::of_machine(), &[]);
         let site = sites.iter().next().unwrap();
         let told = |from, to| {
             let (lasted, silence) = (Duration::from_millis(2340), Duration::from_secs(1));

@@ -142,7 +142,9 @@ pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
     match error {
         FetchError::BreakerOpen => cells.count(Metric::BreakerRefusals),
         FetchError::Busy(_) => cells.count(Metric::OriginBusy),
-        FetchError::Refused | FetchError::Unreachable(_) => cells.count(Metric::OriginRefusals),
+        FetchError::Refused | FetchError::Unreachable(_) | FetchError::Tls(_) => {
+            cells.count(Metric::OriginRefusals);
+        }
         FetchError::ConnectTimeout | FetchError::FirstByteTimeout | FetchError::BetweenBytesTimeout => {
             cells.count(Metric::OriginTimeouts);
         }

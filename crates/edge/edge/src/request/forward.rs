@@ -13,9 +13,11 @@ use crate::request::guard::{CDN_LOOP, RequestSubject, forwards_left};
 use bytes::{Bytes, BytesMut};
 use h1::{BodyFraming, Request, WriteError};
 use message::{Fields, Method, RequestHead, Version, names};
-use origin::{FetchRequest, Urgency};
+use net::Peer;
+use origin::{FetchClient, FetchRequest, Urgency};
 use profiles::{ClientAddress, NOBODYS_ADDRESS, Policy};
 use semantics::{Doubt, VaryRule, confirming_fields, missing_part_fields, passed_fields, shared_fields};
+use std::net::IpAddr;
 use store::Key;
 
 /// The edge's name in `Via` (RFC 9110 section 7.6.3).
@@ -135,9 +137,17 @@ pub(crate) fn without_content(head: &RequestHead) -> Result<FetchRequest, WriteE
         expect_continue: false,
         is_conditional: is_conditional(head),
         urgency: Urgency::default(),
+        client: FetchClient::Any(last_address(head)),
         page: None,
         probe: None,
     })
+}
+
+/// The last address in X-Forwarded-For: that of the client, or the placeholder address.
+fn last_address(head: &RequestHead) -> IpAddr {
+    let last = head.fields.list(names::X_FORWARDED_FOR).last();
+    let address = last.and_then(|last| std::str::from_utf8(last).ok()?.parse().ok());
+    address.unwrap_or(NOBODYS_ADDRESS)
 }
 
 /// A client's own request, ready to be sent, with its content in this framing.
@@ -180,6 +190,10 @@ pub(crate) fn passed(
         version: Version::Http11,
         fields,
     };
+    let client = match subject.peer {
+        Some(Peer::Ip(address)) => FetchClient::One(address),
+        _ => FetchClient::Any(last_address(&head)),
+    };
     Ok(FetchRequest {
         head: written(&head)?,
         is_conditional: is_conditional(&head),
@@ -187,6 +201,7 @@ pub(crate) fn passed(
         framing,
         expect_continue: request.expect_continue,
         urgency: Urgency::default(),
+        client,
         page: None,
         probe: None,
     })

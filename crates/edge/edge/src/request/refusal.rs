@@ -175,6 +175,14 @@ impl Refusal {
                 Reason::OriginUnreachable,
                 format!("the origin {origin} cannot be reached: {kind}; check its address and the network"),
             ),
+            FetchError::Tls(error) => Self::failure(
+                502,
+                Reason::OriginTlsFailed,
+                format!(
+                    "there is no secure connection to the origin {origin}: {error}; check its certificate, \
+                     origin_ca, origin_name and origin_certificate"
+                ),
+            ),
             FetchError::ConnectTimeout | FetchError::FirstByteTimeout | FetchError::BetweenBytesTimeout => {
                 Self::failure(
                     504,
@@ -310,6 +318,7 @@ body { font: 1.1rem/1.5 system-ui, sans-serif; max-width: 34rem; margin: 15vh au
 mod tests {
     use super::Refusal;
     use h1::{BodyError, FramingError, HeadError, RequestError};
+    use net::TlsError;
     use origin::{Busy, FetchError, UploadError};
     use semantics::{Reason, Verdict};
     use std::io::ErrorKind;
@@ -325,6 +334,7 @@ mod tests {
             (FetchError::BreakerOpen, 503, Reason::OriginBreakerOpen),
             (FetchError::Refused, 502, Reason::OriginRefusedConnection),
             (FetchError::Unreachable(ErrorKind::HostUnreachable), 502, Reason::OriginUnreachable),
+            (FetchError::Tls(TlsError::Expired), 502, Reason::OriginTlsFailed),
             (FetchError::ConnectTimeout, 504, Reason::OriginTimeout),
             (FetchError::FirstByteTimeout, 504, Reason::OriginTimeout),
             (FetchError::BetweenBytesTimeout, 504, Reason::OriginTimeout),

@@ -1,24 +1,40 @@
-//! Checks the certificates of a plan for `petasos check`.
+//! Checks the certificates of a plan for `petasos check`: those of listeners, and those for
+//! connections to origins.
 //!
 //! Invariant: a certificate that prevents the start is an error, any other finding a warning. Each
 //! has the place of its setting.
 
+use crate::origins;
 use clock::Timestamp;
-use config::{EdgePlan, TlsPlan};
+use config::{EdgePlan, OriginTlsPlan, TlsPlan};
 use document::Diagnostic;
-use net::{Certificate, CertificateFiles};
+use net::{Certificate, TlsClient};
+use origin::OriginTls;
 
 /// Problems with the certificates of a plan at `now`.
 pub fn check_certificates(plan: &EdgePlan, now: Timestamp) -> Vec<Diagnostic> {
     let secured = plan.listeners.iter().filter_map(|listener| listener.tls.as_ref());
-    secured.flat_map(|tls| problems(tls, plan, now)).collect()
+    let of_listeners = secured.flat_map(|tls| problems(tls, plan, now));
+    let origins = plan.sites.iter().filter_map(|site| site.origin_tls.as_ref());
+    of_listeners.chain(origins.filter_map(|tls| of_origin(tls, now))).collect()
+}
+
+/// The problem with the files of an https origin, if there is one.
+fn of_origin(tls: &OriginTlsPlan, now: Timestamp) -> Option<Diagnostic> {
+    let client = TlsClient::for_origin(&origins::terms(tls));
+    let secured = client.and_then(|client| Ok(OriginTls::new(client, tls.name.clone())?));
+    if let Err(error) = secured {
+        return Some(Diagnostic::new(error.to_string(), tls.place.clone()));
+    }
+    let own = Certificate::read(&origins::files(tls.certificate.as_ref()?)).ok()?;
+    let problem = Diagnostic::warning(own.fault_at(now)?.to_string(), tls.place.clone());
+    Some(problem.with_help("renew it; until then the origin may refuse Petasos"))
 }
 
 fn problems(tls: &TlsPlan, plan: &EdgePlan, now: Timestamp) -> Vec<Diagnostic> {
     let (mut found, mut usable) = (Vec::new(), Vec::new());
     for pair in &tls.certificates {
-        let files = CertificateFiles { chain: pair.chain.clone(), key: pair.key.clone() };
-        match Certificate::read(&files) {
+        match Certificate::read(&origins::files(pair)) {
             Ok(certificate) => usable.push(certificate),
             Err(error) => found.push(Diagnostic::new(error.to_string(), tls.place.clone())),
         }

@@ -6,7 +6,8 @@
 
 use crate::control::counters::Metric;
 use crate::control::token;
-use crate::listeners::{ListenerError, Listeners};
+use crate::listeners::Listeners;
+use crate::origins;
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
 use crate::upkeep::service_manager;
@@ -92,7 +93,8 @@ fn try_reload(old: &Arc<Shared>) -> Result<ReloadSummary, String> {
     plan.admin = old.plan.admin.clone();
     let token = token::obtain(&plan).map_err(|error| error.to_string())?;
     let listeners = listeners(old, &plan)?;
-    let sites = old.sites.after(&plan, &old.system, &old.last_site);
+    let secured = origins::open(&plan).map_err(|errors| lines(&errors))?;
+    let sites = old.sites.after(&plan, &secured, &old.system, &old.last_site);
     let summary = ReloadSummary::of(&old.sites, &sites);
     // Known before a page of theirs can be written.
     old.persistence.learn(&sites);
@@ -109,10 +111,11 @@ fn listeners(old: &Shared, plan: &EdgePlan) -> Result<Arc<Listeners>, String> {
     if same {
         return Ok(Arc::clone(&old.listeners));
     }
-    let opened = Listeners::open(plan);
-    let text =
-        |errors: Vec<ListenerError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ");
-    opened.map(Arc::new).map_err(text)
+    Listeners::open(plan).map(Arc::new).map_err(|errors| lines(&errors))
+}
+
+fn lines(errors: &[impl ToString]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ")
 }
 
 /// Frees the pages of a site that is gone. No request can reach them.

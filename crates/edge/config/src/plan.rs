@@ -179,6 +179,8 @@ pub struct SitePlan {
     /// The version of the PROXY header with which connections to the origin begin. `None`: they
     /// begin without one.
     pub origin_proxy_protocol: Option<Version>,
+    /// Whether browsers get the links of a stored page by 103 (Early Hints) while it is fetched.
+    pub early_hints: bool,
     /// The Host that the origin receives instead of the visitor's.
     pub public_host: Option<String>,
     /// Whether X-Forwarded-Proto tells the origin `https`.
@@ -422,6 +424,7 @@ impl SitePlan {
                 Some("v2") => Some(Version::Binary),
                 _ => None,
             },
+            early_hints: levels.value("early_hints") == Some(SettingValue::Switch(true)),
             // Cache keys and fetches use names without a final dot.
             public_host: levels.text("host").map(|host| host.strip_suffix('.').unwrap_or(host).to_owned()),
             public_https: levels.text("proto") == Some("https"),

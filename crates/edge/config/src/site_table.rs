@@ -277,6 +277,16 @@ pub(crate) const SITE: &[Setting] = &[
          that have seen it, so begin with a short time. `0s` ends it. If left out: only the origin decides.",
     ),
     site(
+        "early_hints",
+        SettingKind::Switch,
+        Some("false"),
+        "Whether Petasos sends 103 (Early Hints) with the links of a stored page while its client waits for \
+         a newer copy from the origin. The links are those in the field Link with the relation `preload`, \
+         `modulepreload` or `preconnect`. Only a browser that opens a page (`Sec-Fetch-Mode: navigate`) gets \
+         them, because other clients may mistake them for the response. A page that is fresh is sent at \
+         once and needs no hints. Petasos always passes on hints of the origin.",
+    ),
+    site(
         "via_to_origin",
         SettingKind::Switch,
         Some("true"),

@@ -226,6 +226,7 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
         origin,
         origin_tls,
         origin_proxy_protocol: _,
+        early_hints: _,
         public_host,
         public_https,
         via_to_origin,

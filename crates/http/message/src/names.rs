@@ -37,6 +37,7 @@ names! {
     IF_UNMODIFIED_SINCE = "If-Unmodified-Since";
     KEEP_ALIVE = "Keep-Alive";
     LAST_MODIFIED = "Last-Modified";
+    LINK = "Link";
     LOCATION = "Location";
     MAX_FORWARDS = "Max-Forwards";
     NO_VARY_SEARCH = "No-Vary-Search";

@@ -86,6 +86,8 @@ impl Status {
         }
     }
 
+    /// 103 Early Hints.
+    pub const EARLY_HINTS: Self = Self(103);
     /// 200 OK.
     pub const OK: Self = Self(200);
     /// 206 Partial Content.

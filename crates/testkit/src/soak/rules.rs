@@ -18,7 +18,7 @@ pub(super) const IDLE: [&str; 11] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 62] = [
+pub(super) const ZERO: [&str; 63] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
@@ -36,6 +36,7 @@ pub(super) const ZERO: [&str; 62] = [
     "petasos_visitor_timeouts_total",
     "petasos_visitors_too_slow_total",
     "petasos_origin_timeouts_total",
+    "petasos_early_hints_total",
     "petasos_origin_busy_total",
     "petasos_origin_breaker_state",
     "petasos_fetches_denied_total",

@@ -168,6 +168,9 @@ metrics! {
         "Shared fetches in progress now.";
     FlightWaits: Counter "flight_waits",
         "Requests that waited for another request's fetch and did not send their own request to the origin.";
+    EarlyHints: Counter "early_hints",
+        "Responses 103 with the links of a stored page, sent to browsers that waited for a newer copy \
+         (early_hints).";
     FlightWaitTimeouts: Counter "flight_wait_timeouts",
         "Requests that stopped waiting for another request's fetch after limits.flight_wait and started \
          their own. The origin is slow to start its responses.";

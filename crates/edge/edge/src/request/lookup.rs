@@ -291,6 +291,15 @@ impl<'a> PageRequest<'a> {
         }
     }
 
+    /// The head of the stored response that the request selects, however old it is. `None` if no
+    /// response in memory is for this request.
+    pub(crate) fn stored_head(&self, shared: &Shared, head: &RequestHead) -> Option<ResponseHead> {
+        let Lookup::Found { object, .. } = shared.store.peek(&self.key, &head.fields) else {
+            return None;
+        };
+        self.is_answered_by(&object, head).then(|| object.head())
+    }
+
     /// Whether the object answers the request with its own target and with the parts that the
     /// look-up ignored.
     pub(crate) fn is_answered_by(&self, object: &Object, head: &RequestHead) -> bool {

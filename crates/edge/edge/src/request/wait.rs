@@ -20,7 +20,7 @@ use defects::{Defect, is_planted};
 use message::{ResponseHead, Status};
 use origin::FetchError;
 use profiles::Forwarding;
-use semantics::{CacheStatusFacts, Reason, Reuse, is_server_error, reuse};
+use semantics::{CacheStatusFacts, Reason, Reuse, early_hints, is_server_error, reuse};
 use std::sync::Arc;
 use store::FillingReader;
 use tokio::time::Instant;
@@ -37,6 +37,7 @@ impl<'a> Visit<'a> {
     /// that was invalidated.
     pub(crate) async fn wait(&mut self, waiting: FetchWait<'a>) -> Step<'a> {
         let FetchWait { mut page_request, reason, mut receiver, leads } = waiting;
+        self.hint_at_stored(&page_request).await;
         let limits = &self.shared.limits;
         let own_end = *page_request.patience_ends.get_or_insert_with(|| Instant::now() + limits.flight_wait);
         // The time counts from the start of the fetch, so that a late fetch does not delay each new
@@ -98,6 +99,19 @@ impl<'a> Visit<'a> {
                     }
                 },
             }
+        }
+    }
+
+    /// Tells a browser which files the stored copy of the page needs, before the first wait for a
+    /// newer one (setting `early_hints`).
+    async fn hint_at_stored(&mut self, page_request: &PageRequest<'_>) {
+        if !page_request.subject.site.plan.early_hints || page_request.fetches_joined > 1 {
+            return;
+        }
+        let stored = page_request.stored_head(self.shared, self.head());
+        if let Some(hints) = stored.and_then(|stored| early_hints(&self.request.head, &stored)) {
+            self.cells().count(Metric::EarlyHints);
+            self.inform(hints).await;
         }
     }
 

@@ -16,6 +16,7 @@ mod clock_jumps;
 mod closed_and_missing;
 mod crowds;
 mod devices;
+mod early_hints;
 mod encodings;
 mod equivalents;
 mod failing_origin;

@@ -53,7 +53,55 @@ pub(crate) fn check() -> Result<()> {
         broken.extend(dead.map(|link| format!("{page}: {link}")));
     }
     ensure!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
+    check_named_tests(COMPARISON)
+}
+
+/// The document whose tables name a test in each row.
+const COMPARISON: &str = "docs/origins-and-listeners.md";
+
+/// Checks that each row of the comparison names a test, as `FILE.rs::TEST`, and that the test
+/// exists in a file whose path ends so.
+fn check_named_tests(page: &str) -> Result<()> {
+    let sources = sources("crates")?;
+    let text = std::fs::read_to_string(page)?;
+    let rows = text.lines().filter(|line| line.matches(" | ").count() >= COMPARISON_COLUMNS - 1);
+    let (mut missing, mut named) = (Vec::new(), 0);
+    for row in rows.filter(|row| !row.starts_with("| option ") && !row.starts_with("|---")) {
+        let test = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or(row).trim_matches('`');
+        named += 1;
+        let exists = test.split_once("::").is_some_and(|(file, name)| {
+            let is_there = |source: &String| {
+                source.ends_with(&format!("/{file}"))
+                    && std::fs::read_to_string(source)
+                        .is_ok_and(|code| code.contains(&format!("fn {name}()")))
+            };
+            sources.iter().any(is_there)
+        });
+        if !exists {
+            missing.push(test.to_owned());
+        }
+    }
+    ensure!(named > 0, "{page} has no row that names a test");
+    ensure!(missing.is_empty(), "{page} names tests that do not exist:\n{}", missing.join("\n"));
     Ok(())
+}
+
+/// Columns of the comparison's tables.
+const COMPARISON_COLUMNS: usize = 7;
+
+/// The Rust files below a folder.
+fn sources(folder: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.display().to_string();
+        if path.is_dir() {
+            found.extend(sources(&name)?);
+        } else if name.ends_with(".rs") {
+            found.push(name);
+        }
+    }
+    Ok(found)
 }
 
 /// Markdown files at the top of the repository, in docs/ and in docs/decisions/.

@@ -118,6 +118,7 @@ impl Stream {
     pub fn protocol(&self) -> Option<&[u8]> {
         match self {
             Self::Tls(secured) => secured.get_ref().1.alpn_protocol(),
+            Self::TlsToServer(secured) => secured.get_ref().1.alpn_protocol(),
             Self::Tcp(_) | Self::Unix(_) | Self::Other(_) => None,
         }
     }
@@ -126,7 +127,7 @@ impl Stream {
     pub fn server_name(&self) -> Option<&str> {
         match self {
             Self::Tls(secured) => secured.get_ref().1.server_name(),
-            Self::Tcp(_) | Self::Unix(_) | Self::Other(_) => None,
+            Self::Tcp(_) | Self::Unix(_) | Self::TlsToServer(_) | Self::Other(_) => None,
         }
     }
 

@@ -35,6 +35,8 @@ impl PartialEq for OriginTlsPlan {
     }
 }
 
+impl Eq for OriginTlsPlan {}
+
 /// The settings about TLS towards an origin.
 const OF_TLS: [&str; 4] = ["origin_ca", "origin_name", "origin_certificate", "origin_insecure"];
 

@@ -74,7 +74,7 @@ fn named(headers: &Headers) -> Vec<String> {
 const SESSION: [&str; 1] = ["Cookie: session=1"];
 
 #[test]
-fn each_client_has_its_own_connection_and_shared_fetches_have_one() {
+fn each_client_has_a_connection_and_shared_fetches_have_one() {
     for version in [Version::Text, Version::Binary] {
         let (origin, own) = (origin(), [127, 0, 0, 3]);
         let (address, headers) = reader(origin.address());

@@ -5,10 +5,12 @@
 //! be used leaves the certificate that was read before in use, unless there is none.
 
 mod certificate;
+mod challenge;
 mod watched_file;
 
 pub(crate) use certificate::read_chain;
 pub use certificate::{Certificate, CertificateError, CertificateFiles};
+pub use challenge::{ACME_TLS, ChallengeCertificates, ChallengeError};
 
 use clock::Timestamp;
 use std::fmt;
@@ -25,6 +27,8 @@ pub struct Certificates {
     watched: std::sync::Mutex<Vec<WatchedFiles>>,
     /// The certificates that serve now, in the same order.
     serving: RwLock<Arc<[Arc<Certificate>]>>,
+    /// The certificates for an authority that validates names. `None`: no authority is answered.
+    challenges: Option<Arc<ChallengeCertificates>>,
 }
 
 /// The outcome of looking at the files of one certificate that have changed.
@@ -55,7 +59,19 @@ impl Certificates {
         if !errors.is_empty() {
             return Err(errors);
         }
-        Ok(Self { watched: std::sync::Mutex::new(watched), serving: RwLock::new(serving.into()) })
+        let (watched, serving) = (std::sync::Mutex::new(watched), RwLock::new(serving.into()));
+        Ok(Self { watched, serving, challenges: None })
+    }
+
+    /// Also answers an authority that validates a name by TLS (RFC 8737), with these certificates.
+    #[must_use]
+    pub fn with_challenges(self, challenges: Arc<ChallengeCertificates>) -> Self {
+        Self { challenges: Some(challenges), ..self }
+    }
+
+    /// Whether authorities that validate a name by TLS are answered.
+    pub(crate) const fn answers_challenges(&self) -> bool {
+        self.challenges.is_some()
     }
 
     /// The certificates that serve now, in the order of the configuration.
@@ -125,6 +141,9 @@ impl Certificates {
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        if let Some(challenges) = self.challenges.as_ref().filter(|_| challenge::is_validation(&hello)) {
+            return challenges.find(hello.server_name()?);
+        }
         self.choose(hello.server_name(), hello.signature_schemes())
     }
 }

@@ -18,7 +18,10 @@ mod tls_origin;
 mod tls_server;
 mod tls_to_server;
 
-pub use certificates::{Certificate, CertificateError, CertificateFiles, Certificates, Refreshed};
+pub use certificates::{
+    ACME_TLS, Certificate, CertificateError, CertificateFiles, Certificates, ChallengeCertificates,
+    ChallengeError, Refreshed,
+};
 pub use inherited::InheritedSockets;
 pub use input::{make_room, read_more};
 pub use listen::{Acceptor, BindError, Listener, bind};

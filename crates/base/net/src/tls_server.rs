@@ -4,10 +4,11 @@
 //! that sent plain text: the caller gets its connection back to say so.
 
 use crate::Stream;
-use crate::certificates::Certificates;
+use crate::certificates::{ACME_TLS, Certificates};
 use std::io::{self, IoSlice, Write as _};
 use std::sync::Arc;
 use tls_terms::TlsVersion;
+use tokio::io::AsyncWriteExt as _;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::server::NoServerSessionStorage;
@@ -60,6 +61,9 @@ pub enum HandshakeError {
     /// Both sides have no version, cipher or certificate in common, or the client broke the
     /// protocol. The text says which.
     Refused(String),
+    /// The client was an authority that validates a name. It has seen the certificate for that, and
+    /// the connection is closed (RFC 8737 section 3).
+    Validated,
 }
 
 impl TlsServer {
@@ -73,11 +77,15 @@ impl TlsServer {
             TlsVersion::Tls12 => &[&TLS13, &TLS12][..],
             TlsVersion::Tls13 => &[&TLS13][..],
         };
+        let answers_challenges = certificates.answers_challenges();
         let builder = ServerConfig::builder_with_provider(Arc::new(crate::tls::provider()))
             .with_protocol_versions(versions)?;
         let resolver = Arc::clone(&certificates);
         let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
         config.alpn_protocols = terms.protocols.iter().map(|name| name.to_vec()).collect();
+        if answers_challenges {
+            config.alpn_protocols.push(ACME_TLS.to_vec());
+        }
         config.ticketer = aws_lc_rs::Ticketer::new()?;
         // Tickets do without memory for each client.
         config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -107,8 +115,13 @@ impl TlsServer {
         let secured = self.acceptor.accept_with(stream, |session| {
             session.set_buffer_limit(Some(BUFFER_BYTES_MAX));
         });
-        let secured = secured.await;
-        secured.map(|secured| Stream::Tls(Box::new(secured))).map_err(|error| HandshakeError::of(&error))
+        let mut secured = secured.await.map_err(|error| HandshakeError::of(&error))?;
+        if secured.get_ref().1.alpn_protocol() == Some(ACME_TLS) {
+            // The authority has its answer, so an error changes nothing.
+            let _ = secured.shutdown().await;
+            return Err(HandshakeError::Validated);
+        }
+        Ok(Stream::Tls(Box::new(secured)))
     }
 }
 

@@ -158,6 +158,7 @@ async fn secure(
             tracing::debug!("a TLS handshake with {} failed: {reason}", arrival.peer);
             cells.count(Metric::TlsHandshakesFailed);
         }
+        Ok(Err(HandshakeError::Validated)) => cells.count(Metric::TlsHandshakes),
         Ok(Err(HandshakeError::Broken)) => cells.count(Metric::TlsHandshakesFailed),
         Err(_) => cells.count(Metric::TlsHandshakeTimeouts),
     }

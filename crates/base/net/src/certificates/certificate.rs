@@ -29,6 +29,8 @@ pub struct Certificate {
     files: CertificateFiles,
     /// Host names and IP addresses, in lower case; a name may begin with `*.`.
     names: Vec<String>,
+    /// The common name of the subject; not a name that the certificate is for.
+    common_name: Option<String>,
     not_before: Timestamp,
     not_after: Timestamp,
 }
@@ -110,6 +112,8 @@ impl Certificate {
         let unusable = |reason: String| CertificateError::Certificate { file: files.chain.clone(), reason };
         let (_, parsed) = X509Certificate::from_der(leaf).map_err(|error| unusable(error.to_string()))?;
         let names = names_of(&parsed).map_err(unusable)?;
+        let common_name = parsed.subject().iter_common_name().next();
+        let common_name = common_name.and_then(|name| Some(name.as_str().ok()?.to_owned()));
         let moment = |time: x509_parser::time::ASN1Time| {
             Timestamp::from_secs(u64::try_from(time.timestamp()).unwrap_or(0))
         };
@@ -117,12 +121,22 @@ impl Certificate {
             (moment(parsed.validity().not_before), moment(parsed.validity().not_after));
         let key = CertifiedKey::from_der(chain, key, &crate::tls::provider())
             .map_err(|error| refused(error, files))?;
-        Ok(Self { key: Arc::new(key), files: files.clone(), names, not_before, not_after })
+        Ok(Self { key: Arc::new(key), files: files.clone(), names, common_name, not_before, not_after })
     }
 
     /// The names that the certificate is for.
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// The common name of the subject. It is for people, not a name that the certificate is for.
+    pub fn common_name(&self) -> Option<&str> {
+        self.common_name.as_deref()
+    }
+
+    /// The certificate without its chain, as DER.
+    pub fn der(&self) -> &[u8] {
+        self.key.cert.first().map_or(&[], |leaf| leaf)
     }
 
     /// The files that it was read from.

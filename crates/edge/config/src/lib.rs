@@ -9,6 +9,7 @@
 //! This crate binds no address, opens no file and reads no variable by itself, so `petasos check`
 //! runs the same code as a start.
 
+mod certificates;
 mod document;
 mod listener_table;
 mod log_level;
@@ -28,11 +29,11 @@ pub use log_level::LogLevel;
 pub use machine::Machine;
 pub use peers::PeerEntry;
 pub use plan::{
-    AccessLogTarget, DiskPlan, EdgeLimits, EdgePlan, ListenerPlan, OriginTlsPlan, RedirectPlan, SitePlan,
-    StaticTreePlan, TlsPlan,
+    AccessLogTarget, AcmePlan, DiskPlan, EdgeLimits, EdgePlan, ListenerPlan, OriginTlsPlan, RedirectPlan,
+    SitePlan, StaticTreePlan, TlsPlan,
 };
 pub use reference::settings_reference;
-pub use setting::{CertificatePaths, Setting, SettingKind, SettingScope, SettingValue};
+pub use setting::{CertificatePaths, CertificateSource, Setting, SettingKind, SettingScope, SettingValue};
 pub use table::SETTINGS;
 
 use ::document::Diagnostic;

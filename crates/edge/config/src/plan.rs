@@ -4,12 +4,14 @@
 //! Invariant: every existing plan can be served. Each site has an origin, no name belongs to two
 //! sites, and at most one site answers to any name.
 
+mod acme;
 mod contradictions;
 mod limits;
 mod listeners;
 mod origins;
 mod reload;
 
+pub use acme::AcmePlan;
 pub use limits::EdgeLimits;
 pub use listeners::{ListenerPlan, RedirectPlan, TlsPlan};
 pub use origins::OriginTlsPlan;
@@ -48,6 +50,11 @@ pub struct EdgePlan {
     pub memory_bytes: u64,
     /// The directory for stored responses. `None`: they are kept in memory only.
     pub disk: Option<DiskPlan>,
+    /// The directory for state that survives restarts, such as certificates. `None`: no such
+    /// directory.
+    pub state_directory: Option<PathBuf>,
+    /// The terms on which certificates are obtained by ACME.
+    pub acme: AcmePlan,
     /// The destination of access log lines. `None`: no access log.
     pub access_log: Option<AccessLogTarget>,
     /// The least severe messages that go to standard error.
@@ -82,12 +89,13 @@ pub struct EdgePlan {
 
 /// Settings about files and directories whose places the plan keeps, because the files are examined
 /// only after the plan was resolved.
-const FILE_SETTINGS: [&str; 7] = [
+const FILE_SETTINGS: [&str; 8] = [
     "disk",
     "disk_size",
     "spool_directory",
     "spool_size",
     "access_log",
+    "state_directory",
     "static_tree.directory",
     "static_tree.size",
 ];
@@ -264,6 +272,8 @@ impl EdgePlan {
                 ),
                 power_safe_purges: top.text("purge_durability") == Some("power"),
             }),
+            state_directory: directory_or_default(top, "state_directory", machine.state_directory.clone()),
+            acme: AcmePlan::resolve(top),
             access_log: top.text("access_log").map(|text| match text {
                 "-" => AccessLogTarget::Stdout,
                 path => AccessLogTarget::File(path.into()),
@@ -529,6 +539,7 @@ pub(crate) fn resolve(
     let peers = PeerLists::resolve(&top, read, &mut problems);
     let listeners = listeners::resolve(document, &flags, read, &mut problems);
     problems.extend(listeners::clashes(document, &listeners));
+    problems.extend(acme::problems(&top, machine, &listeners));
     problems.extend(nameless_token(&top));
     problems.extend(sense::errors(&top, read));
     if !problems.is_empty() {
@@ -933,6 +944,9 @@ mod tests {
                 "state_directory",
                 "runtime_directory",
                 "spool_directory",
+                "acme_contact",
+                "acme_eab_file",
+                "acme_ca_file",
                 "access_log",
                 "trusted_proxies",
                 "purge_peers",

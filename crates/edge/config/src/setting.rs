@@ -3,11 +3,11 @@
 //! Invariant: a row's default is a text that the row's own kind accepts. A test parses the default
 //! of every row.
 
+use crate::certificates;
 use crate::peers::PeerEntry;
 use address::{Address, OriginUrl};
 use document::quantity::{format_duration, format_size, parse_duration, parse_size};
 use profiles::{AUTO, Profile};
-use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -84,10 +84,22 @@ pub enum SettingKind {
     Patterns,
     /// A list of some of the listed words. Their order is kept.
     Choices(&'static [&'static str]),
-    /// A list of certificates: `CERT.pem,KEY.pem`, or one file with both. Its flag takes one entry.
+    /// A list of certificates: `CERT.pem,KEY.pem`, one file with both, a host name or `internal`.
+    /// Its flag takes one entry, or several host names.
     Certificates,
     /// One certificate: `CERT.pem,KEY.pem`, or one file with both.
     Certificate,
+}
+
+/// Where a certificate comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// From files that another program writes.
+    Files(CertificatePaths),
+    /// From an authority by ACME, for this host name.
+    Acme(String),
+    /// From the local authority.
+    Internal,
 }
 
 /// The PEM files of a certificate.
@@ -144,7 +156,7 @@ pub enum SettingValue {
     /// Of [`SettingKind::Patterns`] and [`SettingKind::Choices`].
     Texts(Vec<String>),
     /// Of [`SettingKind::Certificates`].
-    Certificates(Vec<CertificatePaths>),
+    Certificates(Vec<CertificateSource>),
     /// Of [`SettingKind::Certificate`].
     Certificate(CertificatePaths),
 }
@@ -169,7 +181,7 @@ impl SettingKind {
             Self::Peers => "list of IP addresses, prefixes and @FILE".to_owned(),
             Self::Patterns => "list of names, `*` for any characters".to_owned(),
             Self::Choices(words) => format!("list of {}", words.join(", ")),
-            Self::Certificates => "list of CERT.pem,KEY.pem".to_owned(),
+            Self::Certificates => "list of CERT.pem,KEY.pem, host names, or internal".to_owned(),
             Self::Certificate => "CERT.pem,KEY.pem".to_owned(),
         }
     }
@@ -189,7 +201,8 @@ impl SettingKind {
             Self::Ports => "PORTS",
             Self::Peers => "ADDRESSES",
             Self::Patterns | Self::Choices(_) => "NAMES",
-            Self::Certificates | Self::Certificate => "CERT,KEY",
+            Self::Certificates => "CERT,KEY|HOST",
+            Self::Certificate => "CERT,KEY",
         }
     }
 
@@ -231,8 +244,8 @@ impl SettingKind {
             Self::Choices(words) => {
                 Self::Choice(words).parse(text).map(|_| SettingValue::Texts(vec![text.to_owned()]))
             }
-            Self::Certificates => parse_certificate(text).map(|pair| SettingValue::Certificates(vec![pair])),
-            Self::Certificate => parse_certificate(text).map(SettingValue::Certificate),
+            Self::Certificates => certificates::parse(text),
+            Self::Certificate => certificates::parse_files(text).map(SettingValue::Certificate),
         }
     }
 
@@ -326,24 +339,6 @@ impl SettingValue {
     }
 }
 
-impl fmt::Display for CertificatePaths {
-    /// Writes the entry as the configuration has it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.chain.display())?;
-        if self.key == self.chain { Ok(()) } else { write!(f, ",{}", self.key.display()) }
-    }
-}
-
-/// Reads the paths of a certificate and its key, or of one file with both.
-fn parse_certificate(text: &str) -> Result<CertificatePaths, String> {
-    let (chain, key) = text.split_once(',').unwrap_or((text, text));
-    let (chain, key) = (chain.trim(), key.trim());
-    if chain.is_empty() || key.is_empty() || key.contains(',') {
-        return Err(format!("`{text}` is neither CERT.pem,KEY.pem nor the path of one file with both"));
-    }
-    Ok(CertificatePaths { chain: chain.into(), key: key.into() })
-}
-
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
@@ -410,7 +405,7 @@ fn parse_pattern(text: &str) -> Result<String, String> {
 
 /// Reads a host name without a port. Returns it in lower case (RFC 9110 section 4.2.3) and without
 /// a final dot, because requests are compared in this form.
-fn parse_host(text: &str) -> Result<String, String> {
+pub(crate) fn parse_host(text: &str) -> Result<String, String> {
     let legal =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'[' | b']' | b':');
     if text.trim_end_matches('.').is_empty()

@@ -134,8 +134,8 @@ const EDGE: &[Setting] = &[
         SettingScope::Global,
         SettingKind::Text,
         None,
-        "Directory, best on another device than `disk`, with a small file that vouches for the contents of \
-         `disk`. If `disk` fails during a purge, Petasos invalidates this file, and the next start begins \
+        "Directory for certificates and keys that Petasos obtains itself (`tls`), and, best on another \
+         device than `disk`, for a small file that vouches for the contents of `disk`. If `disk` fails during a purge, Petasos invalidates this file, and the next start begins \
          with an empty `disk`. `none`: no such directory. If left out: $STATE_DIRECTORY; else \
          /var/lib/petasos for root, and petasos in $XDG_STATE_HOME or ~/.local/state for other users.",
     ),
@@ -158,6 +158,39 @@ const EDGE: &[Setting] = &[
         "Directory for unnamed files with bodies that wait between a client and an origin when memory has \
          no room for them. The directory may hold other files. `none`: bodies wait in memory only. If left \
          out: /var/tmp, else the system's temporary directory.",
+    ),
+    global(
+        "acme_directory",
+        SettingKind::Text,
+        "https://acme-v02.api.letsencrypt.org/directory",
+        "URL of the directory of the ACME authority that issues certificates for the host names in `tls`. \
+         The default is Let's Encrypt. Each authority has its own account and certificates in \
+         `state_directory`.",
+    ),
+    row(
+        "acme_contact",
+        SettingScope::Global,
+        SettingKind::Text,
+        None,
+        "Mail address that the ACME authority may write to. Petasos states it when it makes an account. If \
+         left out: none.",
+    ),
+    row(
+        "acme_eab_file",
+        SettingScope::Global,
+        SettingKind::Text,
+        None,
+        "File with the external account binding that an ACME authority gives to its customers: the \
+         identifier of the key in the first line, the HMAC key in base64 in the second. Petasos reads it when \
+         it makes an account. If left out: none.",
+    ),
+    row(
+        "acme_ca_file",
+        SettingScope::Global,
+        SettingKind::Text,
+        None,
+        "PEM file with the authorities by which Petasos verifies the server of `acme_directory`, for a \
+         private authority. If left out: those of the system.",
     ),
     global(
         "spool_size",

@@ -5,7 +5,7 @@
 use super::{EdgePlan, SettingLevels, named};
 use crate::ReadFile;
 use crate::document::{ConfigDocument, Level};
-use crate::setting::{CertificatePaths, SettingValue};
+use crate::setting::{CertificatePaths, CertificateSource, SettingValue};
 use address::{Address, Prefixes};
 use document::{Diagnostic, Place};
 use profiles::Pattern;
@@ -29,8 +29,13 @@ pub struct ListenerPlan {
 /// How the connections of a listener are secured.
 #[derive(Clone, Debug)]
 pub struct TlsPlan {
-    /// The certificates, at least one. The first serves names that no certificate is for.
+    /// The certificates in files. The first certificate of all serves names that no certificate is
+    /// for: from a file, else by ACME, else of the local authority.
     pub certificates: Vec<CertificatePaths>,
+    /// The names for which one certificate is obtained by ACME.
+    pub acme_names: Vec<String>,
+    /// Whether the local authority issues a certificate.
+    pub is_internal: bool,
     /// Whether TLS 1.3 is the oldest permitted version; if not, TLS 1.2 is.
     pub is_at_least_1_3: bool,
     /// Where the setting `tls` was written.
@@ -131,9 +136,20 @@ fn is_on(levels: &SettingLevels<'_>, key: &'static str) -> bool {
 }
 
 fn tls(levels: &SettingLevels<'_>) -> Option<TlsPlan> {
-    let Some(SettingValue::Certificates(certificates)) = levels.value("tls") else { return None };
+    let Some(SettingValue::Certificates(sources)) = levels.value("tls") else { return None };
+    let (mut certificates, mut acme_names, mut is_internal) = (Vec::new(), Vec::new(), false);
+    for source in sources {
+        match source {
+            CertificateSource::Files(paths) => certificates.push(paths),
+            CertificateSource::Acme(name) if acme_names.contains(&name) => {}
+            CertificateSource::Acme(name) => acme_names.push(name),
+            CertificateSource::Internal => is_internal = true,
+        }
+    }
     Some(TlsPlan {
         certificates,
+        acme_names,
+        is_internal,
         is_at_least_1_3: levels.text("tls_version_min") == Some("1.3"),
         place: levels.place("tls").unwrap_or(Place::Default),
     })
@@ -208,6 +224,14 @@ impl EdgePlan {
     }
 }
 
+impl TlsPlan {
+    /// TLS from 1.2 on, with certificates in files.
+    pub fn of_files(certificates: Vec<CertificatePaths>) -> Self {
+        let acme_names = Vec::new();
+        Self { certificates, acme_names, is_internal: false, is_at_least_1_3: false, place: Place::Default }
+    }
+}
+
 impl ListenerPlan {
     /// A plain listener at this address.
     pub fn plain(address: Address) -> Self {
@@ -219,8 +243,10 @@ impl ListenerPlan {
         let mut line = format!("listen {}", self.address);
         if let Some(tls) = &self.tls {
             let version = if tls.is_at_least_1_3 { "1.3" } else { "1.2" };
-            let files: Vec<_> = tls.certificates.iter().map(ToString::to_string).collect();
-            line.push_str(&format!(", TLS from {version} on with {}", files.join(" and ")));
+            let files = tls.certificates.iter().map(ToString::to_string);
+            let internal = tls.is_internal.then(|| "a certificate of the local authority".to_owned());
+            let sources: Vec<_> = files.chain(tls.acme_names.iter().cloned()).chain(internal).collect();
+            line.push_str(&format!(", TLS from {version} on with {}", sources.join(" and ")));
         }
         if self.http2 {
             line.push_str(", HTTP/2");

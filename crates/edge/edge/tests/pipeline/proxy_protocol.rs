@@ -113,11 +113,8 @@ fn header_comes_before_the_handshake() {
     let pem = testkit::PemFiles::make();
     let (chain, key) = pem.write(directory.path(), "a");
     let (edge, _origin) = edge(|plan| {
-        plan.listeners[0].tls = Some(config::TlsPlan {
-            certificates: vec![config::CertificatePaths { chain, key }],
-            is_at_least_1_3: false,
-            place: document::Place::Default,
-        });
+        plan.listeners[0].tls =
+            Some(config::TlsPlan::of_files(vec![config::CertificatePaths { chain, key }]));
     });
     let trust = testkit::Trust::of(&pem.authority);
     let header = b"PROXY TCP4 192.0.2.7 10.0.0.1 5 443\r\n";

@@ -2,7 +2,6 @@
 
 use crate::support::{self, plan};
 use config::{CertificatePaths, DiskPlan, EdgePlan, ListenerPlan, RedirectPlan, TlsPlan};
-use document::Place;
 use petasos_edge::{BoundEdge, RunningEdge, System};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -28,7 +27,7 @@ impl Secured {
         });
         let mut plan = plan(&origin.url());
         let certificates = names.iter().map(|name| issue(&authority, name, directory.path())).collect();
-        let tls = TlsPlan { certificates, is_at_least_1_3: false, place: Place::Default };
+        let tls = TlsPlan::of_files(certificates);
         let address = "127.0.0.1:0".parse().unwrap();
         plan.listeners.push(ListenerPlan { tls: Some(tls), ..ListenerPlan::plain(address) });
         alter(&mut plan);
@@ -171,7 +170,7 @@ fn unusable_certificate_prevents_the_start_and_names_the_file() {
     let origin = Origin::start(|_| Vec::new());
     let mut plan = plan(&origin.url());
     let pair = CertificatePaths { chain: "/none/a.pem".into(), key: "/none/a.key".into() };
-    let tls = TlsPlan { certificates: vec![pair], is_at_least_1_3: false, place: Place::Default };
+    let tls = TlsPlan::of_files(vec![pair]);
     plan.listeners[0].tls = Some(tls);
     let error = BoundEdge::bind(plan, System::of_machine()).err().unwrap().to_string();
     assert_eq!(error, "cannot serve TLS: cannot read /none/a.pem: No such file or directory (os error 2)");

@@ -11,6 +11,9 @@ pub const PATH: &str = "/status";
 /// The document.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct EdgeStatus {
+    /// The certificates that are obtained by ACME.
+    #[serde(default)]
+    pub certificates: Vec<CertificateStatus>,
     /// Client connections that are open.
     pub connections: usize,
     /// The disk tier; none without a disk.
@@ -27,6 +30,21 @@ pub struct EdgeStatus {
     pub version: String,
     /// Number of workers.
     pub workers: usize,
+}
+
+/// A certificate that is obtained by ACME.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct CertificateStatus {
+    /// When it expires, as an HTTP date; none while a placeholder serves.
+    pub expires: Option<String>,
+    /// Failed attempts since the last success.
+    pub failures: u32,
+    /// Why the last attempt failed.
+    pub last_error: Option<String>,
+    /// The names that it is or will be for.
+    pub names: Vec<String>,
+    /// When the next attempt is due, as an HTTP date.
+    pub next_attempt: String,
 }
 
 /// The disk tier.

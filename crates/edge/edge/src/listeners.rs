@@ -2,7 +2,10 @@
 //!
 //! Invariant: a listener with TLS has a usable certificate from its start to its end.
 
+use crate::memory::issuance::Issuance;
 use crate::origins;
+use crate::upkeep::issuance;
+use acme::FileError;
 use clock::Timestamp;
 use config::{EdgePlan, TlsPlan};
 use net::{
@@ -22,6 +25,8 @@ pub(crate) const HTTP_2: &[u8] = b"h2";
 pub(crate) struct Listeners {
     /// `None` for a plain listener.
     secured: Vec<Option<SecuredListener>>,
+    /// The certificates that Petasos obtains itself.
+    pub(crate) issuance: Issuance,
 }
 
 #[derive(Debug)]
@@ -36,26 +41,33 @@ pub enum ListenerError {
     /// A certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// A certificate that Petasos obtains itself cannot be kept.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsServerError),
 }
 
 impl Listeners {
-    /// Reads the certificates of all listeners of a plan; blocks.
+    /// Reads the certificates of all listeners of a plan; blocks. Those that Petasos obtains itself
+    /// exist from here on, if only as a placeholder.
     ///
     /// # Errors
     /// All certificates that cannot be used.
-    pub(crate) fn open(plan: &EdgePlan) -> Result<Self, Vec<ListenerError>> {
-        let (mut secured, mut errors) = (Vec::new(), Vec::new());
+    pub(crate) fn open(plan: &EdgePlan, now: Timestamp) -> Result<Self, Vec<ListenerError>> {
+        let (mut secured, mut errors, issuance) = (Vec::new(), Vec::new(), Issuance::default());
         for listener in &plan.listeners {
-            let open = |tls| SecuredListener::open(tls, listener.http2);
-            match listener.tls.as_ref().map(open).transpose() {
+            let opened = listener.tls.as_ref().map(|tls| {
+                let obtained = obtained_files(plan, tls, now).map_err(|error| vec![error.into()])?;
+                SecuredListener::open(tls, listener.http2, obtained, &issuance)
+            });
+            match opened.transpose() {
                 Ok(opened) => secured.push(opened),
                 Err(more) => errors.extend(more),
             }
         }
-        if errors.is_empty() { Ok(Self { secured }) } else { Err(errors) }
+        if errors.is_empty() { Ok(Self { secured, issuance }) } else { Err(errors) }
     }
 
     /// What secures the connections of a listener. `None`: they are plain.
@@ -92,10 +104,18 @@ impl Listeners {
 }
 
 impl SecuredListener {
-    fn open(plan: &TlsPlan, http2: bool) -> Result<Self, Vec<ListenerError>> {
-        let files: Vec<_> = plan.certificates.iter().map(origins::files).collect();
-        let certificates = Certificates::read(&files)
+    fn open(
+        plan: &TlsPlan,
+        http2: bool,
+        obtained: Vec<CertificateFiles>,
+        issuance: &Issuance,
+    ) -> Result<Self, Vec<ListenerError>> {
+        let files: Vec<_> = plan.certificates.iter().map(origins::files).chain(obtained).collect();
+        let mut certificates = Certificates::read(&files)
             .map_err(|errors| errors.into_iter().map(ListenerError::from).collect::<Vec<_>>())?;
+        if !plan.acme_names.is_empty() {
+            certificates = certificates.with_challenges(Arc::clone(&issuance.answers.tls));
+        }
         let certificates = Arc::new(certificates);
         let protocols = if http2 { vec![HTTP_2, HTTP_1_1] } else { vec![HTTP_1_1] };
         let version_min = if plan.is_at_least_1_3 { TlsVersion::Tls13 } else { TlsVersion::Tls12 };
@@ -103,4 +123,26 @@ impl SecuredListener {
         let server = TlsServer::new(Arc::clone(&certificates), &terms).map_err(|error| vec![error.into()])?;
         Ok(Self { server, certificates })
     }
+}
+
+/// The files of the certificates that Petasos obtains itself for a listener.
+fn obtained_files(
+    plan: &EdgePlan,
+    tls: &TlsPlan,
+    now: Timestamp,
+) -> Result<Vec<CertificateFiles>, FileError> {
+    let mut files = Vec::new();
+    if let Some(terms) = issuance::terms(plan).filter(|_| !tls.acme_names.is_empty()) {
+        files.push(terms.prepare(&tls.acme_names, now)?);
+    }
+    if let Some(authority) = issuance::local_authority(plan).filter(|_| tls.is_internal) {
+        authority.renew(now)?;
+        let (trusted, names) = (authority.trusted_file(), authority.names().join(", "));
+        tracing::info!(
+            "the local authority certifies {names}; browsers that trust {} accept it",
+            trusted.display()
+        );
+        files.push(authority.files());
+    }
+    Ok(files)
 }

@@ -13,6 +13,7 @@ pub(crate) mod equivalents;
 pub(crate) mod foreign_ports;
 pub(crate) mod hit_for_miss;
 pub(crate) mod hot_pages;
+pub(crate) mod issuance;
 pub(crate) mod leak_guard;
 pub(crate) mod parameter_flood;
 pub(crate) mod refiller;

@@ -10,6 +10,7 @@ pub(crate) mod detections_file;
 pub(crate) mod directories;
 pub(crate) mod disk_threads;
 pub(crate) mod footprint;
+pub(crate) mod issuance;
 pub(crate) mod leaving;
 pub(crate) mod persistence;
 pub(crate) mod persisting;

@@ -198,6 +198,8 @@ reasons! {
 
     Purged "purged" Done
         "A purge request removed stored responses or marked them stale; nothing to do.";
+    AcmeChallenge "acme-challenge" Done
+        "An ACME authority validated a host name of `tls` by a request to this edge, and Petasos answered; nothing to do.";
 
     PurgeForbidden "purge-forbidden" Refused
         "The client of this purge request is not authorised. Let it send the token or purge at the admin address. If no proxy with its address forwards visitors, list the address in purge_peers.";

@@ -18,7 +18,7 @@ pub(super) const IDLE: [&str; 11] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 63] = [
+pub(super) const ZERO: [&str; 66] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
@@ -31,6 +31,10 @@ pub(super) const ZERO: [&str; 63] = [
     "petasos_certificate_expiry_timestamp_seconds",
     "petasos_certificates_replaced_total",
     "petasos_certificates_refused_total",
+    "petasos_acme_certificates_total",
+    "petasos_acme_failures_total",
+    "petasos_acme_failing",
+    "petasos_acme_next_attempt_timestamp_seconds",
     "petasos_admin_connections_refused_total",
     "petasos_requests_malformed_total",
     "petasos_visitor_timeouts_total",

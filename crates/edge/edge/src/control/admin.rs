@@ -23,6 +23,7 @@ use crate::sites::Site;
 use crate::upkeep::detection_call;
 use crate::upkeep::reload::reload;
 use crate::worker::goes_on;
+use acme::CertificateReport;
 use address::Address;
 use api::why::Question;
 use bytes::Bytes;
@@ -381,6 +382,7 @@ fn written(document: &impl Serialize) -> String {
 fn status(shared: &Shared) -> api::status::EdgeStatus {
     let store = shared.store.stats();
     api::status::EdgeStatus {
+        certificates: shared.listeners.issuance.reports().iter().map(certificate_status).collect(),
         connections: shared.connections(),
         disk: disk_status(shared),
         draining: shared.is_draining(),
@@ -396,6 +398,17 @@ fn status(shared: &Shared) -> api::status::EdgeStatus {
         },
         version: env!("CARGO_PKG_VERSION").to_owned(),
         workers: shared.plan.workers,
+    }
+}
+
+fn certificate_status(report: &CertificateReport) -> api::status::CertificateStatus {
+    let date = |at| String::from_utf8_lossy(&http_date(at)).into_owned();
+    api::status::CertificateStatus {
+        expires: report.expires.map(date),
+        failures: report.failures,
+        last_error: report.last_error.clone(),
+        names: report.names.clone(),
+        next_attempt: date(report.next_attempt),
     }
 }
 

@@ -83,6 +83,17 @@ metrics! {
     CertificatesRefused: Counter "certificates_refused",
         "Changed certificate files that could not be used. The log names the file and the reason; the old \
          certificate stays in use.";
+    AcmeCertificates: Counter "acme_certificates",
+        "Certificates that an authority has issued by ACME.";
+    AcmeFailures: Counter "acme_failures",
+        "Attempts at a certificate by ACME that failed. The log and the admin address's /status have the \
+         reason; the certificate in use stays.";
+    AcmeFailing: Gauge "acme_failing",
+        "Certificates whose last attempt by ACME failed. Mend the cause before \
+         certificate_expiry_timestamp_seconds.";
+    AcmeNextAttempt: Gauge "acme_next_attempt_timestamp_seconds",
+        "When the next attempt at a certificate by ACME is due, in seconds since 1970; 0 without ACME, and \
+         while an attempt is due at once.";
     AdminConnectionsRefused: Counter "admin_connections_refused",
         "Connections at the admin address that got 503 or were closed at once because \
          limits.admin_connections_max were open. Find out which clients keep theirs open, or raise the \

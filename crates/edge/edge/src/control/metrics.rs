@@ -133,6 +133,8 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::PurgesWidened => store().widened,
         Metric::PurgeComparisons => store().comparisons,
         Metric::CertificateExpiry => shared.listeners.first_expiry().map_or(0, Timestamp::as_secs),
+        Metric::AcmeFailing => shared.listeners.issuance.failing(),
+        Metric::AcmeNextAttempt => shared.listeners.issuance.next_attempt().map_or(0, Timestamp::as_secs),
         Metric::MessagesLost => operator::lost(),
         Metric::ThreadsLost => supervisor::lost(),
         Metric::AccessLogDropped => lines_lost(shared),

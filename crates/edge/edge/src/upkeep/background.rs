@@ -5,7 +5,7 @@
 
 use crate::shared::Shared;
 use crate::upkeep::leaving::join_in_time;
-use crate::upkeep::{certificates, refill, supervisor, sweeper, tree_writer, verifier};
+use crate::upkeep::{certificates, issuance, refill, supervisor, sweeper, tree_writer, verifier};
 use std::io;
 use std::sync::Arc;
 use threads::JoinHandle;
@@ -17,6 +17,7 @@ pub(crate) struct Background {
     sweeper: JoinHandle<()>,
     tree_writer: Option<JoinHandle<()>>,
     certificates: Option<JoinHandle<()>>,
+    issuance: Option<JoinHandle<()>>,
 }
 
 impl Background {
@@ -29,7 +30,8 @@ impl Background {
         let sweeper = sweeper::start(Arc::clone(shared))?;
         verifier::start(shared)?;
         let certificates = certificates::start(shared)?;
-        Ok(Self { sweeper, tree_writer, certificates })
+        let issuance = issuance::start(shared)?;
+        Ok(Self { sweeper, tree_writer, certificates, issuance })
     }
 
     /// Starts the tasks, in the context of a runtime.
@@ -50,6 +52,7 @@ impl Background {
         shared.static_tree.end();
         let _ = self.tree_writer.and_then(join_in_time);
         let _ = self.certificates.and_then(join_in_time);
+        let _ = self.issuance.and_then(join_in_time);
         if !shared.persistence.is_hung() {
             let own = Arc::clone(shared);
             let within = shared.limits.disk_timeout;

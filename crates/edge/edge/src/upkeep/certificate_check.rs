@@ -43,12 +43,13 @@ fn problems(tls: &TlsPlan, plan: &EdgePlan, now: Timestamp) -> Vec<Diagnostic> {
         let problem = Diagnostic::warning(fault.to_string(), tls.place.clone());
         found.push(problem.with_help("renew it; until then browsers refuse the site"));
     }
-    if usable.len() == tls.certificates.len() {
+    if usable.len() == tls.certificates.len() && !tls.is_internal {
         let names = plan.sites.iter().flat_map(|site| &site.names);
+        let names = names.filter(|name| !tls.acme_names.contains(name));
         let bare = names.filter(|name| !usable.iter().any(|certificate| certificate.is_for(name)));
         found.extend(bare.map(|name| {
             let message = format!("no certificate is for `{name}`, so browsers refuse it at this listener");
-            let help = "add its certificate to `tls`, or remove the name from `names`";
+            let help = "add it or its certificate to `tls`, or remove the name from `names`";
             Diagnostic::warning(message, tls.place.clone()).with_help(help)
         }));
     }

@@ -47,6 +47,14 @@ pub fn check_directories(plan: &EdgePlan) -> Vec<Diagnostic> {
         limit: Some(("static_tree.size", tree.bytes_max)),
         help: "name a directory that can be written; without one, no files are written for web servers",
     });
+    let obtains = !plan.acme_names().is_empty() || plan.has_local_authority();
+    let state = plan.state_directory.as_ref().filter(|_| obtains).map(|directory| NamedDirectory {
+        key: "state_directory",
+        path: directory,
+        is_made: true,
+        limit: None,
+        help: "name a directory that can be written; certificates that Petasos obtains itself are kept there",
+    });
     let log = plan.access_log.as_ref().and_then(|log| match log {
         AccessLogTarget::Stdout => None,
         AccessLogTarget::File(path) => Some(NamedDirectory {
@@ -58,7 +66,7 @@ pub fn check_directories(plan: &EdgePlan) -> Vec<Diagnostic> {
         }),
     });
     let mut problems: Vec<_> =
-        [disk, spool, tree, log].into_iter().flatten().flat_map(|named| named.check(plan)).collect();
+        [disk, spool, tree, state, log].into_iter().flatten().flat_map(|named| named.check(plan)).collect();
     problems.extend(foreign_file(plan));
     problems.extend(log_is_directory(plan));
     problems

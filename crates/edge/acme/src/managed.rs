@@ -1,0 +1,164 @@
+//! One certificate that an authority issues by ACME: its files, and what is known about it.
+//!
+//! Invariant: its file holds a usable certificate from the start on, at first a placeholder. Names
+//! that change keep the file, so that the old certificate serves until the new one arrives.
+
+use crate::files::{self, FileError, SECRET};
+use crate::issuer::AcmeTerms;
+use crate::record::{Record, RenewalPlan, Validity, renewal_time};
+use crate::self_signed::{self, PLACEHOLDER};
+use clock::Timestamp;
+use net::{Certificate, CertificateFiles};
+use std::path::{Path, PathBuf};
+
+/// What the operator is told about a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateReport {
+    /// The names that it is or will be for.
+    pub names: Vec<String>,
+    /// When the authority's certificate expires; `None` without one.
+    pub expires: Option<Timestamp>,
+    /// Failed attempts since the last success.
+    pub failures: u32,
+    /// Why the last attempt failed.
+    pub last_error: Option<String>,
+    /// When the next attempt is due.
+    pub next_attempt: Timestamp,
+}
+
+/// The files of one certificate, and the record of the attempts at it.
+#[derive(Debug)]
+pub(crate) struct ManagedCertificate {
+    pub(crate) names: Vec<String>,
+    file: PathBuf,
+    record_file: PathBuf,
+    pub(crate) record: Record,
+    /// The validity of the authority's certificate for all names, if there is one.
+    held: Option<Validity>,
+    /// When the outcome of another process's attempt is looked at.
+    left_until: Option<Timestamp>,
+}
+
+impl ManagedCertificate {
+    /// Opens the files of the certificate for these names, and makes a placeholder if there is no
+    /// other certificate. Blocks.
+    pub(crate) fn open(terms: &AcmeTerms, names: &[String], now: Timestamp) -> Result<Self, FileError> {
+        let directory = terms.directory();
+        files::create_directory(&directory)?;
+        let name = names.first().map_or("none", String::as_str);
+        let path = |kind: &str| directory.join(format!("{}.{kind}", files::name_for(name)));
+        let (file, record_file) = (path("pem"), path("json"));
+        let (names, record) = (names.to_vec(), Record::default());
+        let mut own = Self { names, file, record_file, record, held: None, left_until: None };
+        own.reload();
+        if own.read().is_none_or(|held| is_placeholder(&held) && own.is_outdated(&held, now)) {
+            files::write(&own.file, &self_signed::placeholder(&own.names, now)?, SECRET)?;
+        }
+        Ok(own)
+    }
+
+    /// Whether a placeholder is for other names, or ends soon.
+    fn is_outdated(&self, held: &Certificate, now: Timestamp) -> bool {
+        held.names() != self.names || now >= renewal_time(held.validity(), 0)
+    }
+
+    /// The file with the certificate, its chain and its key.
+    pub(crate) fn files(&self) -> CertificateFiles {
+        CertificateFiles { chain: self.file.clone(), key: self.file.clone() }
+    }
+
+    /// When the next attempt is due.
+    pub(crate) fn due(&self) -> Timestamp {
+        self.left_until.unwrap_or_else(|| self.record.due(&self.names, self.held))
+    }
+
+    /// Leaves the attempt to another process until this time.
+    pub(crate) const fn leave_to_others(&mut self, until: Timestamp) {
+        self.left_until = Some(until);
+    }
+
+    /// Whether another process has made an attempt whose outcome was not looked at.
+    pub(crate) const fn is_left_to_others(&self) -> bool {
+        self.left_until.is_some()
+    }
+
+    /// Reads the files again.
+    pub(crate) fn reload(&mut self) {
+        self.left_until = None;
+        self.record = self.read_record();
+        let held = self.authoritys().filter(|held| self.names.iter().all(|name| held.is_for(name)));
+        self.held = held.map(|held| held.validity());
+    }
+
+    /// The plan for the renewal of the certificate that serves.
+    pub(crate) fn plan(&self) -> Option<&RenewalPlan> {
+        let held = self.held?;
+        self.record.renewal.as_ref().filter(|plan| plan.expires_secs == held.1.as_secs())
+    }
+
+    /// The authority's certificate, also if it is for other names than wanted now.
+    pub(crate) fn authoritys(&self) -> Option<Certificate> {
+        self.read().filter(|held| !is_placeholder(held))
+    }
+
+    /// Puts a new certificate with its key into the file, if it is usable at `now`.
+    pub(crate) fn replace(&mut self, pem: &str, now: Timestamp) -> Result<Validity, FileError> {
+        let trial = self.file.with_extension("trial");
+        files::write(&trial, pem, SECRET)?;
+        let usable = self.examine(&trial, now);
+        // A file that is left behind is overwritten by the next attempt.
+        let _ = std::fs::remove_file(&trial);
+        let validity = usable.map_err(|reason| FileError::Content { path: self.file.clone(), reason })?;
+        files::write(&self.file, pem, SECRET)?;
+        self.held = Some(validity);
+        Ok(validity)
+    }
+
+    /// The validity of the certificate in a file, if it is valid at `now` and for all names.
+    fn examine(&self, file: &Path, now: Timestamp) -> Result<Validity, String> {
+        let files = CertificateFiles { chain: file.to_owned(), key: file.to_owned() };
+        let new = Certificate::read(&files).map_err(|error| error.to_string())?;
+        if let Some(fault) = new.fault_at(now) {
+            return Err(fault.to_string());
+        }
+        match self.names.iter().find(|name| !new.is_for(name)) {
+            Some(name) => Err(format!("the authority's certificate is not for `{name}`")),
+            None => Ok(new.validity()),
+        }
+    }
+
+    /// Writes the record of the attempts.
+    pub(crate) fn remember(&self) -> Result<(), FileError> {
+        let unusable = |error: serde_json::Error| FileError::Content {
+            path: self.record_file.clone(),
+            reason: error.to_string(),
+        };
+        let text = serde_json::to_string_pretty(&self.record).map_err(unusable)?;
+        files::write(&self.record_file, &(text + "\n"), SECRET)
+    }
+
+    pub(crate) fn report(&self) -> CertificateReport {
+        let is_current = self.record.names == self.names;
+        CertificateReport {
+            names: self.names.clone(),
+            expires: self.held.map(|held| held.1),
+            failures: if is_current { self.record.failures } else { 0 },
+            last_error: self.record.last_error.clone().filter(|_| is_current),
+            next_attempt: self.due(),
+        }
+    }
+
+    fn read(&self) -> Option<Certificate> {
+        Certificate::read(&self.files()).ok()
+    }
+
+    fn read_record(&self) -> Record {
+        let text = files::read(&self.record_file).ok().flatten();
+        // Without a record, the worst is one attempt too many.
+        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+    }
+}
+
+fn is_placeholder(certificate: &Certificate) -> bool {
+    certificate.common_name() == Some(PLACEHOLDER)
+}

@@ -16,7 +16,10 @@ const GO_MIN: (u32, u32) = (1, 25);
 const GO_FETCHED: &str = "golang.org/toolchain@v0.0.1-go1.25.0.linux-amd64";
 
 /// The tools, with their modules.
-const TOOLS: [(&str, &str); 1] = [("h2spec", "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible")];
+const TOOLS: [(&str, &str); 2] = [
+    ("h2spec", "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible"),
+    ("pebble", "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.3"),
+];
 
 /// Returns the path of a tool, and builds the tool first if it is missing.
 ///

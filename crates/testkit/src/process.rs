@@ -116,6 +116,14 @@ impl Edge {
         Self::launch(shell, listen, origin, &[&PURGES_FROM_HERE, arguments].concat())
     }
 
+    /// Starts an edge whose listeners are in this configuration file. `address` is then that of the
+    /// first one.
+    pub fn with_listeners(origin: &str, file: &Path) -> Self {
+        let mut command = Command::new(binary());
+        command.arg("serve").arg(file).args(["--origin", origin, "--admin", ANYWHERE]).stdin(Stdio::null());
+        Self::spawn(&mut command, origin)
+    }
+
     /// Starts an edge with these arguments and kills it after `life`, whether it is ready or not.
     pub fn still_birth(origin: &str, arguments: &[&str], life: Duration) {
         let mut command = Command::new(binary());
@@ -127,7 +135,10 @@ impl Edge {
     }
 
     fn launch(mut command: Command, place: &str, origin: &str, arguments: &[&str]) -> Self {
-        let command = serve(&mut command, place, origin, arguments);
+        Self::spawn(serve(&mut command, place, origin, arguments), origin)
+    }
+
+    fn spawn(command: &mut Command, origin: &str) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let said = Arc::default();
         listen(BufReader::new(child.stderr.take().unwrap()), Arc::clone(&said));
@@ -136,10 +147,11 @@ impl Edge {
         stdout.read_line(&mut line).unwrap();
         let addresses: Vec<SocketAddr> = line
             .split(|character: char| character.is_whitespace() || character == ',')
-            .filter_map(|word| word.strip_prefix("http://")?.trim_end_matches('/').parse().ok())
+            .filter_map(|word| word.strip_prefix("http://").or_else(|| word.strip_prefix("https://")))
+            .filter_map(|address| address.trim_end_matches('/').parse().ok())
             .filter(|address: &SocketAddr| !origin.ends_with(&address.to_string()))
             .collect();
-        let [address, admin] = addresses[..] else { panic!("not a ready line: {line:?}") };
+        let [address, .., admin] = addresses[..] else { panic!("not a ready line: {line:?}") };
         // Keeps the pipe empty, so that an access log on standard output cannot block the edge.
         std::thread::spawn(move || std::io::copy(&mut stdout.take(u64::MAX), &mut std::io::sink()));
         Self { child, address, admin, said, directory: None }

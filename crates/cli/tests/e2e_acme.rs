@@ -178,3 +178,21 @@ fn the_local_authority_certifies_this_machine() {
     let _again = place.start(&file);
     assert_eq!(std::fs::read(authority.join("site.pem")).unwrap(), before, "a restart keeps it");
 }
+
+#[test]
+fn a_reload_replaces_the_source_of_certificates() {
+    let (place, gone) = (Place::new(), HeldPort::take());
+    let acme = format!("acme_directory = 'https://{}/dir'", gone.address());
+    let edge = place.start(&place.configure("internal", &acme));
+    let authority = place.state().join("local-authority/authority.pem");
+    assert_eq!(served(edge.address, "localhost", &authority), "page");
+    assert_eq!(Edge::status(edge.admin).unwrap()["certificates"], serde_json::json!([]));
+    place.configure("www.a.test", &acme);
+    edge.signal("HUP");
+    eventually("the new name is tried", || edge.metric("petasos_acme_failing", "") == 1.0);
+    assert_eq!(served(edge.address, "www.a.test", &place.file(".pem")), "page");
+    place.configure("internal", &acme);
+    edge.signal("HUP");
+    eventually("nothing is tried any more", || edge.metric("petasos_acme_failing", "") == 0.0);
+    assert_eq!(served(edge.address, "localhost", &authority), "page");
+}

@@ -26,7 +26,7 @@ pub(crate) struct Listeners {
     /// `None` for a plain listener.
     secured: Vec<Option<SecuredListener>>,
     /// The certificates that Petasos obtains itself.
-    pub(crate) issuance: Issuance,
+    pub(crate) issuance: Arc<Issuance>,
 }
 
 #[derive(Debug)]
@@ -51,12 +51,16 @@ pub enum ListenerError {
 
 impl Listeners {
     /// Reads the certificates of all listeners of a plan; blocks. Those that Petasos obtains itself
-    /// exist from here on, if only as a placeholder.
+    /// exist from here on, if only as a placeholder; `issuance` has what is known of them.
     ///
     /// # Errors
     /// All certificates that cannot be used.
-    pub(crate) fn open(plan: &EdgePlan, now: Timestamp) -> Result<Self, Vec<ListenerError>> {
-        let (mut secured, mut errors, issuance) = (Vec::new(), Vec::new(), Issuance::default());
+    pub(crate) fn open(
+        plan: &EdgePlan,
+        now: Timestamp,
+        issuance: Arc<Issuance>,
+    ) -> Result<Self, Vec<ListenerError>> {
+        let (mut secured, mut errors) = (Vec::new(), Vec::new());
         for listener in &plan.listeners {
             let opened = listener.tls.as_ref().map(|tls| {
                 let obtained = obtained_files(plan, tls, now).map_err(|error| vec![error.into()])?;

@@ -157,7 +157,8 @@ impl BoundEdge {
     ) -> Result<Self, ServeError> {
         // Read first: a certificate that cannot be used must not take the port of another
         // process.
-        let listeners = Listeners::open(&plan, system.clock.now()).map_err(ServeError::Listeners)?;
+        let listeners =
+            Listeners::open(&plan, system.clock.now(), Arc::default()).map_err(ServeError::Listeners)?;
         let secured = origins::open(&plan).map_err(ServeError::Origins)?;
         let sockets = bind_listeners(&mut plan, &mut inherited)?;
         let admin = one(inherited.bind(&plan.admin, 1)?.into_iter().flatten(), &plan.admin)?;

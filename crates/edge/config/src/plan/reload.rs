@@ -69,8 +69,9 @@ impl ListenerPlan {
     pub fn has_same_tls(&self, other: &Self) -> bool {
         // Destructured in full, so that a new setting cannot be forgotten.
         let of = |listener: &Self| {
-            let tls = listener.tls.as_ref().map(|TlsPlan { certificates, is_at_least_1_3, place: _ }| {
-                (certificates.clone(), *is_at_least_1_3)
+            let tls = listener.tls.as_ref().map(|tls| {
+                let TlsPlan { certificates, acme_names, is_internal, is_at_least_1_3, place: _ } = tls;
+                (certificates.clone(), acme_names.clone(), *is_internal, *is_at_least_1_3)
             });
             (tls, listener.http2)
         };

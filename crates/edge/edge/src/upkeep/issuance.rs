@@ -43,12 +43,12 @@ pub(crate) fn local_authority(plan: &EdgePlan) -> Option<LocalAuthority> {
     Some(LocalAuthority::new(directory, &names))
 }
 
-/// Starts the thread, if the plan has certificates to obtain.
+/// Starts the thread, if a listener has TLS. A reload may bring the first certificate to obtain.
 ///
 /// # Errors
 /// If the system cannot create a thread.
 pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> {
-    if shared.plan.acme_names().is_empty() && !shared.plan.has_local_authority() {
+    if !shared.listeners.has_tls() {
         return Ok(None);
     }
     let shared = Arc::clone(shared);
@@ -64,35 +64,55 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> 
     thread.map(Some)
 }
 
-/// Does what is due, until the edge quits.
-async fn work(shared: &Shared) {
-    let mut issuer = issuer(shared);
-    let local = local_authority(&shared.plan);
+/// The certificates by ACME that a plan wants, and how to obtain them.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Wanted {
+    terms: Option<AcmeTerms>,
+    lists: Vec<Vec<String>>,
+    methods: Vec<ValidationMethod>,
+}
+
+impl Wanted {
+    fn by(plan: &EdgePlan) -> Self {
+        Self { terms: terms(plan), lists: plan.acme_names(), methods: methods(plan) }
+    }
+
+    /// What obtains the certificates. `None`: there are none, or their files cannot be used.
+    fn issuer(&self, shared: &Shared) -> Option<Issuer> {
+        let terms = self.terms.clone().filter(|_| !self.lists.is_empty())?;
+        let answers = shared.listeners.issuance.answers.clone();
+        let (methods, clock) = (self.methods.clone(), Arc::clone(&shared.clock));
+        let random = || HashKeys::new().hash_one("acme");
+        let opened = Issuer::new(terms, &self.lists, methods, answers, clock, random);
+        opened.map_err(|error| tracing::error!("{error}; no certificate is renewed until a restart")).ok()
+    }
+}
+
+/// Does what is due for the plan in force, until the edge quits.
+async fn work(shared: &Arc<Shared>) {
+    let (mut wanted, mut issuer) = (Wanted::default(), None);
     while !shared.is_quitting() {
+        let shared = shared.current();
+        let now_wanted = Wanted::by(&shared.plan);
+        if now_wanted != wanted {
+            wanted = now_wanted;
+            issuer = wanted.issuer(&shared);
+            shared.listeners.issuance.tell(Vec::new());
+        }
         if let Some(issuer) = &mut issuer {
             shared.listeners.issuance.tell(issuer.reports());
             tokio::select! {
                 biased;
-                () = quitting(shared) => return,
-                outcomes = issuer.work() => outcomes.iter().for_each(|outcome| tell(shared, outcome)),
+                () = quitting(&shared) => return,
+                outcomes = issuer.work() => outcomes.iter().for_each(|outcome| tell(&shared, outcome)),
             }
             shared.listeners.issuance.tell(issuer.reports());
         }
-        if let Some(local) = &local {
-            renew(shared, local);
+        if let Some(local) = local_authority(&shared.plan) {
+            renew(&shared, &local);
         }
-        let _ = tokio::time::timeout(LOOK_EVERY, quitting(shared)).await;
+        let _ = tokio::time::timeout(LOOK_EVERY, quitting(&shared)).await;
     }
-}
-
-/// The certificates by ACME. `None`: there are none, or their files cannot be used.
-fn issuer(shared: &Shared) -> Option<Issuer> {
-    let lists = shared.plan.acme_names();
-    let terms = terms(&shared.plan).filter(|_| !lists.is_empty())?;
-    let answers = shared.listeners.issuance.answers.clone();
-    let (methods, clock) = (methods(&shared.plan), Arc::clone(&shared.clock));
-    let opened = Issuer::new(terms, &lists, methods, answers, clock, || HashKeys::new().hash_one("acme"));
-    opened.map_err(|error| tracing::error!("{error}; no certificate is renewed until a restart")).ok()
 }
 
 /// The methods of validation, the preferred one first. Authorities send plain requests to port 80,
@@ -106,12 +126,13 @@ fn methods(plan: &EdgePlan) -> Vec<ValidationMethod> {
 }
 
 /// Reports the outcome of an attempt.
-fn tell(shared: &Shared, outcome: &Outcome) {
+fn tell(shared: &Arc<Shared>, outcome: &Outcome) {
     match outcome {
         Outcome::Issued { names } => {
             tracing::info!("the authority has issued a certificate for {}", names.join(", "));
             shared.cells(0).count(Metric::AcmeCertificates);
-            certificates::refresh(shared, true);
+            // A reload may have replaced the listeners while the order was under way.
+            certificates::refresh(&shared.current(), true);
         }
         Outcome::Failed { names, reason, next_attempt } => {
             let next = semantics::format_date(*next_attempt);

@@ -10,7 +10,7 @@ use crate::listeners::Listeners;
 use crate::origins;
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
-use crate::upkeep::service_manager;
+use crate::upkeep::{issuance, service_manager};
 use config::EdgePlan;
 use invalidation::Mode;
 use std::sync::Arc;
@@ -108,10 +108,11 @@ fn try_reload(old: &Arc<Shared>) -> Result<ReloadSummary, String> {
 /// resume their sessions.
 fn listeners(old: &Shared, plan: &EdgePlan) -> Result<Arc<Listeners>, String> {
     let same = old.plan.listeners.iter().zip(&plan.listeners).all(|(old, new)| old.has_same_tls(new));
-    if same {
+    if same && issuance::terms(&old.plan) == issuance::terms(plan) {
         return Ok(Arc::clone(&old.listeners));
     }
-    Listeners::open(plan).map(Arc::new).map_err(|errors| lines(&errors))
+    let opened = Listeners::open(plan, old.clock.now(), Arc::clone(&old.listeners.issuance));
+    opened.map(Arc::new).map_err(|errors| lines(&errors))
 }
 
 fn lines(errors: &[impl ToString]) -> String {

@@ -9,7 +9,8 @@ use acme::FileError;
 use clock::Timestamp;
 use config::{EdgePlan, TlsPlan};
 use net::{
-    Certificate, CertificateError, Certificates, Refreshed, TlsServer, TlsServerError, TlsServerTerms,
+    Certificate, CertificateError, CertificateFiles, Certificates, Refreshed, TlsServer, TlsServerError,
+    TlsServerTerms,
 };
 use std::sync::Arc;
 use tls_terms::TlsVersion;

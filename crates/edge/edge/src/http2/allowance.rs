@@ -10,6 +10,10 @@ use std::time::Duration;
 /// What every connection may send.
 const BASE_BYTES: u64 = 256 * 1024;
 
+/// What a request with content permits beside the content that it was read with: content that the
+/// client had sent before it learned of an early response.
+const PER_CONTENT_BYTES: u64 = 64 * 1024;
+
 /// What each request permits beside its content: its head, a CONTINUATION, a reset, an update of
 /// its window.
 const PER_REQUEST_BYTES: u64 = 4 * 1024;
@@ -34,6 +38,10 @@ pub(crate) struct Usage {
     /// Bytes of the heads of requests.
     pub(crate) head_bytes: u64,
     pub(crate) requests: u64,
+    /// Those with content.
+    pub(crate) requests_with_content: u64,
+    /// The largest window that the client was given, in bytes. A full window may wait to be read.
+    pub(crate) window_bytes: u64,
     pub(crate) age: Duration,
 }
 
@@ -43,7 +51,9 @@ impl Usage {
         // Padding may double the frames of a content.
         let content_bytes = self.content_bytes.saturating_mul(2);
         let allowed = BASE_BYTES
+            .saturating_add(self.window_bytes)
             .saturating_add(self.requests.saturating_mul(PER_REQUEST_BYTES))
+            .saturating_add(self.requests_with_content.saturating_mul(PER_CONTENT_BYTES))
             .saturating_add(self.head_bytes)
             .saturating_add(content_bytes)
             .saturating_add(self.sent_bytes / SENT_PER_BYTE)
@@ -90,7 +100,21 @@ mod tests {
             age: Duration::from_secs(864_000),
             ..Usage::default()
         };
-        for usage in [uploads, downloads, tunnel] {
+        // Content that the edge has not read yet, or never reads because its response is early.
+        let waiting = Usage {
+            received_bytes: 1_300_000,
+            requests: 1,
+            requests_with_content: 1,
+            window_bytes: 1 << 20,
+            ..Usage::default()
+        };
+        let early = Usage {
+            received_bytes: 100 * 64 * 1024,
+            requests: 100,
+            requests_with_content: 100,
+            ..Usage::default()
+        };
+        for usage in [uploads, downloads, tunnel, waiting, early] {
             assert!(!usage.is_a_flood(), "{usage:?}");
         }
     }

@@ -179,7 +179,7 @@ impl Session {
         stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
     ) -> Poll<()> {
         if !self.is_leaving && stop.poll(context).is_ready() {
-            self.leave();
+            self.leave(context);
         }
         if !self.requests.is_empty() {
             self.patience.reset();
@@ -188,30 +188,39 @@ impl Session {
         if self.has_ended {
             return Poll::Ready(());
         }
-        let limit = if self.is_leaving { GOODBYE } else { self.shared.limits.idle_timeout };
+        // The responses have ended, but the client may still read their last bytes.
+        let is_sending = self.connection.has_streams();
+        let limit = match self.is_leaving {
+            true if is_sending => self.shared.limits.write_timeout,
+            true => GOODBYE,
+            false => self.shared.limits.idle_timeout,
+        };
         if self.patience.poll_over(context, limit).is_pending() {
             return Poll::Pending;
         }
         if self.is_leaving {
             return Poll::Ready(());
         }
-        self.leave();
-        // The patience must register this task again.
-        context.waker().wake_by_ref();
+        self.leave(context);
         Poll::Pending
     }
 
     /// Tells the client to send no more requests (RFC 9113 section 6.8).
-    fn leave(&mut self) {
+    fn leave(&mut self, context: &Context<'_>) {
         self.is_leaving = true;
         self.patience.reset();
         self.connection.graceful_shutdown();
+        // The frame is sent by the next poll, and so is the patience registered.
+        context.waker().wake_by_ref();
     }
 
     /// Begins a request. Most are answered at once; the others get a task.
     fn begin(&mut self, (request, respond): Accepted, context: &mut Context<'_>) {
         let (parts, receive) = request.into_parts();
         self.usage.requests += 1;
+        if !self.is_leaving {
+            self.patience.reset();
+        }
         if !self.shared.is_current() {
             self.shared = self.shared.current();
         }
@@ -219,12 +228,16 @@ impl Session {
         let translated = translate(&parts, !receive.is_end_stream(), &limits, || nonce(&self.shared));
         let translated = match translated {
             Ok(translated) => translated,
-            Err(fault) => return self.refuse(fault, (receive, respond)),
+            Err(fault) => return self.refuse(fault, &parts.method, (receive, respond)),
         };
         let Translated { request, is_tunnel, head_bytes } = translated;
         self.usage.head_bytes += head_bytes as u64;
+        if is_tunnel || !matches!(request.framing, BodyFraming::Empty) {
+            self.usage.requests_with_content += 1;
+        }
         if !matches!(request.framing, BodyFraming::Empty) && self.windows.grow(request.framing) {
             self.connection.set_target_window_size(Windows::GROWN_BYTES);
+            self.usage.window_bytes = Windows::GROWN_BYTES.into();
         }
         let refusal = self.is_misdirected(&request).then(Refusal::misdirected);
         let priority = Priority::of_request(&request.head.fields);
@@ -238,7 +251,12 @@ impl Session {
     }
 
     /// Answers a request that cannot be read, or ends its stream.
-    fn refuse(&mut self, fault: RequestFault, (receive, mut respond): (RecvStream, SendResponse<Bytes>)) {
+    fn refuse(
+        &mut self,
+        fault: RequestFault,
+        method: &http::Method,
+        (receive, mut respond): (RecvStream, SendResponse<Bytes>),
+    ) {
         self.cells().count(Metric::RequestsMalformed);
         match fault {
             RequestFault::Malformed => respond.send_reset(Reason::PROTOCOL_ERROR),
@@ -248,7 +266,8 @@ impl Session {
                 let client = ClientConnection::http2(wire, self.arrival, limits, false);
                 let shared = Arc::clone(&self.shared);
                 let refusal = Refusal::malformed(error);
-                self.requests.spawn(say(shared, self.index, client, refusal));
+                let method = Method::from_token(method.as_str().as_bytes());
+                self.requests.spawn(say(shared, self.index, client, method, refusal));
             }
         }
     }
@@ -291,7 +310,8 @@ fn host_of(authority: &[u8]) -> Option<String> {
         Some(rest) => rest.split(']').next()?,
         None => text.split(':').next()?,
     };
-    Some(host.to_ascii_lowercase())
+    // The name in the handshake has no final dot (RFC 6066 section 3).
+    Some(host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase())
 }
 
 /// The random part of a handshake for WebSocket: 16 bytes in base64 (RFC 6455 section 4.1). It
@@ -312,7 +332,7 @@ async fn answer(
 ) {
     let mut client = client;
     if let Some(refusal) = refusal {
-        return say(shared, index, client, refusal).await;
+        return say(shared, index, client, request.head.method, refusal).await;
     }
     match Box::pin(pipeline::run(&shared, index, &mut client, &request)).await {
         AfterResponse::Keep | AfterResponse::Close | AfterResponse::Linger => {}
@@ -326,9 +346,9 @@ async fn answer(
 }
 
 /// Answers a request that runs through no step.
-async fn say(shared: Arc<Shared>, index: usize, client: ClientConnection, refusal: Refusal) {
+async fn say(shared: Arc<Shared>, index: usize, client: ClientConnection, method: Method, refusal: Refusal) {
     let mut client = client;
-    let recipient = Recipient::new(&Method::Get, Version::Http11, true);
+    let recipient = Recipient::new(&method, Version::Http11, true);
     let (written, page) = respond::write_refusal(&refusal, shared.clock.now(), recipient);
     client.push_head(&written);
     client.push(page);

@@ -38,6 +38,8 @@ pub(crate) struct Outlet {
     end: Option<ResponseEnd>,
     /// Bytes that were sent since the last call of [`Outlet::take_moved`].
     moved_bytes: usize,
+    /// Bytes that were sent so far.
+    sent_bytes: u64,
     is_broken: bool,
     /// Whether it is in the queue of its connection.
     is_waiting: bool,
@@ -65,6 +67,8 @@ struct OrderState {
     waiting: Vec<SharedOutlet>,
     /// Bytes that `h2` may still be given in this round.
     left_bytes: usize,
+    /// Bytes of responses that were sent so far.
+    moved_bytes: u64,
     /// Outlets whose streams end early as soon as `h2` has sent what it was given.
     resets: Vec<SharedOutlet>,
 }
@@ -93,6 +97,7 @@ impl Outlet {
             queued_bytes: 0,
             end: None,
             moved_bytes: 0,
+            sent_bytes: 0,
             is_broken: false,
             is_waiting: false,
             waker: None,
@@ -158,6 +163,7 @@ impl Outlet {
             *round -= bytes;
             self.queued_bytes -= bytes;
             self.moved_bytes += bytes;
+            self.sent_bytes += bytes as u64;
             let ends = self.queue.is_empty() && matches!(self.end, Some(ResponseEnd::Plain));
             if ends {
                 self.end = None;
@@ -208,10 +214,17 @@ impl SendOrder {
         let mut state = lock(&self.state);
         let mut own = lock(outlet);
         // Most responses are sent at once.
-        if state.waiting.is_empty() && own.attempt(&mut state.left_bytes) == Attempt::Done {
-            return;
+        if state.waiting.is_empty() {
+            let before = state.left_bytes;
+            let attempt = own.attempt(&mut state.left_bytes);
+            state.moved_bytes += (before - state.left_bytes) as u64;
+            if attempt == Attempt::Done {
+                return;
+            }
         }
         if !std::mem::replace(&mut own.is_waiting, true) {
+            // It takes turns with those that wait, without catching up on theirs.
+            own.order.turns = state.turns_of(own.order.priority).unwrap_or(own.order.turns);
             let key = own.order;
             drop(own);
             state.insert(Arc::clone(outlet), key);
@@ -219,6 +232,13 @@ impl SendOrder {
             drop(own);
         }
         state.send();
+    }
+
+    /// Bytes of all other responses that were sent so far. While they grow, this one may wait for
+    /// them, and not for a slow client.
+    pub(crate) fn bytes_of_others(&self, own: &SharedOutlet) -> u64 {
+        let all = lock(&self.state).moved_bytes;
+        all.saturating_sub(lock(own).sent_bytes)
     }
 
     /// Ends a stream early, after `h2` has sent what it was given of it.
@@ -244,8 +264,20 @@ impl OrderState {
         self.waiting.insert(place, outlet);
     }
 
+    /// The least number of turns that a waiting outlet of this priority has had.
+    fn turns_of(&self, priority: Priority) -> Option<u64> {
+        let orders = self.waiting.iter().map(|outlet| lock(outlet).order);
+        orders.filter(|order| order.priority == priority).map(|order| order.turns).min()
+    }
+
     /// Sends what the windows and the round permit, in the order of the outlets.
     fn send(&mut self) {
+        let before = self.left_bytes;
+        self.send_in_order();
+        self.moved_bytes += (before - self.left_bytes) as u64;
+    }
+
+    fn send_in_order(&mut self) {
         let mut at = 0;
         while let Some(outlet) = self.waiting.get(at) {
             let mut own = lock(outlet);

@@ -128,9 +128,13 @@ impl Http2Wire {
 
     /// Sends the head of a response with content in this framing.
     pub(crate) fn push_head(&mut self, pieces: &[&Bytes], framing: BodyFraming) {
-        let Some(response) = response::translate(pieces) else {
+        let Some(mut response) = response::translate(pieces) else {
             return self.abandon();
         };
+        if self.is_tunnel && response.status().is_success() {
+            // The client would take it for the begin of the tunnel (RFC 8441 section 5).
+            *response.status_mut() = StatusCode::BAD_GATEWAY;
+        }
         let is_whole = matches!(framing, BodyFraming::Empty | BodyFraming::Length(0));
         self.left_bytes = match framing {
             BodyFraming::Length(bytes) => Some(bytes),
@@ -203,12 +207,26 @@ impl Http2Wire {
         Poll::Pending
     }
 
+    /// Bytes of all other responses of the connection that were sent so far.
+    pub(crate) fn bytes_of_others(&self) -> u64 {
+        self.outlet.as_ref().map_or(0, |outlet| self.order.bytes_of_others(outlet))
+    }
+
     /// Ends the stream early: the response is incomplete.
     pub(crate) fn abandon(&mut self) {
         self.is_broken = true;
         match &self.outlet {
             Some(outlet) => self.order.reset_later(outlet),
             None => self.respond.send_reset(Reason::INTERNAL_ERROR),
+        }
+    }
+}
+
+impl Drop for Http2Wire {
+    /// What was not sent is not complete: a tunnel or a task may end early.
+    fn drop(&mut self) {
+        if let Some(outlet) = self.outlet.as_ref().filter(|outlet| lock(outlet).has_output()) {
+            self.order.reset_later(outlet);
         }
     }
 }

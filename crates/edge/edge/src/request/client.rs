@@ -55,6 +55,8 @@ pub(crate) struct ClientConnection {
     write_pace: Pace,
     received_bytes: u64,
     sent_bytes: u64,
+    /// Bytes of the other responses of a connection with HTTP/2 when this one last waited.
+    bytes_of_others: u64,
 }
 
 /// The protocol of a client.
@@ -131,6 +133,7 @@ impl ClientConnection {
             write_pace: Pace::default(),
             received_bytes: 0,
             sent_bytes: 0,
+            bytes_of_others: 0,
         }
     }
 
@@ -229,6 +232,8 @@ impl ClientConnection {
     pub(crate) fn push_end(&mut self, framing: BodyFraming, trailer: Option<&Fields>) {
         match &mut self.wire {
             Wire::Http1(wire) => wire.push_end(framing, trailer),
+            // The last byte of content with a known length was its end.
+            Wire::Http2(_) if matches!(framing, BodyFraming::Length(_)) => {}
             Wire::Http2(wire) => wire.push_end(trailer),
         }
     }
@@ -394,6 +399,14 @@ impl ClientConnection {
     /// Ready when a client whose socket is full has read nothing for too long, or too little.
     fn poll_too_late(&mut self, context: &mut Context<'_>) -> Poll<SendError> {
         let EdgeLimits { write_timeout, response_rate_min, rate_window, .. } = *self.limits;
+        if let Wire::Http2(wire) = &self.wire
+            && let others = wire.bytes_of_others()
+            && std::mem::replace(&mut self.bytes_of_others, others) != others
+        {
+            // Another response of the connection was sent meanwhile, so the client is not slow.
+            self.write_patience.reset();
+            self.write_pace.reset();
+        }
         if self.write_pace.poll_too_slow(context, response_rate_min, rate_window).is_ready() {
             return Poll::Ready(SendError::TooSlow);
         }

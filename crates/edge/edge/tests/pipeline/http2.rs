@@ -493,3 +493,88 @@ fn idle_connection_is_told_to_leave() {
     assert_eq!(frames.goodbye(), Some(0));
     while frames.read().is_some() {}
 }
+
+#[test]
+fn long_responses_of_one_connection_wait_for_each_other() {
+    let stage = stage_with(
+        |plan| {
+            plan.limits.write_timeout = Duration::from_millis(400);
+            plan.limits.rate_window = Duration::from_millis(400);
+        },
+        |seen| response("200 OK", &[FRESH], seen.target().repeat(400_000).as_bytes()),
+    );
+    support::connect(&stage.edge).get("/a", &[]);
+    support::connect(&stage.edge).get("/b", &[]);
+    let mut frames = Http2Frames::connect(address(&stage));
+    let update = |stream, bytes: u32| Http2Frame::new(8, stream, bytes.to_be_bytes());
+    frames.send(&[get(1, "/a"), get(3, "/b"), update(1, 1 << 20), update(3, 1 << 20)]);
+    // The client reads 20 pieces, one each 50 ms: the second response waits for the first.
+    let mut received = [0; 4];
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(50));
+        frames.send(&[update(0, 100_000)]);
+    }
+    while received[1] < 800_000 || received[3] < 800_000 {
+        let (stream, bytes) = data(&mut frames);
+        received[stream as usize] += bytes;
+    }
+    assert_eq!(metric(&stage.edge, "petasos_visitor_timeouts_total", ""), 0);
+}
+
+#[test]
+fn connection_with_hits_is_not_idle() {
+    let stage = stage_with(
+        |plan| plan.limits.idle_timeout = Duration::from_millis(300),
+        |_| response("200 OK", &[FRESH], b"a page"),
+    );
+    let mut client = client(&stage);
+    for _ in 0..20 {
+        assert_eq!(client.get("/", &[]).text(), "a page");
+        client.rest(Duration::from_millis(50));
+    }
+    assert_eq!(metric(&stage.edge, "petasos_http2_connections_total", ""), 1);
+}
+
+#[test]
+fn drain_tells_waiting_clients_at_once() {
+    let gate = Gate::default();
+    let opened = gate.clone();
+    let stage = stage(move |_| support::behind(&opened, response("200 OK", &[FRESH], b"late")));
+    let mut frames = Http2Frames::connect(address(&stage));
+    frames.send(&[get(1, "/")]);
+    stage.await_seen(1);
+    stage.edge.stop();
+    assert_eq!(frames.goodbye(), Some(0), "before the response");
+    gate.open();
+    assert_eq!(frames.read_until(0).unwrap().payload, b"late");
+    drop(frames);
+    stage.edge.join().unwrap();
+}
+
+#[test]
+fn early_answers_to_uploads_are_no_flood() {
+    let stage = stage_with(
+        |plan| plan.limits.request_buffer_bytes_max = 0,
+        |seen| response("403 Forbidden", &[], seen.target().as_bytes()),
+    );
+    let mut client = client(&stage);
+    for number in 0..30 {
+        let request = client.request("TRACE", &format!("/{number}"), &[]);
+        let mut stream = client.begin(request, false).unwrap();
+        // The window holds it, whether the edge reads it or not.
+        stream.send.send_data(bytes::Bytes::from(vec![b'x'; 60_000]), true).unwrap();
+        assert_eq!(client.read(stream).status, 501, "{number}");
+    }
+    assert_eq!(metric(&stage.edge, "petasos_http2_floods_total", ""), 0);
+}
+
+#[test]
+fn origin_that_ignores_a_websocket_opens_no_tunnel() {
+    let stage = stage(|_| response("200 OK", &[FRESH], b"<p>a page</p>"));
+    let mut client = client(&stage);
+    let mut request = client.request("CONNECT", "/chat", &["sec-websocket-version: 13"]);
+    request.extensions_mut().insert(h2::ext::Protocol::from_static("websocket"));
+    let stream = client.begin(request, false).unwrap();
+    let status = client.run(async { stream.head().await.unwrap().0 });
+    assert_eq!(status, 502);
+}

@@ -70,8 +70,10 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     }
     let source: edge::PlanSource = {
         let file = file.cloned();
+        // Measured once: a change of the machine is no change of the configuration.
+        let machine = machine();
         // Warnings are for the operator who starts the edge or runs `check`.
-        Arc::new(move || read(file.as_deref(), &overrides).map_err(|error| format!("{error:#}")))
+        Arc::new(move || read_on(&machine, file.as_deref(), &overrides).map_err(|error| format!("{error:#}")))
     };
     edge::serve(plan, source, inherited, edge::System::of_machine(), &mut std::io::stdout())?;
     Ok(ExitCode::SUCCESS)
@@ -111,6 +113,11 @@ pub(crate) fn tell_warnings(plan: &EdgePlan) {
 /// # Errors
 /// If the file cannot be read or is not UTF-8, or if the configuration has errors.
 pub(crate) fn read(file: Option<&Path>, overrides: &Overrides) -> anyhow::Result<EdgePlan> {
+    read_on(&machine(), file, overrides)
+}
+
+/// As [`read`], for this machine.
+fn read_on(machine: &Machine, file: Option<&Path>, overrides: &Overrides) -> anyhow::Result<EdgePlan> {
     let (name, text) = match file {
         Some(path) => {
             let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -121,7 +128,7 @@ pub(crate) fn read(file: Option<&Path>, overrides: &Overrides) -> anyhow::Result
         None => ("(no file)".to_owned(), String::new()),
     };
     let read = |path: &str| Ok(decode(path, std::fs::read(path)?)?);
-    config::load(&name, &text, overrides, &machine(), &read).map_err(|problems| unusable(&problems))
+    config::load(&name, &text, overrides, machine, &read).map_err(|problems| unusable(&problems))
 }
 
 /// The machine on which this process runs.

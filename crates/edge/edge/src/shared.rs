@@ -46,7 +46,7 @@ use std::io;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use store::{Invalidation, InvalidationResult, Key, Selector, Store, StoreLimits};
 use tokio::sync::{Notify, Semaphore};
 
@@ -242,9 +242,14 @@ impl Shared {
         self.reloads.source.as_ref()
     }
 
-    /// The turn of a reload, which the caller holds until its end.
-    pub(crate) fn reload_turn(&self) -> MutexGuard<'_, ()> {
-        self.reloads.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The turn of a reload, which the caller holds until its end; `None` if another one runs.
+    pub(crate) fn reload_turn(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.reloads.turn.try_lock() {
+            Ok(turn) => Some(turn),
+            // There is no content that a panic could have left half-changed.
+            Err(TryLockError::Poisoned(turn)) => Some(turn.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Adds the listeners, whose certificates were read.
@@ -303,6 +308,11 @@ impl Shared {
         self.reloads.generation.load(Ordering::Acquire) == self.generation
     }
 
+    /// The plan in force, if there was a reload.
+    pub(crate) fn newest(&self) -> Option<Arc<Self>> {
+        self.reloads.lock().clone()
+    }
+
     /// The plan in force.
     pub(crate) fn current(self: &Arc<Self>) -> Arc<Self> {
         if self.is_current() {
@@ -330,7 +340,9 @@ impl Shared {
             listeners,
             plan,
         });
-        *self.reloads.lock() = Some(Arc::clone(&new));
+        if !self.is_quitting() {
+            *self.reloads.lock() = Some(Arc::clone(&new));
+        }
         self.reloads.generation.store(generation, Ordering::Release);
         new
     }

@@ -17,6 +17,7 @@ use config::{EdgeLimits, EdgePlan, SitePlan};
 use origin::{BreakerLimits, FetchBounds, Origin, OriginTls, Settings};
 use platform::HashMap;
 use profiles::Policy;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use store::SiteId;
@@ -30,6 +31,12 @@ pub(crate) struct Site {
     pub(crate) id: SiteId,
     pub(crate) plan: SitePlan,
     pub(crate) origin: Arc<Origin>,
+    pub(crate) state: Arc<SiteState>,
+}
+
+/// What the edge knows of a site. It belongs to the site's pages: a reload that keeps them keeps it.
+#[derive(Debug)]
+pub(crate) struct SiteState {
     pub(crate) detection: Detection,
     pub(crate) writes: Writes,
     pub(crate) parameter_flood: ParameterFlood,
@@ -50,17 +57,15 @@ pub(crate) struct Sites {
 
 impl Site {
     fn new(id: SiteId, plan: SitePlan, origin: Arc<Origin>) -> Self {
-        Self {
-            id,
-            plan,
-            origin,
+        let state = SiteState {
             detection: Detection::default(),
             writes: Writes::default(),
             parameter_flood: ParameterFlood::default(),
             foreign_ports: ForeignPorts::default(),
             probation: SiteProbation::new(),
             uncompressed: uncompressed::CompressionWatch::default(),
-        }
+        };
+        Self { id, plan, origin, state: Arc::new(state) }
     }
 
     /// The site's name in metrics and status: its first name, or `any`.
@@ -95,6 +100,14 @@ impl Site {
     }
 }
 
+impl Deref for Site {
+    type Target = SiteState;
+
+    fn deref(&self) -> &SiteState {
+        &self.state
+    }
+}
+
 impl Sites {
     /// The sites of a plan. `secured` says how connections to https origins are secured, in the
     /// order of the plan.
@@ -126,17 +139,19 @@ impl Sites {
             }
             let kept = self.all.iter().find(|old| has_same_pages(&old.plan, new));
             let id = kept.map_or_else(|| SiteId(last.fetch_add(1, Ordering::Relaxed) + 1), |old| old.id);
-            let reachable =
-                self.all.iter().find(|old| has_same_connections(&old.plan, new) && is_same_origin(old));
+            // Two sites share no origin, so that one cannot use up the other's limits.
+            let reachable = self.all.iter().find(|old| {
+                old.plan.names == new.names && has_same_connections(&old.plan, new) && is_same_origin(old)
+            });
             let origin = reachable.map_or_else(
                 || Arc::new(origin(new, tls, &plan.limits, system)),
                 |old| Arc::clone(&old.origin),
             );
             let site = Site::new(id, new.clone(), origin);
-            if let Some(old) = kept {
-                site.detection.continues(&old.detection);
-            }
-            Arc::new(site)
+            Arc::new(match kept {
+                Some(old) => Site { state: Arc::clone(&old.state), ..site },
+                None => site,
+            })
         };
         Self::of(with_tls(plan, secured).map(new).collect())
     }
@@ -199,6 +214,7 @@ impl Sites {
 fn has_same_pages(earlier: &SitePlan, new: &SitePlan) -> bool {
     page_settings(earlier, &earlier.policy) == page_settings(new, &new.policy)
         && earlier.recognisable == new.recognisable
+        && earlier.static_tree_layout == new.static_tree_layout
 }
 
 /// Whether connections to the origin of a site begin in the same way as those of another site.

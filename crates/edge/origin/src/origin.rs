@@ -189,6 +189,11 @@ impl Origin {
         answers && self.limit.waiting() == 0 && self.limit.active() < half
     }
 
+    /// Closes the idle connections, and keeps no others: no new request goes to this origin.
+    pub fn retire(&self) {
+        self.pool.retire();
+    }
+
     /// Closes connections that were idle for too long. Call it about once a second.
     pub fn sweep(&self) {
         self.pool.sweep(self.clock.monotonic());

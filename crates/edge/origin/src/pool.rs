@@ -8,6 +8,7 @@
 use clock::Monotonic;
 use net::IdleStream;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct IdlePool {
     idle: Mutex<Vec<IdleConnection>>,
-    connections_max: usize,
+    connections_max: AtomicUsize,
     idle_timeout: Duration,
 }
 
@@ -31,7 +32,11 @@ impl IdlePool {
     /// Creates an empty pool for at most `connections_max` connections, each idle for at most
     /// `idle_timeout`.
     pub(crate) fn new(connections_max: usize, idle_timeout: Duration) -> Self {
-        Self { idle: Mutex::new(Vec::new()), connections_max, idle_timeout }
+        Self {
+            idle: Mutex::new(Vec::new()),
+            connections_max: AtomicUsize::new(connections_max),
+            idle_timeout,
+        }
     }
 
     /// Takes a connection that names this address and is likely to work, if there is one. Others
@@ -52,9 +57,17 @@ impl IdlePool {
     /// Adds a connection, or closes it if the pool is full.
     pub(crate) fn put(&self, stream: IdleStream, named: Option<IpAddr>, now: Monotonic) {
         let mut idle = self.lock();
-        if idle.len() < self.connections_max {
+        // Relaxed is enough: the lock orders it with the list.
+        if idle.len() < self.connections_max.load(Ordering::Relaxed) {
             idle.push(IdleConnection { stream, since: now, named });
         }
+    }
+
+    /// Closes all connections, and takes no more.
+    pub(crate) fn retire(&self) {
+        let mut idle = self.lock();
+        self.connections_max.store(0, Ordering::Relaxed);
+        idle.clear();
     }
 
     /// Closes connections that were idle for too long.

@@ -93,7 +93,12 @@ fn has_same_tls(old: &[ListenerPlan], new: &[ListenerPlan]) -> bool {
 /// chosen the port.
 fn is_same_address(bound: &Address, stated: &Address) -> bool {
     match (bound, stated) {
-        (Address::Ip(bound), Address::Ip(stated)) if stated.port() == 0 => bound.ip() == stated.ip(),
+        (Address::Ip(bound), Address::Ip(stated)) => {
+            // Every address of the machine may be of either family, as the machine permits.
+            let is_everywhere = bound.ip().is_unspecified() && stated.ip().is_unspecified();
+            (bound.ip() == stated.ip() || is_everywhere)
+                && (stated.port() == 0 || bound.port() == stated.port())
+        }
         // The name was resolved when the address was bound.
         (Address::Ip(bound), Address::Host { port, .. }) => *port == 0 || bound.port() == *port,
         _ => bound == stated,
@@ -130,6 +135,9 @@ mod tests {
         assert!(bound.fixed_changes(&stated).is_empty());
         stated.listeners[0].address = "0.0.0.0:0".parse().unwrap();
         assert_eq!(bound.fixed_changes(&stated), ["listen"]);
+        bound.listeners[0].address = "0.0.0.0:443".parse().unwrap();
+        stated.listeners[0].address = ":443".parse().unwrap();
+        assert!(bound.fixed_changes(&stated).is_empty());
     }
 
     #[test]

@@ -173,9 +173,9 @@ async fn perform(shared: &Arc<Shared>, task: Task) -> PurgeOutcome {
     let turn = shared.orders.acquire().await;
     let task = Arc::new(task);
     let (held, performing) = (Arc::clone(shared), Arc::clone(&task));
-    let performed = threads::run_aside(move || performing.perform(&held)).await;
+    let performed = threads::run_aside(move || performing.perform_in_force(&held)).await;
     // If no thread is available, for example during shutdown, the order is carried out here.
-    let mut outcome = performed.unwrap_or_else(|| task.perform(shared));
+    let mut outcome = performed.unwrap_or_else(|| task.perform_in_force(shared));
     // The purge is in force now. A hanging disk must not delay the next purges, so the turn
     // ends here.
     drop(turn);
@@ -202,6 +202,33 @@ struct Task {
 }
 
 impl Task {
+    /// Performs the task under its own plan and under each that is in force before it has ended. A
+    /// reload may have given a site another number, under which pages are stored from then on.
+    fn perform_in_force(&self, shared: &Arc<Shared>) -> PurgeOutcome {
+        let mut plan = Arc::clone(shared);
+        let mut outcome = self.perform(&plan);
+        while !plan.is_current() {
+            plan = plan.current();
+            let more = self.of_plan(shared, &plan).perform(&plan);
+            outcome.sequence = outcome.sequence.max(more.sequence);
+            outcome.purged += more.purged;
+            outcome.softened += more.softened;
+            outcome.uncounted += more.uncounted;
+        }
+        outcome
+    }
+
+    /// The same task for the site that has the host of its page under a later plan.
+    fn of_plan(&self, earlier: &Shared, later: &Shared) -> Self {
+        let own = self.own.as_ref().map(|key| {
+            let names = earlier.sites.iter().find(|site| site.id == key.site()).map(|site| &site.plan.names);
+            let site = later.sites.iter().find(|site| Some(&site.plan.names) == names);
+            let site = site.or_else(|| later.sites.find(Some(key.host()))).map_or(key.site(), |site| site.id);
+            Key::new(site, key.is_https(), key.host(), Bytes::copy_from_slice(key.target()))
+        });
+        Self { invalidations: self.invalidations.clone(), own }
+    }
+
     fn perform(&self, shared: &Shared) -> PurgeOutcome {
         let mut outcome = PurgeOutcome::default();
         for OrderItem { scope, mode } in &self.invalidations {

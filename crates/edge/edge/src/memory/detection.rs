@@ -135,16 +135,6 @@ impl Detection {
         state.found = Some(found);
     }
 
-    /// Continues the detection of the same site under an earlier plan.
-    pub(crate) fn continues(&self, earlier: &Self) {
-        let before = earlier.state();
-        let mut state = self.state();
-        self.rules.store(earlier.rules().0, Ordering::Relaxed);
-        state.found = before.found.clone();
-        state.is_off = before.is_off;
-        state.start = before.start.clone();
-    }
-
     /// Switches off detection.
     pub(crate) fn switch_off(&self) {
         self.set_off(&mut self.state(), true);

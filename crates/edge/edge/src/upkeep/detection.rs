@@ -193,7 +193,9 @@ fn note(shared: &Shared, site: &Site) -> bool {
     }
     let _writing = shared.detections_file.lock().unwrap_or_else(PoisonError::into_inner);
     let file = DetectionsFile { directory: &disk.directory, disk: &shared.system.disk };
-    let written = file.write(shared.sites.iter());
+    let newest = shared.newest();
+    let sites = newest.as_deref().map_or(&shared.sites, |newest| &newest.sites);
+    let written = file.write(sites.iter());
     if let Err(error) = &written {
         tracing::warn!(
             "a restart will lose the detection of {}, because {} cannot be written: {error}",

@@ -4,7 +4,7 @@
 //! Invariant: serving never depends on the disk. An unusable directory, a full disk and a failing
 //! disk each cause one line on standard error and a metric. The edge continues from memory.
 
-use crate::sites::{Site, Sites, page_settings};
+use crate::sites::{Site, SiteState, Sites, page_settings};
 use crate::system::System;
 use crate::upkeep::detections_file::{self, DetectionsFile};
 use crate::upkeep::disk_threads::DiskThreads;
@@ -403,7 +403,8 @@ struct PersistentSiteNames(RwLock<Vec<PersistentSiteName>>);
 /// A site with its names: under its first rules, and under those of each profile that may be
 /// detected.
 struct PersistentSiteName {
-    site: Arc<Site>,
+    id: SiteId,
+    state: Arc<SiteState>,
     own: Bytes,
     recognised: Vec<Bytes>,
 }
@@ -417,9 +418,10 @@ impl PersistentSiteNames {
     fn learn(&self, sites: &Sites) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         for site in sites.iter() {
-            known.retain(|name| name.site.id != site.id);
+            known.retain(|name| name.id != site.id);
             known.push(PersistentSiteName {
-                site: Arc::clone(site),
+                id: site.id,
+                state: Arc::clone(&site.state),
                 own: name(site, &site.plan.policy),
                 recognised: site.plan.recognisable.iter().map(|policy| name(site, policy)).collect(),
             });
@@ -428,7 +430,8 @@ impl PersistentSiteNames {
 
     fn find_by(&self, is_meant: impl Fn(&PersistentSiteName) -> bool) -> Option<SiteId> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        known.iter().find(|name| is_meant(name)).map(|name| name.site.id)
+        // The newest first: after a change and its return, the earlier number is dead.
+        known.iter().rev().find(|name| is_meant(name)).map(|name| name.id)
     }
 }
 
@@ -446,14 +449,14 @@ impl PersistentSiteName {
 
     /// The name under the rules in force.
     fn current(&self) -> &Bytes {
-        self.site.detected_rules().and_then(|rules| self.recognised.get(rules)).unwrap_or(&self.own)
+        self.state.detection.rules().place().and_then(|rules| self.recognised.get(rules)).unwrap_or(&self.own)
     }
 }
 
 impl SiteNames for PersistentSiteNames {
     fn name(&self, site: SiteId) -> Bytes {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        known.iter().find(|name| name.site.id == site).map(|name| name.current().clone()).unwrap_or_default()
+        known.iter().find(|name| name.id == site).map(|name| name.current().clone()).unwrap_or_default()
     }
 
     fn find(&self, name: &[u8]) -> Option<SiteId> {

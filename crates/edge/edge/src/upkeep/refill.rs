@@ -184,6 +184,8 @@ impl RefillState {
 
     /// Fetches a page if it is missing, or, if an order named it, even if it is stored.
     async fn refetch(&mut self, page: &PageVariant, ordered: bool) -> RefillOutcome {
+        // A pass may take long.
+        self.shared = self.shared.current();
         let Some(site) = self.shared.sites.iter().find(|site| site.id == page.key.site()).cloned() else {
             return RefillOutcome::Done;
         };

@@ -13,6 +13,7 @@ use crate::sites::{Site, Sites};
 use crate::upkeep::{issuance, service_manager};
 use config::EdgePlan;
 use invalidation::Mode;
+use origin::Origin;
 use std::sync::Arc;
 use store::{Invalidation, Selector, SiteId};
 
@@ -60,8 +61,12 @@ impl std::fmt::Display for ReloadSummary {
 /// # Errors
 /// Why the configuration cannot be used. Nothing has changed then.
 pub(crate) fn reload(shared: &Arc<Shared>) -> Result<ReloadSummary, String> {
-    // The content is no state, so a panic in another reload does no harm.
-    let _turn = shared.reload_turn();
+    let Some(_turn) = shared.reload_turn() else {
+        return Err("another reload is under way".to_owned());
+    };
+    if shared.is_draining() {
+        return Err("the edge ends".to_owned());
+    }
     let old = shared.current();
     service_manager::reloading();
     let outcome = try_reload(&old);
@@ -101,6 +106,12 @@ fn try_reload(old: &Arc<Shared>) -> Result<ReloadSummary, String> {
     let new = old.replace(plan, sites, listeners, token);
     let ids = old.sites.iter().map(|site| site.id);
     ids.filter(|id| !new.sites.has(*id)).for_each(|id| forget(&new, id));
+    let is_used = |origin: &Arc<Origin>| new.sites.iter().any(|site| Arc::ptr_eq(&site.origin, origin));
+    for site in old.sites.iter().filter(|site| !is_used(&site.origin)) {
+        site.origin.retire();
+    }
+    // A web server would go on sending the files of pages that are gone.
+    new.static_tree.lose(&new.store);
     Ok(summary)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::support::{self, metric, plan, reason, socket};
 use address::Prefix;
-use config::{EdgePlan, SitePlan};
+use config::{DiskPlan, EdgePlan, SitePlan};
 use net::InheritedSockets;
 use petasos_edge::{BoundEdge, PlanSource, RunningEdge, System};
 use profiles::Policy;
@@ -211,6 +211,59 @@ fn purges_and_reloads_at_once_leave_no_stale_page() {
         assert_eq!(purged, 200);
         assert_eq!(changing.get("a.test", "/").text(), round.to_string(), "a purged page returned");
     }
+}
+
+#[test]
+fn write_that_ends_after_a_reload_purges_the_new_page() {
+    let gate = Gate::default();
+    let opened = gate.clone();
+    let origin = Origin::start(move |seen| {
+        let page = response("200 OK", &[FRESH], b"a page");
+        if seen.head.starts_with("POST") { support::behind(&opened, page) } else { page }
+    });
+    let changing = Changing::start(|plan| plan.sites[0].origin = origin.url().parse().unwrap());
+    let mut writer = support::connect(&changing.edge);
+    writer.send("POST /post HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1\r\n\r\nx");
+    eventually("the write is at the origin", || origin.count("/post") == 1);
+    changing.change(|plan| plan.sites[0].policy = Policy::rfc());
+    assert_eq!(reason(&changing.get("a.test", "/post")), "miss-absent");
+    assert_eq!(reason(&changing.get("a.test", "/post")), "hit-fresh");
+    gate.open();
+    assert_eq!(writer.read().status, 200);
+    assert_ne!(reason(&changing.get("a.test", "/post")), "hit-fresh", "the write changed the page");
+}
+
+#[test]
+fn pages_on_disk_are_found_after_a_change_and_its_return() {
+    let directory = tempfile::tempdir().unwrap();
+    let changing = Changing::start(|plan| {
+        plan.memory_bytes = 8 << 20;
+        plan.disk = Some(DiskPlan {
+            directory: directory.path().join("disk"),
+            bytes_max: 64 << 20,
+            state_directory: None,
+            runtime_directory: None,
+            power_safe_purges: false,
+        });
+    });
+    let usual = changing.next.lock().unwrap().clone().unwrap().sites[0].policy.clone();
+    changing.change(|plan| plan.sites[0].policy = Policy::rfc());
+    changing.change(|plan| plan.sites[0].policy = usual);
+    let target = |number: usize| format!("/{}{number}", "x".repeat(4_000));
+    let mut client = support::connect(&changing.edge);
+    for number in 0..1_500 {
+        assert_eq!(reason(&ask(&mut client, "a.test", &target(number))), "miss-absent");
+    }
+    eventually("the first pages are on the disk only", || {
+        metric(&changing.edge, "petasos_store_shelved", "") >= 100
+    });
+    let stored = metric(&changing.edge, "petasos_store_objects", "");
+    // Pages that were evicted before they were written are nowhere.
+    let mut is_hit = |number: &usize| reason(&ask(&mut client, "a.test", &target(*number))) == "hit-fresh";
+    let hits = (0..1_500).rev().filter(|number| is_hit(number)).count();
+    let reads = metric(&changing.edge, "petasos_disk_reads_total", "");
+    assert!(hits as u64 >= stored - 20 && reads >= 50, "{hits} hits of {stored}, {reads} reads");
+    assert_eq!(metric(&changing.edge, "petasos_disk_damaged_total", ""), 0);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! 103 (Early Hints) with the links of a stored page that is being fetched again.
 
-use crate::support::{Stage, behind};
-use testkit::{Gate, response};
+use crate::support::{self, Stage, behind};
+use config::EdgePlan;
+use testkit::{Gate, Http2Frame, Http2Frames, response};
 
 const BROWSER: &str = "Sec-Fetch-Mode: navigate";
 const STYLE: &str = "</a.css>; rel=preload; as=style";
@@ -13,7 +14,11 @@ fn expired(is_on: bool) -> (Stage, Gate) {
     let script =
         |body: &'static str| response("200 OK", &[&links[..], "Cache-Control: max-age=60"], body.as_bytes());
     let (old, new) = (script("old"), script("new"));
-    let stage = Stage::with(|plan| plan.sites[0].early_hints = is_on, move |_| old.clone());
+    let change = |plan: &mut EdgePlan| {
+        plan.sites[0].early_hints = is_on;
+        plan.listeners[0].http2 = true;
+    };
+    let stage = Stage::with(change, move |_| old.clone());
     assert_eq!(stage.get("/", &[BROWSER]).text(), "old");
     let held = gate.clone();
     stage.becomes(move |_| behind(&held, new.clone()));
@@ -48,7 +53,28 @@ fn hints_are_for_browsers_and_only_if_they_are_switched_on() {
     let (stage, gate) = expired(true);
     stage.pass(100_000);
     gate.open();
-    let mut old = crate::support::connect(&stage.edge);
+    let mut old = support::connect(&stage.edge);
     old.send(format!("GET / HTTP/1.0\r\nHost: example.test\r\n{BROWSER}\r\n\r\n"));
     assert_eq!(old.read_head().status, 200);
+}
+
+#[test]
+fn hints_precede_the_response_over_http2() {
+    let (stage, gate) = expired(true);
+    stage.pass(100_000);
+    let mut frames = Http2Frames::connect(support::address(&stage.edge));
+    let fields = [
+        (":method", "GET"),
+        (":scheme", "http"),
+        (":authority", "example.test"),
+        (":path", "/"),
+        ("sec-fetch-mode", "navigate"),
+    ];
+    frames.send(&[Http2Frame::request(1, &fields)]);
+    let hints = frames.read_until(1).unwrap();
+    assert_eq!(hints.flags & 1, 0, "no end of the stream");
+    assert_eq!(stage.metric("petasos_early_hints_total", ""), 1);
+    gate.open();
+    let response = frames.read_until(1).unwrap();
+    assert_eq!(response.payload[0], 0x80 | 8, "200 is an entry of the static table");
 }

@@ -2,12 +2,15 @@
 
 use crate::support::{self, metric, plan, reason, socket};
 use address::Prefix;
-use config::{DiskPlan, EdgePlan, SitePlan};
+use config::{DiskPlan, EdgePlan, OriginTlsPlan, SitePlan};
+use document::Place;
 use net::InheritedSockets;
 use petasos_edge::{BoundEdge, PlanSource, RunningEdge, System};
 use profiles::Policy;
 use std::sync::{Arc, Mutex};
-use testkit::{Action, Client, Gate, Http2Client, Origin, Response, eventually, response};
+use testkit::{
+    Action, Certificate, Client, Gate, Http2Client, Origin, Response, TlsFront, eventually, response,
+};
 
 const FRESH: &str = "Cache-Control: max-age=60";
 
@@ -277,4 +280,30 @@ fn reload_without_a_configuration_is_refused() {
         client.read().status
     };
     assert_eq!((ask("POST"), ask("GET")), (422, 405));
+}
+
+#[test]
+fn origins_over_tls_follow_a_reload() {
+    let changing = Changing::start(|_| {});
+    let front = TlsFront::start(changing.origin.address(), Certificate::Good);
+    let secured = EdgePlan::for_origin(format!("https://{}", front.address).parse().unwrap()).sites;
+    let tls = |plan: &mut EdgePlan, change: &dyn Fn(&mut OriginTlsPlan)| {
+        change(plan.sites[0].origin_tls.as_mut().unwrap());
+    };
+    let answer = changing.change(|plan| {
+        plan.sites = secured;
+        tls(plan, &|tls| tls.is_verified = false);
+    });
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(changing.get("a.test", "/secured").status, 200);
+    assert_eq!(front.handshakes(), 1);
+    let moved = changing.change(|plan| tls(plan, &|tls| tls.place = Place::Flag("--other".to_owned())));
+    assert!(moved.text().contains("1 unchanged"), "its place is no setting: {}", moved.text());
+    let refused = changing.change(|plan| {
+        tls(plan, &|tls| (tls.is_verified, tls.authorities) = (true, Some("/none/ca.pem".into())));
+    });
+    assert_eq!(refused.status, 422);
+    assert!(refused.text().contains("cannot read /none/ca.pem"), "{}", refused.text());
+    assert_eq!(changing.get("a.test", "/still").status, 200);
+    assert_eq!(front.handshakes(), 1, "the old connections go on");
 }

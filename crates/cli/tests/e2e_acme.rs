@@ -1,5 +1,5 @@
-//! Certificates that the binary obtains itself, without a real authority: one that is gone, one that
-//! limits the rate, and the local authority.
+//! Certificates that the binary obtains itself, without a real authority: one that is gone, one
+//! that limits the rate, and the local authority.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 

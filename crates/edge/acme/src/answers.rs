@@ -26,8 +26,8 @@ pub struct Answers {
 }
 
 impl HttpChallenges {
-    /// The content of the answer to a request for this target. `None`: no authority asks for it, and
-    /// the request is one like others.
+    /// The content of the answer to a request for this target. `None`: no authority asks for it,
+    /// and the request is one like others.
     pub fn answer(&self, target: &[u8]) -> Option<String> {
         let token = std::str::from_utf8(target.strip_prefix(WELL_KNOWN)?).ok()?;
         self.by_token.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()

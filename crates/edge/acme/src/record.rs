@@ -78,8 +78,8 @@ impl Record {
         self.not_before_secs = now.plus(pause_after(self.failures, None, chance)).as_secs();
     }
 
-    /// Records that the attempt that has begun failed. `asked` is the pause that the authority asked
-    /// for.
+    /// Records that the attempt that has begun failed. `asked` is the pause that the authority
+    /// asked for.
     pub(crate) fn fail(&mut self, reason: String, now: Timestamp, asked: Option<Duration>, chance: u64) {
         self.not_before_secs = now.plus(pause_after(self.failures, asked, chance)).as_secs();
         self.last_error = Some(reason);

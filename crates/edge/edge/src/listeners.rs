@@ -2,9 +2,8 @@
 //!
 //! Invariant: a listener with TLS has a usable certificate from its start to its end.
 
-use crate::memory::issuance::Issuance;
+use crate::memory::issuance::{Issuance, local_authority, terms};
 use crate::origins;
-use crate::upkeep::issuance;
 use acme::FileError;
 use clock::Timestamp;
 use config::{EdgePlan, TlsPlan};
@@ -137,10 +136,10 @@ fn obtained_files(
     now: Timestamp,
 ) -> Result<Vec<CertificateFiles>, FileError> {
     let mut files = Vec::new();
-    if let Some(terms) = issuance::terms(plan).filter(|_| !tls.acme_names.is_empty()) {
+    if let Some(terms) = terms(plan).filter(|_| !tls.acme_names.is_empty()) {
         files.push(terms.prepare(&tls.acme_names, now)?);
     }
-    if let Some(authority) = issuance::local_authority(plan).filter(|_| tls.is_internal) {
+    if let Some(authority) = local_authority(plan).filter(|_| tls.is_internal) {
         authority.renew(now)?;
         let (trusted, names) = (authority.trusted_file(), authority.names().join(", "));
         tracing::info!(

@@ -91,7 +91,8 @@ mod tests {
 
     const HTTP: &[u8] = b"http/1.1";
 
-    /// The certificate that a client is shown that offers these protocols, and the server's outcome.
+    /// The certificate that a client who offers these protocols is shown, and the server's
+    /// outcome.
     async fn shown(
         server: &TlsServer,
         name: &'static str,

@@ -2,9 +2,10 @@
 //!
 //! Invariant: the thread that obtains them writes here, and every other part only reads.
 
-use acme::{Answers, CertificateReport};
+use acme::{AcmeTerms, Answers, CertificateReport, LocalAuthority};
 use bytes::Bytes;
 use clock::Timestamp;
+use config::EdgePlan;
 use message::{ResponseHead, Status, names};
 use purge::PurgeReply;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +21,8 @@ pub(crate) struct Issuance {
 }
 
 impl Issuance {
-    /// The reply to an authority that validates a host name. `None`: the request is one like others.
+    /// The reply to an authority that validates a host name. `None`: the request is one like
+    /// others.
     pub(crate) fn reply(&self, target: &[u8]) -> Option<PurgeReply> {
         let answer = self.answers.http.answer(target)?;
         let mut head = ResponseHead::new(Status::OK);
@@ -48,6 +50,24 @@ impl Issuance {
     pub(crate) fn failing(&self) -> u64 {
         self.reports().iter().filter(|report| report.failures > 0).count() as u64
     }
+}
+
+/// The terms of a plan. `None`: it has no directory for certificates, and obtains none.
+pub(crate) fn terms(plan: &EdgePlan) -> Option<AcmeTerms> {
+    Some(AcmeTerms {
+        directory_url: plan.acme.directory_url.clone(),
+        contact: plan.acme.contact.clone(),
+        ca_file: plan.acme.ca_file.clone(),
+        binding_file: plan.acme.eab_file.clone(),
+        state_directory: plan.state_directory.clone()?,
+    })
+}
+
+/// The local authority of a plan. `None`: no listener has a certificate of it.
+pub(crate) fn local_authority(plan: &EdgePlan) -> Option<LocalAuthority> {
+    let directory = plan.state_directory.as_ref().filter(|_| plan.has_local_authority())?;
+    let names: Vec<_> = plan.sites.iter().flat_map(|site| site.names.iter().cloned()).collect();
+    Some(LocalAuthority::new(directory, &names))
 }
 
 #[cfg(test)]

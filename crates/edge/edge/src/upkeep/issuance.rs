@@ -5,6 +5,7 @@
 //! operator learns of each failure, its reason and the time of the next attempt.
 
 use crate::control::counters::Metric;
+use crate::memory::issuance::{local_authority, terms};
 use crate::shared::Shared;
 use crate::upkeep::certificates;
 use crate::upkeep::supervisor::{self, ThreadEnd};
@@ -24,24 +25,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How often the thread looks whether the edge quits.
 const TICK: Duration = Duration::from_millis(50);
-
-/// The terms of a plan. `None`: it has no directory for certificates, and obtains none.
-pub(crate) fn terms(plan: &EdgePlan) -> Option<AcmeTerms> {
-    Some(AcmeTerms {
-        directory_url: plan.acme.directory_url.clone(),
-        contact: plan.acme.contact.clone(),
-        ca_file: plan.acme.ca_file.clone(),
-        binding_file: plan.acme.eab_file.clone(),
-        state_directory: plan.state_directory.clone()?,
-    })
-}
-
-/// The local authority of a plan. `None`: no listener has a certificate of it.
-pub(crate) fn local_authority(plan: &EdgePlan) -> Option<LocalAuthority> {
-    let directory = plan.state_directory.as_ref().filter(|_| plan.has_local_authority())?;
-    let names: Vec<_> = plan.sites.iter().flat_map(|site| site.names.iter().cloned()).collect();
-    Some(LocalAuthority::new(directory, &names))
-}
 
 /// Starts the thread, if a listener has TLS. A reload may bring the first certificate to obtain.
 ///

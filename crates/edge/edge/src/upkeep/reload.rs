@@ -7,10 +7,11 @@
 use crate::control::counters::Metric;
 use crate::control::token;
 use crate::listeners::Listeners;
+use crate::memory::issuance::terms;
 use crate::origins;
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
-use crate::upkeep::{issuance, service_manager};
+use crate::upkeep::service_manager;
 use config::EdgePlan;
 use invalidation::Mode;
 use origin::Origin;
@@ -119,7 +120,7 @@ fn try_reload(old: &Arc<Shared>) -> Result<ReloadSummary, String> {
 /// resume their sessions.
 fn listeners(old: &Shared, plan: &EdgePlan) -> Result<Arc<Listeners>, String> {
     let same = old.plan.listeners.iter().zip(&plan.listeners).all(|(old, new)| old.has_same_tls(new));
-    if same && issuance::terms(&old.plan) == issuance::terms(plan) {
+    if same && terms(&old.plan) == terms(plan) {
         return Ok(Arc::clone(&old.listeners));
     }
     let opened = Listeners::open(plan, old.clock.now(), Arc::clone(&old.listeners.issuance));

@@ -28,8 +28,9 @@ pub(crate) const LISTENER: &[Setting] = &[
         None,
         "Certificates of the listener, which then speaks TLS only. An entry names the PEM files of the \
          certificate with its chain and of the key, `CERT.pem,KEY.pem`, or one file with both. A host name \
-         such as `www.example.org` is for a certificate that Petasos obtains by ACME, one for all host \
-         names of the listener; by that you agree to the terms of the authority at `acme_directory`. \
+         such as `www.example.org` is for a certificate that Petasos obtains by ACME. All host names of the \
+         listener have one certificate. By naming them you agree to the terms of the authority at \
+         `acme_directory`. \
          `internal` is for a certificate of a local authority, for development. Petasos \
          chooses among several by the name that the client asks for and by the kind of key; the first \
          serves all other names. Changed files are read again within seconds, and a bad file leaves the \

@@ -134,8 +134,8 @@ const EDGE: &[Setting] = &[
         SettingScope::Global,
         SettingKind::Text,
         None,
-        "Directory for certificates and keys that Petasos obtains itself (`tls`), and, best on another \
-         device than `disk`, for a small file that vouches for the contents of `disk`. If `disk` fails during a purge, Petasos invalidates this file, and the next start begins \
+        "Directory, best on another device than `disk`, with a small file that vouches for the contents of \
+         `disk`. Certificates that Petasos obtains itself (`tls`) and their keys are here too. If `disk` fails during a purge, Petasos invalidates this file, and the next start begins \
          with an empty `disk`. `none`: no such directory. If left out: $STATE_DIRECTORY; else \
          /var/lib/petasos for root, and petasos in $XDG_STATE_HOME or ~/.local/state for other users.",
     ),
@@ -180,8 +180,8 @@ const EDGE: &[Setting] = &[
         SettingScope::Global,
         SettingKind::Text,
         None,
-        "File with the external account binding that an ACME authority gives to its customers: the \
-         identifier of the key in the first line, the HMAC key in base64 in the second. Petasos reads it when \
+        "File with the external account binding that an ACME authority gives to its customers. The first \
+         line is the identifier of the key, the second the HMAC key in base64. Petasos reads it when \
          it makes an account. If left out: none.",
     ),
     row(

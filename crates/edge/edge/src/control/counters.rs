@@ -92,7 +92,7 @@ metrics! {
         "Certificates whose last attempt by ACME failed. Mend the cause before \
          certificate_expiry_timestamp_seconds.";
     AcmeNextAttempt: Gauge "acme_next_attempt_timestamp_seconds",
-        "When the next attempt at a certificate by ACME is due, in seconds since 1970; 0 without ACME, and \
+        "When the next attempt at a certificate by ACME is due, in seconds since 1970. 0 without ACME, and \
          while an attempt is due at once.";
     AdminConnectionsRefused: Counter "admin_connections_refused",
         "Connections at the admin address that got 503 or were closed at once because \

@@ -149,7 +149,7 @@ mod tests {
     fn faults_of_clients_are_no_messages() {
         let messages = || {
             tracing::warn!(target: "h2::proto::ping_pong", "an unexpected PING");
-            tracing::warn!(target: "h2o", "another crate");
+            tracing::warn!(target: "other", "another crate");
         };
         assert_eq!(written(LogLevel::Debug, messages).len(), 1);
     }

@@ -67,8 +67,8 @@ pub(crate) const SITE: &[Setting] = &[
         Some("none"),
         "Version of the PROXY protocol by which Petasos tells the origin the client's address, before \
          anything else on a connection. The origin must expect the header. The address is the last one in \
-         X-Forwarded-For: that of the client's connection, and for a fetch whose response may be shared the \
-         one of `client_address`. Each request of one client has its own connection; fetches whose response \
+         X-Forwarded-For, that of the client's connection. A fetch whose response may be shared has the one \
+         of `client_address`. Each request of one client has its own connection; fetches whose response \
          may be shared use connections again. `none`: connections begin without a header.",
     ),
     site(

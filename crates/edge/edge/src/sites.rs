@@ -34,7 +34,8 @@ pub(crate) struct Site {
     pub(crate) state: Arc<SiteState>,
 }
 
-/// What the edge knows of a site. It belongs to the site's pages: a reload that keeps them keeps it.
+/// What the edge knows of a site. It belongs to the site's pages: a reload that keeps them keeps
+/// it.
 #[derive(Debug)]
 pub(crate) struct SiteState {
     pub(crate) detection: Detection,

@@ -232,7 +232,7 @@ reasons! {
     UnknownSite "unknown-site" Refused
         "No site has this host name; add it to the names of a site.";
     Misdirected "misdirected" Refused
-        "The client sent a request for one host over its HTTP/2 connection to another, whose certificate is not for this host; clients then open a connection for it. Nothing to do.";
+        "The certificate of the HTTP/2 connection is not for the host of the request; the client then opens another connection. Nothing to do.";
     ParameterFlood "parameter-flood" Refused
         "More different addresses with unknown parameters were requested than unknown_parameters_per_minute permits. Name parameters that the application reads in known_parameters, or raise the limit.";
     OnlyIfCached "only-if-cached" Refused

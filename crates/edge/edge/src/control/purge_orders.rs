@@ -223,7 +223,9 @@ impl Task {
         let own = self.own.as_ref().map(|key| {
             let names = earlier.sites.iter().find(|site| site.id == key.site()).map(|site| &site.plan.names);
             let site = later.sites.iter().find(|site| Some(&site.plan.names) == names);
-            let site = site.or_else(|| later.sites.find(Some(key.host()))).map_or(key.site(), |site| site.id);
+            let site = site
+                .or_else(|| later.sites.find(Some(key.host())))
+                .map_or_else(|| key.site(), |site| site.id);
             Key::new(site, key.is_https(), key.host(), Bytes::copy_from_slice(key.target()))
         });
         Self { invalidations: self.invalidations.clone(), own }

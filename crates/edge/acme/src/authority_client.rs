@@ -12,7 +12,7 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body as _;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
-use message::{Fields, Method, RequestHead, ResponseHead, Version, names};
+use message::{Field, Fields, Method, RequestHead, ResponseHead, Version, names};
 use net::{Stream, TlsClient, TlsError, TlsStream};
 use std::future::poll_fn;
 use std::io;
@@ -209,6 +209,15 @@ async fn receive(mut stream: TlsStream, method: &Method) -> Result<(ResponseHead
     Ok((head, content.freeze()))
 }
 
+/// Whether a field asks for a pause that the library cannot add to the time.
+fn is_absurd_pause(field: &Field) -> bool {
+    let secs = || std::str::from_utf8(&field.value).ok()?.trim().parse::<u64>().ok();
+    field.is(names::RETRY_AFTER) && secs().is_some_and(|secs| secs > RETRY_AFTER_SECS_MAX)
+}
+
+/// The longest pause that is passed on to the library, in seconds: a year.
+const RETRY_AFTER_SECS_MAX: u64 = 365 * 24 * 60 * 60;
+
 /// The response in the types of the ACME library.
 fn translate(head: &ResponseHead, content: Bytes) -> Result<BytesResponse, AuthorityError> {
     let code = head.status.code();
@@ -218,7 +227,7 @@ fn translate(head: &ResponseHead, content: Bytes) -> Result<BytesResponse, Autho
     }
     let status = StatusCode::from_u16(code).map_err(http::Error::from)?;
     let mut response = Response::builder().status(status);
-    for field in head.fields.iter() {
+    for field in head.fields.iter().filter(|field| !is_absurd_pause(field)) {
         response = response.header(&field.name[..], &field.value[..]);
     }
     let (parts, ()) = response.body(())?.into_parts();

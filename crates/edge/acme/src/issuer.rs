@@ -190,8 +190,9 @@ impl Orders {
         let obtained = tokio::time::timeout(ATTEMPT_TIME_MAX, obtaining).await;
         self.answers.clear();
         let kept = obtained.unwrap_or(Err(AttemptError::TimedOut)).and_then(|pem| {
-            let validity = certificate.replace(&pem, self.clock.now())?;
-            certificate.record.succeed(validity, (self.random)());
+            let now = self.clock.now();
+            let validity = certificate.replace(&pem, now)?;
+            certificate.record.succeed(validity, now, (self.random)());
             Ok(certificate.remember()?)
         });
         match kept {
@@ -279,6 +280,9 @@ impl Orders {
         let pause = suggested.map_or(ASK_EVERY.1, |(_, pause)| pause.clamp(ASK_EVERY.0, ASK_EVERY.1));
         plan.ask_at_secs = now.plus(pause).as_secs();
         // A moment that was drawn stays, unless it has left the window.
+        // A window that ends after the certificate is no advice.
+        let is_usable = |window: &Validity| window.1 < Timestamp::from_secs(plan.expires_secs);
+        let suggested = suggested.filter(|(window, _)| is_usable(window));
         if let Some((window, _)) = suggested.filter(|(window, _)| !contains(*window, plan.renew_at_secs)) {
             plan.renew_at_secs = within(window, chance).as_secs();
         }

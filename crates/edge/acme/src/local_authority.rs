@@ -13,6 +13,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose,
 };
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -70,7 +71,7 @@ impl LocalAuthority {
     /// [`FileError`].
     pub fn renew(&self, now: Timestamp) -> Result<bool, FileError> {
         let held = Certificate::read(&self.files()).ok().filter(|held| self.is_good(held, now));
-        if held.is_some() && self.authority_at(now).is_some() {
+        if held.is_some() && self.authority_at(now)?.is_some() {
             return Ok(false);
         }
         files::create_directory(&self.directory)?;
@@ -92,12 +93,20 @@ impl LocalAuthority {
         held.names() == self.names && held.fault_at(now).is_none() && now < renewal_time(held.validity(), 0)
     }
 
-    /// The authority's certificate, if it outlives a certificate that it issues now.
-    fn authority_at(&self, now: Timestamp) -> Option<Certificate> {
-        let files = CertificateFiles { chain: self.trusted_file(), key: self.key_file() };
-        let held = Certificate::read(&files).ok()?;
-        let outlives = held.validity().1 > now.plus(VALID_FOR);
-        (outlives && held.fault_at(now).is_none()).then_some(held)
+    /// The authority's certificate, if it outlives a certificate that it issues now. A clock that
+    /// is behind does not replace it, because browsers trust this one.
+    ///
+    /// # Errors
+    /// If it exists and cannot be used. It is not replaced then, for the same reason.
+    fn authority_at(&self, now: Timestamp) -> Result<Option<Certificate>, FileError> {
+        let path = self.trusted_file();
+        if files::read(&path)?.is_none() {
+            return Ok(None);
+        }
+        let files = CertificateFiles { chain: path.clone(), key: self.key_file() };
+        let unusable = |error: net::CertificateError| FileError::Content { path, reason: error.to_string() };
+        let held = Certificate::read(&files).map_err(unusable)?;
+        Ok(Some(held).filter(|held| held.validity().1 > now.plus(VALID_FOR)))
     }
 
     fn key_file(&self) -> PathBuf {
@@ -106,7 +115,7 @@ impl LocalAuthority {
 
     /// The authority; made if it is missing or ends soon.
     fn issuer(&self, now: Timestamp) -> Result<Issuer<'static, KeyPair>, FileError> {
-        if let Some(held) = self.authority_at(now)
+        if let Some(held) = self.authority_at(now)?
             && let Some(name) = held.common_name()
             && let Some(key) = files::read(&self.key_file())?
         {
@@ -134,9 +143,10 @@ fn terms(name: &str) -> Result<CertificateParams, FileError> {
     Ok(wanted)
 }
 
-/// A name without the brackets of an IPv6 address.
+/// A name without the brackets of an IPv6 address, and an address as certificates have it.
 fn unbracketed(name: &str) -> String {
-    name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name).to_owned()
+    let name = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+    name.parse::<IpAddr>().map_or_else(|_| name.to_owned(), |address| address.to_string())
 }
 
 #[cfg(test)]
@@ -161,9 +171,16 @@ mod tests {
             assert_eq!(authority.renew(NOW.plus(after)).unwrap(), renewed, "{after:?}");
         }
         assert_eq!(std::fs::read(authority.trusted_file()).unwrap(), trusted);
-        let other = LocalAuthority::new(directory.path(), &["[::1]".to_owned()]);
+        let other = LocalAuthority::new(directory.path(), &["[0::0:1]".to_owned()]);
         assert!(other.renew(NOW.plus(DAY * 62)).unwrap(), "for other names");
         assert_eq!(Certificate::read(&other.files()).unwrap().names(), ["::1", "localhost", "127.0.0.1"]);
+        // A clock that is behind, or a file that cannot be read, replaces no authority.
+        other.renew(Timestamp::from_secs(0)).unwrap();
+        assert_eq!(std::fs::read(authority.trusted_file()).unwrap(), trusted);
+        std::fs::write(authority.trusted_file(), "damaged").unwrap();
+        assert!(other.renew(NOW).is_err());
+        assert_eq!(std::fs::read(authority.trusted_file()).unwrap(), b"damaged");
+        std::fs::write(authority.trusted_file(), &trusted).unwrap();
         assert!(other.renew(NOW.plus(DAY * 3600)).unwrap());
         assert_ne!(std::fs::read(authority.trusted_file()).unwrap(), trusted, "the old one ends");
     }

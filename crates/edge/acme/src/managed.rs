@@ -51,10 +51,24 @@ impl ManagedCertificate {
         let (names, record) = (names.to_vec(), Record::default());
         let mut own = Self { names, file, record_file, record, held: None, left_until: None };
         own.reload();
-        if own.read().is_none_or(|held| is_placeholder(&held) && own.is_outdated(&held, now)) {
+        if own.lacks_certificate(now)? {
             files::write(&own.file, &self_signed::placeholder(&own.names, now)?, SECRET)?;
         }
         Ok(own)
+    }
+
+    /// Whether a placeholder must be made. A file that cannot be read now may hold a good
+    /// certificate, so that is an error; a damaged one is set aside.
+    fn lacks_certificate(&self, now: Timestamp) -> Result<bool, FileError> {
+        if files::read(&self.file)?.is_none() {
+            return Ok(true);
+        }
+        let Some(held) = self.read() else {
+            let aside = self.file.with_extension("damaged");
+            let moved = std::fs::rename(&self.file, aside);
+            return moved.map(|()| true).map_err(|error| FileError::Write { path: self.file.clone(), error });
+        };
+        Ok(is_placeholder(&held) && self.is_outdated(&held, now))
     }
 
     /// Whether a placeholder is for other names, or ends soon.
@@ -161,4 +175,39 @@ impl ManagedCertificate {
 
 fn is_placeholder(certificate: &Certificate) -> bool {
     certificate.common_name() == Some(PLACEHOLDER)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::issuer::AcmeTerms;
+    use clock::Timestamp;
+    use net::Certificate;
+    use std::os::unix::fs::symlink;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_790_000_000);
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_not_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let terms = AcmeTerms {
+            directory_url: "https://ca.test/dir".to_owned(),
+            contact: None,
+            ca_file: None,
+            binding_file: None,
+            state_directory: directory.path().to_owned(),
+        };
+        let names = ["a.test".to_owned()];
+        let file = terms.prepare(&names, NOW).unwrap().chain;
+        let good = std::fs::read(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        // A link to itself cannot be read, whoever asks.
+        symlink(&file, &file).unwrap();
+        assert!(terms.prepare(&names, NOW).is_err());
+        assert!(file.symlink_metadata().unwrap().is_symlink());
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(&file, "damaged").unwrap();
+        let files = terms.prepare(&names, NOW).unwrap();
+        assert!(Certificate::read(&files).is_ok() && std::fs::read(&file).unwrap() != good);
+        assert_eq!(std::fs::read(file.with_extension("damaged")).unwrap(), b"damaged");
+    }
 }

@@ -16,6 +16,10 @@ const PAUSE_FACTOR: u32 = 4;
 /// Longest such pause, except if the authority asks for a longer one.
 pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 
+/// A certificate that replaces one that expires less than one part in this many of its lifetime
+/// earlier came quickly. The next one waits as long.
+const QUICK_PART: u32 = 20;
+
 /// Longest pause that an authority may ask for.
 pub(crate) const ASKED_PAUSE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
@@ -60,7 +64,9 @@ impl Record {
             return Timestamp::default();
         }
         let wanted = held.map_or_else(Timestamp::default, |held| self.renewal_of(held));
-        wanted.max(Timestamp::from_secs(self.not_before_secs))
+        // After a success only a renewal waits. A certificate that is gone is obtained at once.
+        let waits = self.failures > 0 || held.is_some();
+        wanted.max(Timestamp::from_secs(if waits { self.not_before_secs } else { 0 }))
     }
 
     /// When a certificate with this validity is to be renewed.
@@ -86,14 +92,22 @@ impl Record {
     }
 
     /// Records that the attempt that has begun produced a certificate.
-    pub(crate) fn succeed(&mut self, held: Validity, chance: u64) {
+    ///
+    /// An authority may want a certificate to be replaced at once (RFC 9773). If the new one
+    /// follows its predecessor as quickly, the clock or the authority is wrong: the next attempt
+    /// and the next question then wait.
+    pub(crate) fn succeed(&mut self, held: Validity, now: Timestamp, chance: u64) {
+        let pause = held.1.since(held.0) / QUICK_PART;
+        let is_quick = |before: &RenewalPlan| held.1 < Timestamp::from_secs(before.expires_secs).plus(pause);
+        let is_quick = self.renewal.as_ref().is_some_and(is_quick);
+        let next_secs = if is_quick { now.plus(pause).as_secs() } else { 0 };
         self.failures = 0;
-        self.not_before_secs = 0;
+        self.not_before_secs = next_secs;
         self.last_error = None;
         self.renewal = Some(RenewalPlan {
             expires_secs: held.1.as_secs(),
             renew_at_secs: renewal_time(held, chance).as_secs(),
-            ask_at_secs: 0,
+            ask_at_secs: next_secs,
         });
     }
 }
@@ -126,7 +140,9 @@ fn share(whole: Duration, chance: u64) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::{ASKED_PAUSE_MAX, PAUSE, PAUSE_MAX, Record, RenewalPlan, pause_after, renewal_time, within};
+    use super::{
+        ASKED_PAUSE_MAX, PAUSE, PAUSE_MAX, QUICK_PART, Record, RenewalPlan, pause_after, renewal_time, within,
+    };
     use clock::Timestamp;
     use proptest::prelude::{ProptestConfig, any, prop_assert, proptest};
     use std::time::Duration;
@@ -147,12 +163,21 @@ mod tests {
         let mut record = Record::default();
         assert_eq!(record.due(&names(), Some(held)), Timestamp::default(), "other names");
         record.begin(&names(), NOW, 0);
-        record.succeed(held, u64::MAX / 2);
+        record.succeed(held, NOW, u64::MAX / 2);
         let planned = renewal_time(held, u64::MAX / 2);
         assert_eq!(record.due(&names(), Some(held)).as_secs(), planned.as_secs());
         let other = (NOW, NOW.plus(DAY * 9));
         assert_eq!(record.due(&names(), Some(other)), NOW.plus(DAY * 6), "the plan is for another");
         assert_eq!(record.due(&names(), None), Timestamp::default(), "the certificate is gone");
+        // The clock is wrong: each new certificate seems to be due already.
+        let (late, week) = (NOW.plus(DAY * 5), (NOW, NOW.plus(DAY * 6)));
+        record = Record { names: names(), ..Record::default() };
+        record.succeed(week, late, 0);
+        assert!(record.due(&names(), Some(week)) < late, "the first is replaced at once");
+        record.succeed(week, late, 0);
+        let soonest = late.plus(DAY * 6 / QUICK_PART);
+        assert_eq!(record.due(&names(), Some(week)), soonest);
+        assert_eq!(record.renewal.as_ref().unwrap().ask_at_secs, soonest.as_secs());
         let begins = (NOW, NOW.plus(DAY));
         assert!((within(begins, 0), within(begins, u64::MAX)) == (NOW, NOW.plus(DAY - MILLI)));
     }

@@ -259,7 +259,14 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
     // Under another name, the server at the same address may be another one.
     let name = origin_tls.as_ref().filter(|tls| tls.name != origin.host());
     let name = name.map(|tls| format!(" as {}", tls.name)).unwrap_or_default();
-    format!("{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}{via}{name}")
+    // Pages of an origin that was not verified, or that knew another client, may be forged or for
+    // others.
+    let trust = origin_tls.as_ref().map(|tls| {
+        let shown = tls.certificate.as_ref().map(|own| format!(" showing {own}")).unwrap_or_default();
+        format!("{}{shown}", if tls.is_verified { "" } else { " unverified" })
+    });
+    let trust = trust.unwrap_or_default();
+    format!("{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}{via}{name}{trust}")
 }
 
 /// An origin that was not asked yet.
@@ -300,9 +307,10 @@ fn settings(limits: &EdgeLimits) -> Settings {
 
 #[cfg(test)]
 mod tests {
-    use super::Sites;
+    use super::{Sites, has_same_pages};
     use crate::system::System;
-    use config::EdgePlan;
+    use config::{EdgePlan, OriginTlsPlan};
+    use document::Place;
 
     fn sites(names: &[&[&str]]) -> Sites {
         let mut plan = EdgePlan::for_origin("http://127.0.0.1:1".parse().unwrap());
@@ -329,6 +337,23 @@ mod tests {
         assert_eq!(found("c.test"), None);
         assert_eq!(found(&"a".repeat(300)), None);
         assert!(sites.find(None).is_none());
+    }
+
+    #[test]
+    fn pages_of_an_unverified_origin_are_not_kept() {
+        let plan = |is_verified| {
+            let mut plan = EdgePlan::for_origin("https://127.0.0.1:1".parse().unwrap()).sites.remove(0);
+            plan.origin_tls = Some(OriginTlsPlan {
+                authorities: None,
+                name: "127.0.0.1".to_owned(),
+                certificate: None,
+                is_verified,
+                place: Place::Default,
+            });
+            plan
+        };
+        assert!(has_same_pages(&plan(true), &plan(true)));
+        assert!(!has_same_pages(&plan(false), &plan(true)));
     }
 
     #[test]

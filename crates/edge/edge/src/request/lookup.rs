@@ -294,7 +294,8 @@ impl<'a> PageRequest<'a> {
     /// The head of the stored response that the request selects, however old it is. `None` if no
     /// response in memory is for this request.
     pub(crate) fn stored_head(&self, shared: &Shared, head: &RequestHead) -> Option<ResponseHead> {
-        let Lookup::Found { object, .. } = shared.store.peek(&self.key, &head.fields) else {
+        // After a soft purge the origin may no longer give the page to this client.
+        let Lookup::Found { object, softened: false } = shared.store.peek(&self.key, &head.fields) else {
             return None;
         };
         self.is_answered_by(&object, head).then(|| object.head())

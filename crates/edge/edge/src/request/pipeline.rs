@@ -79,7 +79,9 @@ impl<'a> Visit<'a> {
         if let Some(order) = purge_orders::read_refresh(self.shared, peer, &self.request.head) {
             return Step::Refresh(order);
         }
-        if let Some(reply) = self.shared.listeners.issuance.reply(&self.request.head.target) {
+        if matches!(self.request.head.method, Method::Get | Method::Head)
+            && let Some(reply) = self.shared.listeners.issuance.reply(&self.request.head.target)
+        {
             return Step::Reply(reply, Reason::AcmeChallenge);
         }
         match guard(self.shared, self.client.arrival(), self.request) {

@@ -57,7 +57,10 @@ impl<'a> Visit<'a> {
         let framing = BodyFraming::Length(content_bytes);
         let written = respond::write_head(&head, framing, Some(&account), self.recipient);
         self.client.push_head(&written);
-        self.client.push(content);
+        // The response to HEAD has none.
+        if written.framing != BodyFraming::Empty {
+            self.client.push(content);
+        }
         let sent = self.client.flush().await.map_err(Interrupted::from);
         self.outcome(head.status, reason, content_bytes, sent, &written)
     }

@@ -67,22 +67,32 @@ impl Wanted {
         let (methods, clock) = (self.methods.clone(), Arc::clone(&shared.clock));
         let random = || HashKeys::new().hash_one("acme");
         let opened = Issuer::new(terms, &self.lists, methods, answers, clock, random);
-        opened.map_err(|error| tracing::error!("{error}; no certificate is renewed until a restart")).ok()
+        opened
+            .map_err(|error| {
+                tracing::error!("{error}; no certificate is renewed until the files can be used")
+            })
+            .ok()
     }
 }
 
+/// How often files that could not be used are tried again, in looks.
+const OPEN_AGAIN_LOOKS: u32 = 60;
+
 /// Does what is due for the plan in force, until the edge quits.
 async fn work(shared: &Arc<Shared>) {
-    let (mut wanted, mut issuer) = (Wanted::default(), None);
+    let (mut wanted, mut issuer, mut looks) = (Wanted::default(), None, 0_u32);
     while !shared.is_quitting() {
         let shared = shared.current();
         let now_wanted = Wanted::by(&shared.plan);
-        if now_wanted != wanted {
+        looks = looks.wrapping_add(1);
+        // Files that could not be used may be usable again.
+        if now_wanted != wanted || issuer.is_none() && looks.is_multiple_of(OPEN_AGAIN_LOOKS) {
             wanted = now_wanted;
             issuer = wanted.issuer(&shared);
             shared.listeners.issuance.tell(Vec::new());
         }
-        if let Some(issuer) = &mut issuer {
+        // An order could not be validated after the listeners are closed.
+        if let Some(issuer) = issuer.as_mut().filter(|_| !shared.is_draining()) {
             shared.listeners.issuance.tell(issuer.reports());
             tokio::select! {
                 biased;

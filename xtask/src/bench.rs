@@ -13,6 +13,7 @@ mod servers;
 mod stampede;
 mod starved;
 mod store;
+mod tls;
 
 use anyhow::{Context, Result, ensure};
 use std::os::unix::process::CommandExt;
@@ -33,6 +34,8 @@ pub(crate) enum BenchCommand {
     Load(load::Args),
     /// Measure the store alone: memory, look-ups, purges
     Store(store::Args),
+    /// Compare TLS and HTTP/2: Petasos, nginx, HAProxy and H2O
+    Tls(tls::Args),
 }
 
 /// Runs `cargo xtask bench ...`.
@@ -52,6 +55,7 @@ pub(crate) fn run(bench: &BenchCommand) -> Result<()> {
         BenchCommand::Stampede(args) => stampede::run(args),
         BenchCommand::Load(args) => load::run(args),
         BenchCommand::Store(args) => store::run(args),
+        BenchCommand::Tls(args) => tls::run(args),
     }
 }
 

@@ -9,6 +9,7 @@
 use crate::account::ServerAccount;
 use crate::packages::tail;
 use anyhow::{Context, Result, bail};
+use probe::ProcFs;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -90,6 +91,15 @@ impl LabDirectory {
             Some(line.split_ascii_whitespace().next()?.parse::<u64>().ok()? * 1024)
         };
         self.members(&record).into_iter().filter_map(of).sum()
+    }
+
+    /// Processor time of all processes of a server so far, in seconds.
+    pub(crate) fn cpu_secs(&self, name: &str) -> f64 {
+        let Some(record) = ProcessRecord::read(&self.record(name)) else { return 0.0 };
+        let host = ProcFs::system();
+        let members = self.members(&record).into_iter();
+        let ticks: u64 = members.filter_map(|pid| Some(host.process(pid)?.own_ticks)).sum();
+        ticks as f64 / rustix::param::clock_ticks_per_second() as f64
     }
 
     /// Whether the server runs and was started with exactly this command.

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::client::Resumption;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
@@ -47,6 +48,20 @@ impl Trust {
     /// As [`Trust::of`], for TLS 1.2 only.
     pub fn of_tls_1_2(authorities_pem: &str) -> Self {
         Self::on(authorities_pem, &[&tokio_rustls::rustls::version::TLS12])
+    }
+
+    /// The same trust without the sessions that could be resumed.
+    pub fn without_sessions(&self) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        config.resumption = Resumption::default();
+        Self { config: Arc::new(config) }
+    }
+
+    /// The same trust for connections that offer this application protocol only.
+    pub fn offering(&self, protocol: &[u8]) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols = vec![protocol.to_vec()];
+        Self { config: Arc::new(config) }
     }
 
     fn on(authorities_pem: &str, versions: &[&'static SupportedProtocolVersion]) -> Self {

@@ -207,7 +207,7 @@ async fn connect(url: &HttpUrl) -> Result<Stream, ProbeError> {
     Err(failure)
 }
 
-/// A response that is being read.
+/// A response being read.
 struct ResponseStream<S> {
     stream: S,
     input: BytesMut,

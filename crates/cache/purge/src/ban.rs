@@ -1,6 +1,6 @@
 //! Bans: lists of conditions. A ban invalidates a stored response that meets all of them.
 //!
-//! Invariant: a ban looks only at data that is stored with a response. It can therefore be tested
+//! Invariant: a ban looks only at data stored with a response. It can therefore be tested
 //! against each response at any later time.
 
 use crate::ban_expression::{self, BanError};
@@ -34,7 +34,7 @@ pub enum HostPages {
 /// One condition of a ban.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BanCondition {
-    /// The part of the response that is tested.
+    /// The tested part of the response.
     pub subject: BanSubject,
     /// The test.
     pub test: BanTest,

@@ -44,7 +44,7 @@ pub enum PurgeScope {
     Pattern {
         /// The host, as for [`Reach::Site`].
         host: Bytes,
-        /// The expression that is searched for in the target.
+        /// The expression searched for in the target.
         pattern: BanPattern,
     },
     /// All pages of a host.

@@ -12,7 +12,7 @@ use petasos_purge::{
 };
 use support::shown;
 
-/// Parses a request head that is written with line feeds as line ends.
+/// Parses a request head written with line feeds as line ends.
 fn head(text: &str) -> RequestHead {
     let mut octets = BytesMut::from(format!("{}\r\n\r\n", text.replace('\n', "\r\n")).as_bytes());
     let limits = h1::Limits { head_bytes_max: 128 * 1024, ..h1::Limits::DEFAULT };

@@ -35,7 +35,7 @@ struct PageQueueState {
     pages: VecDeque<QueuedPage>,
     bytes: u64,
     withdrawn: HashSet<FilePath>,
-    /// The page that is being written.
+    /// The page being written.
     in_hand: Option<(FilePath, Key)>,
     /// Whether the page in `in_hand` was withdrawn while it was written.
     is_cancelled: bool,

@@ -43,7 +43,7 @@ impl OnDisk {
         self.body.check(offset, bytes_max)
     }
 
-    /// Reads at most `bytes_max` bytes from `offset` on, for a response that is sent without
+    /// Reads at most `bytes_max` bytes from `offset` on, for a response sent without
     /// sendfile. `offset` must be within the body. Blocks.
     ///
     /// # Errors

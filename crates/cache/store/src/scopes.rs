@@ -88,7 +88,7 @@ impl Scopes {
         }
     }
 
-    /// The scope of a slot. A scope that is missing must not read as "not invalidated".
+    /// The scope of a slot. A missing scope must not read as "not invalidated".
     #[expect(clippy::expect_used, reason = "a scope exists while a slot is in it")]
     pub(crate) fn of(&self, id: u32) -> &MarkScope {
         let entry = self.entries.get(id as usize).and_then(Option::as_ref);

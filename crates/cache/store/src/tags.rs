@@ -163,7 +163,7 @@ impl Tags {
     }
 }
 
-/// The tag of a number. A tag that is missing must not read as "not invalidated".
+/// The tag of a number. A missing tag must not read as "not invalidated".
 #[expect(clippy::expect_used, reason = "a tag exists while an object has it or something holds it")]
 fn entry(entries: &[Option<Tag>], id: u32) -> &Tag {
     entries.get(id as usize).and_then(Option::as_ref).expect("a tag exists while its number is used")

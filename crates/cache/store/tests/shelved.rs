@@ -1,4 +1,4 @@
-//! A store above a disk. An object that is evicted from memory is found on the disk. An invalidated
+//! A store above a disk. An object evicted from memory is found on the disk. An invalidated
 //! object is never found, whether it was in memory, on the disk or in the write queue, and
 //! whichever process wrote it.
 

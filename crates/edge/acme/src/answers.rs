@@ -1,6 +1,6 @@
 //! What an authority that validates a name is shown, as long as it validates.
 //!
-//! Invariant: an answer exists from before the authority is told to ask until the order ends.
+//! Invariant: an answer exists from before the authority may ask until the order ends.
 
 use net::ChallengeCertificates;
 use std::collections::HashMap;

@@ -165,7 +165,7 @@ impl HttpClient for AuthorityClient {
     }
 }
 
-/// The head of a request on a connection of its own.
+/// The head of a request on a separate connection.
 fn request_head(parts: &Parts, url: &HttpUrl, content_bytes: usize) -> RequestHead {
     let mut fields = Fields::new();
     fields.push(names::HOST, Bytes::copy_from_slice(url.authority().as_bytes()));

@@ -17,7 +17,7 @@ pub(crate) const SECRET: u32 = 0o600;
 /// Permissions of a file that everybody may read.
 pub(crate) const PUBLIC: u32 = 0o644;
 
-/// Longest name that is made of a host name or a URL, in bytes.
+/// Longest name made of a host name or a URL, in bytes.
 const NAME_BYTES_MAX: usize = 120;
 
 /// Why a file cannot be used. The message names it.

@@ -136,7 +136,7 @@ impl Issuer {
         Ok(Self { orders: Orders { terms, methods, answers, clock, random }, certificates })
     }
 
-    /// What the operator is told.
+    /// The report to the operator.
     pub fn reports(&self) -> Vec<CertificateReport> {
         self.certificates.iter().map(ManagedCertificate::report).collect()
     }

@@ -11,7 +11,7 @@ use clock::Timestamp;
 use net::{Certificate, CertificateFiles};
 use std::path::{Path, PathBuf};
 
-/// What the operator is told about a certificate.
+/// The report to the operator about a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateReport {
     /// The names that it is or will be for.
@@ -120,7 +120,7 @@ impl ManagedCertificate {
         let trial = self.file.with_extension("trial");
         files::write(&trial, pem, SECRET)?;
         let usable = self.examine(&trial, now);
-        // A file that is left behind is overwritten by the next attempt.
+        // The next attempt overwrites a file that an earlier one left.
         let _ = std::fs::remove_file(&trial);
         let validity = usable.map_err(|reason| FileError::Content { path: self.file.clone(), reason })?;
         files::write(&self.file, pem, SECRET)?;

@@ -8,7 +8,7 @@ use clock::Timestamp;
 use rcgen::{CertificateParams, CustomExtension, DnType, KeyPair, date_time_ymd};
 use std::time::Duration;
 
-/// The common name by which a later start recognises its own placeholder.
+/// The common name of a placeholder. A later start recognises it.
 pub(crate) const PLACEHOLDER: &str = "Petasos placeholder, not a certificate of an authority";
 
 /// The validity of a placeholder. Each start makes a new one if there is still no other.

@@ -31,7 +31,7 @@ pub struct ProfileReply {
 /// The reply to a call that was not carried out, or not completely.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ProfileRefusal {
-    /// Whether a restart keeps the change; only for a change that is in force.
+    /// Whether a restart keeps the change; only for a change in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<bool>,
     /// What is wrong, in a sentence.

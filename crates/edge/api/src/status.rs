@@ -32,7 +32,7 @@ pub struct EdgeStatus {
     pub workers: usize,
 }
 
-/// A certificate that is obtained by ACME.
+/// A certificate obtained by ACME.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct CertificateStatus {
     /// When it expires, as an HTTP date; none while a placeholder serves.

@@ -63,7 +63,7 @@ pub struct EdgePlan {
     pub trusted_proxies: Prefixes,
     /// Addresses that may purge without a token.
     pub purge_peers: Prefixes,
-    /// Status of the response to a purge that is in force but not durable: 503 or 202.
+    /// Status of the response to a purge in force but not durable: 503 or 202.
     pub purge_partial_status: u16,
     /// The file with the secret that purges must show. `None`: there is no secret.
     pub token_file: Option<PathBuf>,

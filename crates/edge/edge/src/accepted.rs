@@ -21,7 +21,7 @@ use tokio::io::AsyncReadExt as _;
 /// The first bytes of a client that speaks HTTP/2 (RFC 9113 section 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A connection that is ready for its requests.
+/// A connection ready for its requests.
 pub(crate) struct Prepared {
     pub(crate) stream: Stream,
     /// Bytes that were already read from it.

@@ -120,7 +120,7 @@ impl Sites {
         Self::of(with_tls(plan, secured).map(new).collect())
     }
 
-    /// The sites of a new plan. A site whose settings are the same goes on as it is. One whose
+    /// The sites of a new plan. A site with the same settings goes on unchanged. One whose
     /// pages depend on the same settings keeps its pages; others begin empty. `secured` is as for
     /// [`Sites::new`].
     ///

@@ -176,7 +176,7 @@ pub(crate) fn take(shared: &Arc<Shared>, (index, listener): (usize, usize), stre
 /// Serves one connection to its end.
 async fn converse(shared: Arc<Shared>, index: usize, stream: Stream, arrival: Arrival, slot: ConnectionSlot) {
     let mut slot = slot;
-    // A connection that is still silent when the drain begins would hold it up.
+    // A connection still silent when the drain begins would hold it up.
     let prepared = tokio::select! {
         biased;
         prepared = prepare(&shared, index, stream, arrival, &mut slot) => prepared,

@@ -44,7 +44,7 @@ const REFUSED_PAUSE_MIN: Duration = Duration::from_millis(100);
 /// refused connection costs both sides little.
 const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// The pause before the first probe of an origin that is silent; each failed probe doubles it.
+/// The pause before the first probe of a silent origin; each failed probe doubles it.
 const SILENT_PAUSE_MIN: Duration = Duration::from_secs(1);
 
 /// Changes that are kept for the log, which takes them every second. Older ones are dropped.

@@ -150,7 +150,7 @@ pub(crate) struct WatchedFetch {
 }
 
 impl WatchedFetch {
-    /// Reports a fetch that is sent to the origin. `page` is a digest of its cache key if the
+    /// Reports a fetch sent to the origin. `page` is a digest of its cache key if the
     /// response may be shared.
     pub(crate) fn begin(origin: &Arc<Origin>, page: Option<u64>, turn: Option<&ProbeTurn>) -> Self {
         let number = turn.map(|turn| turn.number);

@@ -11,12 +11,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 pub enum FetchClient {
     /// The client at this address alone.
     One(SocketAddr),
-    /// Any number of clients. The origin is told this address.
+    /// Any number of clients. The origin receives this address.
     Any(IpAddr),
 }
 
 impl FetchClient {
-    /// The address that the origin is told, with the client's port if it is for one client.
+    /// The address sent to the origin, with the client's port if it is for one client.
     const fn address(self) -> SocketAddr {
         match self {
             Self::One(address) => address,
@@ -34,7 +34,7 @@ impl FetchClient {
     }
 }
 
-/// The header by which a connection to this origin states whom its requests are for.
+/// The header with which a connection to this origin names the client of its requests.
 pub(crate) fn header(version: Version, client: FetchClient, url: &OriginUrl) -> Vec<u8> {
     // The origin learns the port at which it was reached. The client's own destination is not
     // known: a shared fetch has none.

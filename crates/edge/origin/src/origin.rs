@@ -66,7 +66,7 @@ pub struct FetchRequest {
     pub is_conditional: bool,
     /// Which clients wait for the response.
     pub urgency: Urgency,
-    /// Whom the request is for, as an origin with the PROXY protocol is told.
+    /// Whom the request is for, as the PROXY protocol tells the origin.
     pub client: FetchClient,
     /// A digest of the page's cache key if the response may be shared. Only then does a missing
     /// first byte count for the breaker: a pass may be a long poll, or wait for its client.
@@ -204,7 +204,7 @@ impl Origin {
         &self.settings
     }
 
-    /// Makes a connection that is ready for a request. The time limit includes the TLS handshake.
+    /// Makes a connection ready for a request. The time limit includes the TLS handshake.
     pub(crate) async fn connect(&self, client: FetchClient) -> Result<Stream, FetchError> {
         let connected = tokio::time::timeout(self.settings.connect_timeout, self.open(client)).await;
         let stream = connected.map_err(|_| FetchError::ConnectTimeout)??;

@@ -83,7 +83,7 @@ pub fn explain_refusal(reason: Reason, response: &Fields, policy: &Policy) -> Op
         Reason::StoreRefusedPartial => (CulpritKind::Field, names::CONTENT_RANGE),
         _ => return None,
     };
-    // Named as the response spells it. A field that is absent is not the cause.
+    // Named as the response spells it. An absent field is not the cause.
     let field = response.iter().find(|field| field.is(name))?;
     Some(Culprit { kind, name: field.name.clone() })
 }

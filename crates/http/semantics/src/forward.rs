@@ -129,7 +129,7 @@ const NOT_SHARED: &[&str] = &[
     names::VIA,
 ];
 
-/// The fields of a request that is forwarded for its client alone.
+/// The fields of a request forwarded for its client alone.
 ///
 /// Fields are dropped if they claim another URL, host, scheme or client address than the
 /// connection's own. Fields by which a proxy in front describes the client's connection are kept if

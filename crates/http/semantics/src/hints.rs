@@ -40,7 +40,7 @@ fn is_hint(link: &[u8]) -> bool {
     words.any(|word| RELATIONS.iter().any(|known| word.eq_ignore_ascii_case(known)))
 }
 
-/// The value of a parameter that is called `rel`, without quotes.
+/// The value of a parameter called `rel`, without quotes.
 fn value_of_rel(parameter: &[u8]) -> Option<&[u8]> {
     let equals = parameter.iter().position(|octet| *octet == b'=')?;
     let (name, value) = parameter.split_at(equals);

@@ -105,7 +105,7 @@ enum RangeSpec {
 }
 
 impl RangeSpec {
-    /// Parses a `range-spec`. A position that is too large counts as the largest possible one.
+    /// Parses a `range-spec`. A position too large counts as the largest possible one.
     fn parse(spec: &[u8]) -> Option<Self> {
         let (first, last) = spec.split_at(spec.iter().position(|&byte| byte == b'-')?);
         let last = last.get(1..)?;

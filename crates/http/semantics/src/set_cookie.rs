@@ -16,7 +16,7 @@ pub(crate) fn meaningful_cookies<'a>(
     response.all(names::SET_COOKIE).filter(|line| !is_noise(line, policy))
 }
 
-/// Removes noise cookies from a response that is to be shared. No page depends on them, and no
+/// Removes noise cookies from a response to share. No page depends on them, and no
 /// client may receive a cookie that was made for another one.
 pub fn strip_noise_cookies(response: &mut Fields, policy: &Policy) {
     if response.has(names::SET_COOKIE) {

@@ -76,7 +76,7 @@ impl Caches {
         self.read().generation
     }
 
-    /// A page that is cached in memory.
+    /// A page cached in memory.
     pub(crate) fn page(&self, key: &str, now: Timestamp) -> Option<Page> {
         match self.read().find(&page_key(key), now)? {
             Value::Page(page) => Some(page.clone()),
@@ -196,7 +196,7 @@ impl Caches {
     }
 }
 
-/// A page that is cached in the database.
+/// A page cached in the database.
 ///
 /// # Errors
 /// Those of SQLite.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::{fs, io};
 
-/// A script that is compiled into this binary.
+/// A script compiled into this binary.
 struct Source {
     file: &'static str,
     text: &'static str,

@@ -7,7 +7,7 @@ const STOP_WORDS: &[&str] = &[
     "you",
 ];
 
-/// Longest word that is indexed, in bytes. Longer words are skipped.
+/// Longest indexed word, in bytes. Longer words are skipped.
 const WORD_BYTES_MAX: usize = 40;
 
 /// The words of a text as they are indexed: in lower case, at least three bytes long, without stop

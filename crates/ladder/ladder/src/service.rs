@@ -134,7 +134,7 @@ impl Services<'_> {
 }
 
 /// Signals the process groups and every known descendant, because a descendant may have left its
-/// group. Errors are ignored: a process that is already gone needs no signal.
+/// group. Errors are ignored: a process already gone needs no signal.
 fn signal_all(groups: &[u32], descendants: &BTreeSet<u32>, signal: Signal) {
     let pid = |number: &u32| i32::try_from(*number).ok().and_then(Pid::from_raw);
     for group in groups.iter().filter_map(pid) {

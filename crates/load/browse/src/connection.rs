@@ -58,7 +58,7 @@ pub(crate) struct ResourceResponse {
     pub(crate) is_persistent: bool,
 }
 
-/// A response that is being read.
+/// A response being read.
 struct IncomingResponse {
     exchange: Exchange,
     received_bytes: u64,

@@ -28,7 +28,7 @@ pub(crate) struct FetchedResource {
     pub(crate) arrived: Option<Monotonic>,
 }
 
-/// The range that is requested of video and audio: browsers load only the beginning before
+/// The range requested of video and audio: browsers load only the beginning before
 /// playback.
 const MEDIA_RANGE: &str = "bytes=0-65535";
 

@@ -84,7 +84,7 @@ impl LingeringConnections {
         true
     }
 
-    /// Aborts the task of the oldest connection that is still open.
+    /// Aborts the task of the oldest open connection.
     fn abort_oldest(&self) -> Option<JoinHandle<()>> {
         let mut open = self.open.borrow_mut();
         while let Some(oldest) = open.pop_front() {

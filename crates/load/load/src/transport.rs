@@ -46,7 +46,7 @@ const TURN_BYTES_MAX: usize = 1024 * 1024;
 /// The worker is generic over this trait, because a run uses only one kind of connection. A call
 /// of a method therefore costs nothing that the method does not.
 pub(crate) trait Transport: Sized {
-    /// A connection that is being established on `stream` to `address`, for `first`.
+    /// A connection being established on `stream` to `address`, for `first`.
     fn open(stream: TcpStream, address: SocketAddr, first: &ExchangeTimes, tools: &Tools<'_>) -> Self;
 
     /// Connects again for `first`, with the socket of a connection that the server has closed.

@@ -35,7 +35,7 @@ impl Expect {
     }
 }
 
-/// A regular expression that is searched in the content of a response. It is applied to the bytes
+/// A regular expression searched for in the content of a response. It is applied to the bytes
 /// as received, with any content coding, up to `load::CONTENT_BYTES_MAX`.
 #[derive(Clone, Debug)]
 pub struct BodyPattern(Regex);

@@ -25,7 +25,7 @@ use std::time::Duration;
 /// The most names of foreign hosts that are kept; further hosts are only counted.
 pub const FOREIGN_HOSTS_MAX: usize = 1_000;
 
-/// The longest name of a foreign host that is kept, in bytes: the longest that DNS has. Hosts with
+/// The longest kept name of a foreign host, in bytes: the longest that DNS has. Hosts with
 /// longer names are only counted.
 const HOST_BYTES_MAX: usize = 253;
 

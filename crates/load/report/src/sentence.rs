@@ -38,7 +38,7 @@ fn rate(of: &CellSummary) -> String {
     format!("{}{}", at_least(of.is_limited()), number::rate(of.throughput.median))
 }
 
-/// Figures of a step that is compared with no other: the first, or one without a valid factor.
+/// Figures of a step compared with no other: the first, or one without a valid factor.
 fn alone(now: &CellSummary, concurrency: u64) -> String {
     let cpu = now.cpu_per_page_ms.map(|cpu| format!(", {} of CPU a page", number::milliseconds(cpu)));
     format!(

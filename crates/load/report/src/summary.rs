@@ -375,7 +375,7 @@ pub struct ClassicRow<'a> {
 }
 
 impl<'a> ClassicRow<'a> {
-    /// A row that is compared with no other.
+    /// A row compared with no other.
     pub(crate) fn alone(step: &'a StepRecord, cell: &'a CellRecord) -> Self {
         Self {
             step,

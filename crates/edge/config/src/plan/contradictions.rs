@@ -65,7 +65,7 @@ pub(super) fn nameless_tree(levels: &SettingLevels<'_>, site: &Place) -> Option<
     Some(problem.with_help("write names = [\"example.org\"], or static_tree.layout = \"none\""))
 }
 
-/// Refuses a name that is listed twice, a name that two sites claim, and a second site that answers
+/// Refuses a name listed twice, a name that two sites claim, and a second site that answers
 /// to any name.
 pub(super) fn clashes(document: &ConfigDocument) -> Vec<Diagnostic> {
     let mut owners: HashMap<&str, usize> = HashMap::new();

@@ -1,6 +1,6 @@
 //! The limits of the edge, each from its row in the settings table.
 //!
-//! Invariant: a limit that is left out has the default of its row. The table refuses values of
+//! Invariant: a limit left out has the default of its row. The table refuses values of
 //! another kind.
 
 use super::SettingLevels;

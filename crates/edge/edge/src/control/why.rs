@@ -40,7 +40,7 @@ use store::{Key, Lookup, Object, ShelvedObject};
 /// Maximum size of a question as JSON, in bytes.
 pub(crate) const QUESTION_BYTES_MAX: usize = 256 * 1024;
 
-/// Answers a question. A page that is only on the disk is read first, as for a visitor.
+/// Answers a question. A page only on the disk is read first, as for a visitor.
 ///
 /// # Errors
 /// A text that says what is wrong with the question.

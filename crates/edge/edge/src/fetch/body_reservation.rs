@@ -1,4 +1,4 @@
-//! Memory reservation of a body that is on its way into the store, streamed past it, or read back
+//! Memory reservation of a body on its way into the store, streamed past it, or read back
 //! from disk.
 //!
 //! Invariant: everything reserved is released, however the transfer ends.

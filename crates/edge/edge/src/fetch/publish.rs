@@ -15,7 +15,7 @@ use store::{Key, Publication, PublishResult};
 /// Stores a response and offers it to the tree. Does not wait for the file system.
 pub(crate) fn publish(shared: &Shared, site: &Site, publication: Publication<'_>) {
     let Some((tree, layout)) = shared.static_tree.of(site) else {
-        // Ignored: an object that is too large for the store was streamed to its clients
+        // Ignored: an object too large for the store was streamed to its clients
         // anyway.
         let _ = shared.store.publish(publication);
         return;

@@ -18,7 +18,7 @@ pub(crate) struct TableEntry {
 }
 
 impl TableEntry {
-    /// The entry of a fetch that is in the table under `key`.
+    /// The entry of a fetch in the table under `key`.
     pub(crate) fn of(shared: &Arc<Shared>, key: &Key, fetch: &Arc<CoalescedFetch>) -> Arc<Self> {
         Arc::new(Self { shared: Arc::clone(shared), key: key.detached(), fetch: Arc::clone(fetch) })
     }

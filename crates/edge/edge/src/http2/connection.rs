@@ -43,7 +43,7 @@ const SEND_BUFFER_BYTES: usize = 2 * ROUND_BYTES;
 /// Bytes that RFC 9113 section 6.5.2 adds to each field of a head.
 const FIELD_OVERHEAD_BYTES: usize = 32;
 
-/// The longest wait for a client that was told to leave, and has no request left.
+/// The longest wait for a client without requests after GOAWAY.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 type Accepted = (http::Request<RecvStream>, SendResponse<Bytes>);
@@ -58,7 +58,7 @@ struct Session {
     connection: Connection<Metered, Bytes>,
     /// Whether the connection has ended. Requests that still run learn it when they send.
     has_ended: bool,
-    /// Whether the client was told to send no more requests.
+    /// Whether GOAWAY told the client to send no more requests.
     is_leaving: bool,
     requests: JoinSet<()>,
     accepted: Vec<Accepted>,
@@ -353,6 +353,6 @@ async fn say(shared: Arc<Shared>, index: usize, client: ClientConnection, method
     client.push_head(&written);
     client.push(page);
     shared.cells(index).count_reason(refusal.reason);
-    // A client that is gone does not need the answer.
+    // A departed client does not need the answer.
     let _ = client.flush().await;
 }

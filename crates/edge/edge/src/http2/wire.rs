@@ -109,7 +109,7 @@ impl Http2Wire {
     pub(crate) fn send_continue(&mut self) {
         let mut interim = Response::new(());
         *interim.status_mut() = StatusCode::CONTINUE;
-        // A client that is gone does not need it.
+        // A departed client does not need it.
         let _ = self.respond.send_informational(interim);
     }
 

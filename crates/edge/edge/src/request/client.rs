@@ -469,7 +469,7 @@ impl ClientConnection {
     /// true while `begun`. Until the response is complete, every other way of closing must then be
     /// a reset.
     pub(crate) fn end_means_whole(&mut self, begun: bool) {
-        // A stream with HTTP/2 has an end of its own.
+        // On HTTP/2, END_STREAM marks the end.
         if let Wire::Http1(wire) = &mut self.wire {
             wire.stream().reset_on_close(begun);
         }

@@ -94,7 +94,7 @@ impl<'a> Visit<'a> {
         let Some(fetch) = page_request.renew(self.shared, self.head(), &stale.object, self.now()) else {
             return;
         };
-        // The probe is claimed only now: a page that is already being fetched would waste it.
+        // The probe is claimed only now: a page already being fetched would waste it.
         let probe = if is_probe { origin.claim_probe() } else { None };
         if is_probe && probe.is_none() {
             self.shared.fetches.remove(&page_request.key, &fetch);

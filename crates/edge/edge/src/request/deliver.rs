@@ -244,7 +244,7 @@ fn queue_rest<'a>(client: &mut ClientConnection, written: usize, pieces: impl It
     }
 }
 
-/// Sends the queue and then a body that is still being filled. Adds the bytes of content to
+/// Sends the queue and then a body still being filled. Adds the bytes of content to
 /// `content_bytes`.
 pub(crate) async fn send_filling(
     client: &mut ClientConnection,
@@ -287,7 +287,7 @@ pub(crate) async fn send_filling(
     }
 }
 
-/// The beginning of a content that is streamed through.
+/// The beginning of streamed content.
 #[derive(Debug)]
 pub(crate) struct Beginning {
     pieces: Vec<Bytes>,

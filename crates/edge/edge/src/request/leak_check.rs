@@ -71,7 +71,7 @@ impl LeakCheck {
         if is_drawn { Self::new(shared, hit, Some(account)) } else { None }
     }
 
-    /// Starts a check of a page that is withheld from the client, if it can be compared and the
+    /// Starts a check of a page withheld from the client, if it can be compared and the
     /// origin is not busy.
     pub(crate) fn again(shared: &Shared, hit: GuardedHit<'_>, now: Moment) -> Option<Arc<Self>> {
         if !hit.can_be_checked() {

@@ -60,7 +60,7 @@ impl<'a> Visit<'a> {
         self.compare(&page_request.subject, check).await
     }
 
-    /// The check of a page that is withheld from this client, if one is due.
+    /// The check of a page withheld from this client, if one is due.
     fn renewed_check(&self, page_request: &PageRequest<'a>, withheld: &Withheld) -> Option<Arc<LeakCheck>> {
         if !withheld.may_look || page_request.subject.site.origin.is_open() {
             return None;

@@ -240,7 +240,7 @@ impl<'a> PageRequest<'a> {
         shared.hit_for_miss.reason(&self.key, now.monotonic) == Some(Reason::StoreRefusedMaintenance)
     }
 
-    /// The stale response that is sent at once because the origin's breaker is open, or because it
+    /// The stale response sent at once because the origin's breaker is open, or because it
     /// failed on the page less than `limits.failure_pause` ago. An invalidated response is not sent
     /// here: it is sent only after the origin was asked for this request and failed.
     fn stale_at_once(

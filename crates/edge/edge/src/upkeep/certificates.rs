@@ -1,6 +1,6 @@
 //! The thread that reads changed certificates again.
 //!
-//! Invariant: whatever stands in the files, the listeners go on with a usable certificate. The
+//! Invariant: whatever the files hold, the listeners go on with a usable certificate. The
 //! operator learns of each change and of each file that cannot be used, once.
 
 use crate::control::counters::Metric;

@@ -57,7 +57,7 @@ pub(crate) struct Persistence {
     names: Arc<PersistentSiteNames>,
 }
 
-/// A change of the disk's state that the operator is told about.
+/// A change of the disk's state that is reported to the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     WentOff(OffReason),

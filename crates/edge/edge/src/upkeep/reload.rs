@@ -21,7 +21,7 @@ use store::{Invalidation, Selector, SiteId};
 /// What a reload changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReloadSummary {
-    /// Sites that go on as they are.
+    /// Sites that go on unchanged.
     pub(crate) unchanged: usize,
     /// Sites with new settings that keep their pages.
     pub(crate) changed: usize,
@@ -131,7 +131,7 @@ fn lines(errors: &[impl ToString]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ")
 }
 
-/// Frees the pages of a site that is gone. No request can reach them.
+/// Frees the pages of a removed site. No request can reach them.
 fn forget(shared: &Shared, site: SiteId) {
     shared.tell(Invalidation { selector: Selector::Everything { site: Some(site) }, mode: Mode::Hard });
     shared.sweeper.wake();

@@ -1,4 +1,4 @@
-//! 103 (Early Hints) with the links of a stored page that is being fetched again.
+//! 103 (Early Hints) with the links of a stored page being fetched again.
 
 use crate::support::{self, Stage, behind};
 use config::EdgePlan;

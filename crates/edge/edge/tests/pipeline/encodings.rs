@@ -44,7 +44,7 @@ fn accepted(stage: &Stage) -> Vec<String> {
     stage.origin.seen().into_iter().map(field).collect()
 }
 
-/// Checks that a response is the decoded form of a page that is stored as gzip.
+/// Checks that a response is the decoded form of a page stored as gzip.
 fn is_plain(response: &Response, content: &str) {
     assert_eq!((response.status, response.text()), (200, content), "{}", response.head);
     assert_eq!(response.field("Content-Encoding"), None, "{}", response.head);

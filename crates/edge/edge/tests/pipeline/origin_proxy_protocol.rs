@@ -1,4 +1,4 @@
-//! Origins that are told the client of each connection by the PROXY protocol.
+//! Origins that learn the client of each connection by the PROXY protocol.
 
 use crate::support::{self, plan};
 use proxy_protocol::{Header, Parsed, Version};

@@ -6,7 +6,7 @@
 use rhai::{Array, Dynamic, Engine, ImmutableString, Map};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A map that is shared by reference.
+/// A map shared by reference.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Object(Arc<Mutex<Map>>);
 

@@ -62,7 +62,7 @@ enum ConnectionStage<L> {
     Established(L),
 }
 
-/// A connection that is being established.
+/// A connection being established.
 type Dialling<L> = Pin<Box<dyn Future<Output = Result<(L, Option<HandshakeResult>), ConnectError>> + Send>>;
 
 /// Requests before they are sent, results after they ended, and the state of the connection.

@@ -141,7 +141,7 @@ mod tests {
             (chosen(0.1, 0.02, 5), chosen(0.1, 0.02, 4)),
             (ComparedMetric::P50, ComparedMetric::Throughput)
         );
-        // A figure that is only slightly less noisy is not chosen.
+        // A figure only slightly less noisy is not chosen.
         assert_eq!(
             (chosen(0.04, 0.03, 9), chosen(0.02, 0.1, 9)),
             (ComparedMetric::Throughput, ComparedMetric::Throughput)

@@ -1,4 +1,4 @@
-//! Writes a body that is too large for memory to disk while its readers receive it.
+//! Writes a body too large for memory to disk while its readers receive it.
 //!
 //! Invariants: `end` returns only a complete body. If the disk accepts no more of it, the body is
 //! not stored, and nothing else happens. Neither readers nor the fetch wait for the disk longer

@@ -1,5 +1,5 @@
-//! Listening sockets that a service manager or an earlier process has opened and passed on
-//! (`sd_listen_fds(3)`: the variables `LISTEN_FDS` and `LISTEN_PID`).
+//! Listening sockets that a service manager (`sd_listen_fds(3)`: the variables `LISTEN_FDS` and
+//! `LISTEN_PID`) or an earlier process has opened and passed on.
 //!
 //! Invariant: a passed socket serves the listener with its address, or is closed and reported. No
 //! second socket is bound beside it, so the connections in its queue are not lost.
@@ -7,7 +7,9 @@
 use crate::listen::{BindError, BoundSocket, Listener, bind};
 use address::Address;
 use listenfd::ListenFd;
+use rustix::net::AddressFamily;
 use std::io;
+use std::os::fd::OwnedFd;
 
 /// The passed sockets.
 #[derive(Debug, Default)]
@@ -24,6 +26,24 @@ impl InheritedSockets {
         let mut passed = ListenFd::from_env();
         let sockets = (0..passed.len()).map(|number| take(&mut passed, number));
         Ok(Self { sockets: sockets.collect::<io::Result<_>>()? })
+    }
+
+    /// Adds a socket that an earlier process has passed on.
+    ///
+    /// # Errors
+    /// If it is no listening TCP or Unix socket, or the system's error.
+    pub fn add(&mut self, descriptor: OwnedFd) -> io::Result<()> {
+        let domain = rustix::net::sockopt::socket_domain(&descriptor)?;
+        if !rustix::net::sockopt::socket_acceptconn(&descriptor)? {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the socket does not listen"));
+        }
+        let socket = match domain {
+            AddressFamily::INET | AddressFamily::INET6 => BoundSocket::Tcp(descriptor.into()),
+            AddressFamily::UNIX => BoundSocket::Unix(descriptor.into()),
+            _ => return Err(io::ErrorKind::Unsupported.into()),
+        };
+        self.sockets.push(Listener::passed(socket)?);
+        Ok(())
     }
 
     /// The sockets of `count` workers for an address: the passed ones, or else new ones; see
@@ -89,6 +109,7 @@ mod tests {
     use super::{InheritedSockets, is_for, share};
     use crate::bind;
     use address::Address;
+    use std::os::fd::AsFd;
 
     fn address(text: &str) -> Address {
         text.parse().unwrap()
@@ -120,6 +141,17 @@ mod tests {
         ] {
             assert_eq!(is_for(&address(local), &address(stated)), expected, "{local} {stated}");
         }
+    }
+
+    #[test]
+    fn only_listening_sockets_are_taken_from_another_process() {
+        let mut inherited = InheritedSockets::default();
+        let sockets = bind(&address("127.0.0.1:0"), 1).unwrap();
+        inherited.add(sockets[0].as_fd().try_clone_to_owned().unwrap()).unwrap();
+        let connected = std::os::unix::net::UnixStream::pair().unwrap().0;
+        assert!(inherited.add(connected.into()).is_err());
+        let taken = inherited.bind(sockets[0].local(), 2).unwrap();
+        assert!(taken.iter().all(|own| own.len() == 1 && own[0].local() == sockets[0].local()));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use address::Address;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -97,19 +98,24 @@ impl BindError {
 /// See [`BindError`]. On an error no socket stays open.
 pub fn bind(address: &Address, count: usize) -> Result<Vec<Listener>, BindError> {
     let failed = |error| BindError::new(address, error);
-    match address {
-        Address::Ip(ip) => bind_tcp(*ip, count).map_err(failed),
-        Address::Host { name, port } => {
-            let resolved: Vec<SocketAddr> = (name.as_str(), *port)
-                .to_socket_addrs()
-                .map_err(|_| BindError::Unresolved(address.clone()))?
-                .collect();
-            let first = resolved.iter().find(|address| address.is_ipv4()).or_else(|| resolved.first());
-            let ip = first.ok_or_else(|| BindError::Unresolved(address.clone()))?;
-            bind_tcp(*ip, count).map_err(failed)
-        }
-        Address::Unix(path) => bind_unix(address, path, count),
+    match resolve(address)? {
+        Address::Unix(path) => bind_unix(address, &path, count),
+        Address::Ip(ip) => bind_tcp(ip, count).map_err(failed),
+        Address::Host { .. } => Err(BindError::Unresolved(address.clone())),
     }
+}
+
+/// The address with its host name, if it has one, replaced by the IP address that [`bind`] uses.
+///
+/// # Errors
+/// [`BindError::Unresolved`].
+pub fn resolve(address: &Address) -> Result<Address, BindError> {
+    let Address::Host { name, port } = address else { return Ok(address.clone()) };
+    let unresolved = || BindError::Unresolved(address.clone());
+    let resolved = (name.as_str(), *port).to_socket_addrs().map_err(|_| unresolved())?;
+    let resolved: Vec<SocketAddr> = resolved.collect();
+    let first = resolved.iter().find(|address| address.is_ipv4()).or_else(|| resolved.first());
+    first.copied().map(Address::Ip).ok_or_else(unresolved)
 }
 
 impl Listener {
@@ -139,7 +145,7 @@ impl Listener {
     ///
     /// # Errors
     /// The system's error, for example if there are no file descriptors left.
-    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+    pub fn try_clone(&self) -> io::Result<Self> {
         let socket = match &self.socket {
             BoundSocket::Tcp(listener) => BoundSocket::Tcp(listener.try_clone()?),
             BoundSocket::Unix(listener) => BoundSocket::Unix(listener.try_clone()?),
@@ -165,6 +171,15 @@ impl Listener {
             BoundSocket::Unix(listener) => {
                 tokio::net::UnixListener::from_std(listener.try_clone()?).map(Acceptor::Unix)
             }
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            BoundSocket::Tcp(listener) => listener.as_fd(),
+            BoundSocket::Unix(listener) => listener.as_fd(),
         }
     }
 }

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use clock::Clock;
@@ -114,7 +114,7 @@ pub fn open(
         counters,
         fills: AtomicU64::new(0),
         fill_share,
-        _lock: lock,
+        lock: Mutex::new(Some(lock)),
     });
     let recovery = Recovery::new(
         Arc::clone(&shared),

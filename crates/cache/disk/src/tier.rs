@@ -4,7 +4,7 @@
 //! `take_back` and `close` wait for a disk.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 
@@ -251,6 +251,14 @@ impl Tier {
     pub fn close(&self) -> bool {
         self.shared.queue.close();
         self.shared.queue.wait_finished(|| self.shared.watch.stuck().is_empty())
+    }
+
+    /// Lets another process open the directory. Call it after [`Tier::close`] has returned true and
+    /// the writer has returned. Objects can be read from here on as long as that process keeps
+    /// them.
+    pub fn give_up_lock(&self) {
+        let lock = self.shared.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(lock);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The state that the interface, the writer and the recovery of a tier share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use clock::Clock;
@@ -39,8 +39,9 @@ pub(crate) struct TierState {
     pub(crate) fills: AtomicU64,
     /// The disk space that fills may take together.
     pub(crate) fill_share: Arc<FillShare>,
-    /// Held as long as any handle to the tier exists.
-    pub(crate) _lock: DiskLock,
+    /// Held as long as any handle to the tier exists, or until another process is to have the
+    /// directory.
+    pub(crate) lock: Mutex<Option<DiskLock>>,
 }
 
 impl TierState {

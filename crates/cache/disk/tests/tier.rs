@@ -68,6 +68,21 @@ fn restart_recovers_objects_and_invalidations() {
 }
 
 #[test]
+fn directory_changes_its_owner_while_the_old_tier_reads() {
+    let disk = SimulatedDisk::new(1);
+    let mut old = CachedTier::open(disk.clone(), settings());
+    let kept = old.write(record(1, 500)).unwrap();
+    let busy = |disk: &SimulatedDisk| open(Arc::new(disk.clone()), Arc::new(SystemClock::new()), settings());
+    assert!(matches!(busy(&disk), Err(OpenError::Busy(_))));
+    old.close();
+    old.tier.give_up_lock();
+    let mut new = CachedTier::open(disk, settings());
+    assert_eq!(all(&mut new), [(kept, "index 1".into(), true)]);
+    assert_eq!(read(&old.tier, kept).unwrap().2, body(1, 500));
+    assert_eq!(old.tier.journal_invalidation(9, b"nine"), Err(OffReason::Closed));
+}
+
+#[test]
 fn fill_is_readable_while_it_is_written() {
     let disk = SimulatedDisk::new(1);
     let mut cache = CachedTier::open(disk.clone(), settings());

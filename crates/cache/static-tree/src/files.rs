@@ -59,7 +59,7 @@ pub enum DirectoryError {
 pub(crate) struct Files {
     root: PathBuf,
     /// The locked file. Held until the process no longer uses the directory.
-    _lock: File,
+    lock: File,
 }
 
 impl Files {
@@ -90,7 +90,7 @@ impl Files {
         // The path to the directory is the operator's and may contain links; resolve them once, so
         // that `is_inside` reports only links within the tree.
         let real = root.canonicalize().map_err(fault(root))?;
-        let files = Self { root: real, _lock: lock_file };
+        let files = Self { root: real, lock: lock_file };
         for place in Manifest::read(&list).map_err(fault(&list))? {
             files.remove(&place).map_err(fault(root))?;
         }
@@ -99,6 +99,11 @@ impl Files {
         }
         let manifest = Manifest::create(list.clone()).map_err(fault(&list))?;
         Ok((files, manifest))
+    }
+
+    /// Lets another process open the directory. Nothing may be written or removed from here on.
+    pub(crate) fn unlock(&self) -> io::Result<()> {
+        self.lock.unlock()
     }
 
     /// Writes a content to the staging files for [`Files::commit`]. There is one set of staging

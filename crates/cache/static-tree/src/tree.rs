@@ -21,7 +21,7 @@ use semantics::Moment;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use store::{Key, Selector, SiteId, Store};
@@ -79,6 +79,10 @@ pub struct Tree {
     heard: Mutex<BTreeMap<u64, Selector>>,
     queue: PageQueue,
     counts: TreeCounters,
+    /// Held during each step of the writer. Lock order: `step`, then `index`.
+    step: Mutex<()>,
+    /// Whether another process may have the directory. Set while `step` and `index` are held.
+    given_up: AtomicBool,
 }
 
 /// Counters of a tree. Relaxed is enough for them, because no other data depends on their order.
@@ -121,6 +125,8 @@ impl Tree {
             heard: Mutex::default(),
             queue,
             counts,
+            step: Mutex::default(),
+            given_up: AtomicBool::new(false),
         })
     }
 
@@ -196,6 +202,10 @@ impl Tree {
             let errors = self.counts.errors.load(Ordering::Relaxed);
             let next = self.queue.next(EXPIRY_EVERY);
             let has_written = matches!(next, WriterStep::Write(_));
+            let _step = lock(&self.step);
+            if self.is_given_up() {
+                return;
+            }
             self.expire(clock);
             match next {
                 WriterStep::Remove(places) => {
@@ -224,6 +234,25 @@ impl Tree {
     /// Lets [`Tree::run`] return after the queued work is done. The files stay.
     pub fn end(&self) {
         self.queue.end();
+    }
+
+    /// Removes all pages and lets another process open the directory. The tree changes no file from
+    /// here on. Blocks.
+    ///
+    /// Returns false if files remain because the file system refuses to remove them. The other
+    /// process removes them when it opens the directory.
+    pub fn give_up(&self) -> bool {
+        self.queue.end();
+        let _step = lock(&self.step);
+        let mut index = lock(&self.index);
+        let places: Vec<_> = index.places().cloned().collect();
+        let are_removed = places.iter().fold(true, |all, place| self.remove(&mut index, place) && all);
+        self.given_up.store(true, Ordering::SeqCst);
+        self.files.unlock().inspect_err(|error| self.fail(error)).is_ok() && are_removed
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::SeqCst)
     }
 
     /// The current figures.
@@ -300,6 +329,10 @@ impl Tree {
     /// Removes the files of a page. Returns false if the file system refuses; then the page is
     /// removed at the next search for expired pages.
     fn remove(&self, index: &mut PageIndex, place: &FilePath) -> bool {
+        if self.is_given_up() {
+            // The file may be the other process's own by now.
+            return true;
+        }
         match self.files.remove(place) {
             Ok(()) => {
                 let was_there = index.remove(place);

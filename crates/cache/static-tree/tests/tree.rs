@@ -371,6 +371,25 @@ fn pages_and_bytes_are_limited() {
 }
 
 #[test]
+fn tree_that_was_given_up_changes_no_file_of_the_next() {
+    let old = TreeFixture::new();
+    old.publish_page("/a", b"old");
+    old.await_pages(1);
+    assert!(old.tree.give_up());
+    assert_eq!(files(old.directory.path()).len(), 0, "purges reach no page of it any more");
+    let new = Tree::open(old.directory.path(), LIMITS).unwrap();
+    let page = old.directory.path().join("http_a.test_80/a/index");
+    std::fs::create_dir_all(page.parent().unwrap()).unwrap();
+    std::fs::write(&page, "of the next process").unwrap();
+    old.publish_page("/a", b"late");
+    let everything = Invalidation { selector: Selector::Everything { site: None }, mode: Mode::Hard };
+    old.store.invalidate(&everything);
+    assert!(old.tree.lose(&old.store));
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), "of the next process");
+    drop(new);
+}
+
+#[test]
 fn new_process_removes_listed_pages_and_nothing_else() {
     let mut stage = TreeFixture::new();
     stage.publish_page("/a/b", "<p>hello</p>".repeat(50).as_bytes());

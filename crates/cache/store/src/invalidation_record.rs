@@ -21,7 +21,7 @@ pub trait Bans: Send + Sync {
 
 /// An invalidation that was read back.
 #[derive(Debug)]
-pub(crate) enum RestoredInvalidation {
+pub enum RestoredInvalidation {
     /// The invalidation as it was recorded.
     Same(Invalidation),
     /// The invalidation of a site that does not exist any more. It can be ignored, because nothing
@@ -39,8 +39,38 @@ const SITE: u8 = 4;
 const ALL: u8 = 5;
 const BAN: u8 = 6;
 
-/// Encodes an invalidation.
-pub(crate) fn to_octets(invalidation: &Invalidation, names: &dyn SiteNames) -> Vec<u8> {
+impl Invalidation {
+    /// Every response, hard.
+    pub const EVERYTHING: Self = Self { selector: Selector::Everything { site: None }, mode: Mode::Hard };
+
+    /// Encodes the invalidation for a later or another process. `names` names its sites. One whose
+    /// record would exceed `bytes_max` bytes becomes an invalidation of everything.
+    pub fn to_octets(&self, names: &dyn SiteNames, bytes_max: usize) -> Vec<u8> {
+        let octets = to_octets(self, names);
+        if octets.len() <= bytes_max {
+            return octets;
+        }
+        to_octets(&Self { selector: Selector::Everything { site: None }, mode: self.mode }, names)
+    }
+}
+
+impl RestoredInvalidation {
+    /// Decodes the result of [`Invalidation::to_octets`]. `names` finds the sites.
+    pub fn of_octets(octets: &[u8], names: &dyn SiteNames, bans: &dyn Bans) -> Self {
+        read(octets, names, bans).unwrap_or(Self::Unreadable)
+    }
+
+    /// The invalidation that this process must carry out, if any.
+    pub fn due(self) -> Option<Invalidation> {
+        match self {
+            Self::Same(invalidation) => Some(invalidation),
+            Self::OfNoSite => None,
+            Self::Unreadable => Some(Invalidation::EVERYTHING),
+        }
+    }
+}
+
+fn to_octets(invalidation: &Invalidation, names: &dyn SiteNames) -> Vec<u8> {
     let Invalidation { selector, mode } = invalidation;
     let mut octets = vec![FORMAT, u8::from(*mode == Mode::Hard)];
     let mut put = |kind: u8, site: Option<&SiteId>, parts: &[&[u8]]| {
@@ -62,11 +92,6 @@ pub(crate) fn to_octets(invalidation: &Invalidation, names: &dyn SiteNames) -> V
         }
     }
     octets
-}
-
-/// Decodes an invalidation.
-pub(crate) fn of_octets(octets: &[u8], names: &dyn SiteNames, bans: &dyn Bans) -> RestoredInvalidation {
-    read(octets, names, bans).unwrap_or(RestoredInvalidation::Unreadable)
 }
 
 fn read(mut octets: &[u8], names: &dyn SiteNames, bans: &dyn Bans) -> Option<RestoredInvalidation> {

@@ -45,7 +45,7 @@ mod weight;
 pub use body::{Body, CHUNK_BYTES, OnDisk};
 pub use examination::{Examination, ExaminationStep};
 pub use filling::{Abandoned, Aborted, Filling, FillingReader, FillingWriter};
-pub use invalidation_record::Bans;
+pub use invalidation_record::{Bans, RestoredInvalidation};
 pub use key::{Key, SiteId};
 pub use object::{ContentPart, Object};
 pub use record::SiteNames;

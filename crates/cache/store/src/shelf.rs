@@ -6,7 +6,7 @@
 //! the disk. The index in memory is the only one: an object missing from it is removed from the
 //! disk.
 
-use crate::invalidation_record::{self, Bans, RestoredInvalidation};
+use crate::invalidation_record::{Bans, RestoredInvalidation};
 use crate::log::Log;
 use crate::record::{HeadRecord, IndexRecord, SiteNames};
 use crate::shards::Shards;
@@ -15,7 +15,6 @@ use crate::{Body, CHUNK_BYTES, Invalidation, Object, Selector};
 use bytes::Bytes;
 use defects::{Defect, is_planted};
 use disk::{DiskBody, Location, OffReason, ReadError, Record, RecoveredObject, StoredObject, Tier};
-use invalidation::Mode;
 use semantics::Moment;
 use std::collections::VecDeque;
 use std::fmt;
@@ -70,14 +69,8 @@ impl StoreDisk {
             if is_planted(Defect::ForgottenJournal) {
                 continue;
             }
-            let everything =
-                || Invalidation { selector: Selector::Everything { site: None }, mode: Mode::Hard };
-            let Invalidation { selector, mode } =
-                match invalidation_record::of_octets(octets, &*self.names, bans) {
-                    RestoredInvalidation::Same(invalidation) => invalidation,
-                    RestoredInvalidation::OfNoSite => continue,
-                    RestoredInvalidation::Unreadable => everything(),
-                };
+            let restored = RestoredInvalidation::of_octets(octets, &*self.names, bans);
+            let Some(Invalidation { selector, mode }) = restored.due() else { continue };
             log.replay(*sequence, &selector, mode);
             hear(*sequence, &selector);
         }
@@ -187,23 +180,16 @@ impl StoreDisk {
 
     /// Adds an invalidation to those that are to be journaled.
     pub(crate) fn enlist(&self, sequence: u64, invalidation: &Invalidation) {
-        let octets = invalidation_record::to_octets(invalidation, &*self.names);
-        let octets = if octets.len() <= disk::INVALIDATION_BYTES_MAX {
-            octets
-        } else {
-            // It is too long for the journal. After a restart it applies to everything.
-            let everything =
-                Invalidation { selector: Selector::Everything { site: None }, mode: invalidation.mode };
-            invalidation_record::to_octets(&everything, &*self.names)
-        };
+        // After a restart, one that is too long for the journal applies to everything.
+        let octets = invalidation.to_octets(&*self.names, disk::INVALIDATION_BYTES_MAX);
         let mut pending = lock(&self.pending);
         pending.push((sequence, octets));
         if pending.len() > PENDING_MAX {
             // One invalidation of everything covers them all. None of them was durable yet, so no
             // promise is broken.
             let sequence = pending.iter().map(|(sequence, _)| *sequence).max().unwrap_or(sequence);
-            let everything = Invalidation { selector: Selector::Everything { site: None }, mode: Mode::Hard };
-            *pending = vec![(sequence, invalidation_record::to_octets(&everything, &*self.names))];
+            let everything = Invalidation::EVERYTHING.to_octets(&*self.names, disk::INVALIDATION_BYTES_MAX);
+            *pending = vec![(sequence, everything)];
         }
     }
 

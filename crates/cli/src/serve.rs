@@ -4,9 +4,10 @@
 use crate::log;
 use crate::output::note;
 use anyhow::{Context, anyhow};
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use config::{EdgePlan, Machine, Overrides, SETTINGS};
 use document::{Diagnostic, decode};
+use edge::SocketSource;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,7 +25,10 @@ pub(crate) fn command() -> Command {
                 .value_parser(clap::value_parser!(PathBuf))
                 .help("Configuration file. Without a file, give at least --origin"),
         );
-    with_settings(command)
+    with_settings(command).arg(Arg::new("upgrade").long("upgrade").action(ArgAction::SetTrue).help(
+        "Take over from the running process with the same admin address: its listening sockets and \
+             its disk directory. That process then drains and ends",
+    ))
 }
 
 /// Adds a flag for each setting of the table that has one.
@@ -75,7 +79,12 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         // Warnings are for the operator who starts the edge or runs `check`.
         Arc::new(move || read_on(&machine, file.as_deref(), &overrides).map_err(|error| format!("{error:#}")))
     };
-    edge::serve(plan, source, inherited, edge::System::of_machine(), &mut std::io::stdout())?;
+    let sockets = if matches.get_flag("upgrade") {
+        SocketSource::Predecessor
+    } else {
+        SocketSource::Inherited(inherited)
+    };
+    edge::serve(plan, source, sockets, edge::System::of_machine(), &mut std::io::stdout())?;
     Ok(ExitCode::SUCCESS)
 }
 

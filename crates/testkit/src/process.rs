@@ -124,6 +124,15 @@ impl Edge {
         Self::spawn(&mut command, origin)
     }
 
+    /// Starts an edge that takes over from this one, with `arguments` in place of its own. Waits until
+    /// it serves.
+    pub fn upgraded(&self, origin: &str, arguments: &[&str]) -> Self {
+        let (listen, admin) = (self.address.to_string(), self.admin.to_string());
+        let mut command = Command::new(binary());
+        let arguments = [&["--upgrade"], &PURGES_FROM_HERE[..], arguments].concat();
+        Self::spawn(serve_at(&mut command, (&listen, &admin), origin, &arguments), origin)
+    }
+
     /// Starts an edge with these arguments and kills it after `life`, whether it is ready or not.
     pub fn still_birth(origin: &str, arguments: &[&str], life: Duration) {
         let mut command = Command::new(binary());
@@ -245,8 +254,18 @@ fn with_file(configuration: &str, start: impl FnOnce(&str) -> Edge) -> Edge {
 
 /// The command `serve`, with its admin interface on a free port.
 fn serve<'a>(command: &'a mut Command, listen: &str, origin: &str, arguments: &[&str]) -> &'a mut Command {
+    serve_at(command, (listen, ANYWHERE), origin, arguments)
+}
+
+/// The command `serve` at these addresses for visitors and for the admin interface.
+fn serve_at<'a>(
+    command: &'a mut Command,
+    (listen, admin): (&str, &str),
+    origin: &str,
+    arguments: &[&str],
+) -> &'a mut Command {
     command
-        .args(["serve", "--origin", origin, "--listen", listen, "--admin", ANYWHERE])
+        .args(["serve", "--origin", origin, "--listen", listen, "--admin", admin])
         .args(arguments)
         .env("STATE_DIRECTORY", witnesses("state"))
         .env("XDG_RUNTIME_DIR", witnesses("run"))

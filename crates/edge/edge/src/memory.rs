@@ -20,6 +20,7 @@ pub(crate) mod refiller;
 pub(crate) mod refreshes;
 pub(crate) mod spool;
 pub(crate) mod spool_closer;
+pub(crate) mod succession;
 pub(crate) mod sweeper;
 pub(crate) mod sync;
 pub(crate) mod verifier;

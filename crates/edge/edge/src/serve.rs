@@ -16,9 +16,12 @@ use crate::shared::{PlanSource, Shared};
 use crate::system::System;
 use crate::upkeep::background::Background;
 use crate::upkeep::footprint;
+use crate::upkeep::handover;
 use crate::upkeep::leaving::join_in_time;
+use crate::upkeep::predecessor::{Predecessor, UpgradeError};
 use crate::upkeep::service_manager;
 use crate::upkeep::signals::{OperatorSignals, Stops};
+use crate::upkeep::successor;
 use crate::upkeep::supervisor;
 use crate::upkeep::take_over::take_over;
 use crate::worker::{self, WorkerSockets};
@@ -57,6 +60,9 @@ pub enum ServeError {
     /// The token could not be read or created.
     #[error(transparent)]
     Token(#[from] TokenError),
+    /// The process could not take over from another one.
+    #[error(transparent)]
+    Upgrade(#[from] UpgradeError),
     /// The system refused a thread, a file descriptor or a signal handler.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
@@ -71,6 +77,16 @@ pub struct Bound {
     pub admin: Address,
 }
 
+/// Where the listening sockets of a process come from. Addresses without a socket are bound.
+#[derive(Debug)]
+pub enum SocketSource {
+    /// They were passed to the process, or there are none yet.
+    Inherited(InheritedSockets),
+    /// The process that serves with the same setting `admin`. It hands over its disk directory too,
+    /// and ends.
+    Predecessor,
+}
+
 /// An edge whose addresses are bound but that does not serve yet.
 pub struct BoundEdge {
     shared: Arc<Shared>,
@@ -79,6 +95,8 @@ pub struct BoundEdge {
     admin: Listener,
     writer: Option<LogWriter>,
     bound: Bound,
+    /// The setting `admin`, by which a new process finds this one.
+    stated_admin: Address,
 }
 
 /// An edge that runs in the background. Dropping it quits.
@@ -92,7 +110,8 @@ pub struct RunningEdge {
 /// quits at once. SIGHUP and SIGUSR1 reopen the access log. SIGHUP also reads the plan again from
 /// `source`.
 ///
-/// Sockets that were passed to the process serve the listeners with their addresses.
+/// Sockets from `sockets` serve the listeners with their addresses. A later process may take over by
+/// [`SocketSource::Predecessor`]; this one then drains.
 ///
 /// When the edge is ready to accept, it writes one line with its addresses to `output`.
 ///
@@ -101,7 +120,7 @@ pub struct RunningEdge {
 pub fn serve(
     plan: EdgePlan,
     source: PlanSource,
-    inherited: InheritedSockets,
+    sockets: SocketSource,
     system: System,
     output: &mut dyn Write,
 ) -> Result<(), ServeError> {
@@ -109,7 +128,17 @@ pub fn serve(
     raise_descriptor_limit();
     let runtime = runtime()?;
     let requests = runtime.block_on(async { OperatorSignals::take() })?;
-    let edge = BoundEdge::bind_again(plan, Some(source), inherited, system)?;
+    let (predecessor, inherited) = match sockets {
+        SocketSource::Inherited(sockets) => (None, sockets),
+        SocketSource::Predecessor => {
+            let (predecessor, sockets) = Predecessor::find(&plan.admin)?;
+            (Some(predecessor), sockets)
+        }
+    };
+    let edge = BoundEdge::bind_again(plan, Some(source), inherited, system, predecessor.as_ref())?;
+    if let Some(predecessor) = predecessor {
+        predecessor.take_over(&edge.shared)?;
+    }
     // A closed output does not stop the edge.
     let _ = writeln!(output, "{}", edge.ready_line()).and_then(|()| output.flush());
     service_manager::ready();
@@ -141,20 +170,19 @@ impl BoundEdge {
     /// # Errors
     /// [`ServeError`]; nothing is left bound.
     pub fn bind(plan: EdgePlan, system: System) -> Result<Self, ServeError> {
-        Self::bind_again(plan, None, InheritedSockets::default(), system)
+        Self::bind_again(plan, None, InheritedSockets::default(), system, None)
     }
 
-    /// As [`BoundEdge::bind`]; `source` gives the plans of reloads, and `inherited` sockets that
-    /// are open already.
-    ///
-    /// # Errors
-    /// [`ServeError`]; nothing is left bound.
-    pub fn bind_again(
+    /// As [`BoundEdge::bind`]; `source` gives the plans of reloads, `inherited` sockets that are open
+    /// already. `predecessor` closes its directories once nothing else can fail.
+    fn bind_again(
         mut plan: EdgePlan,
         source: Option<PlanSource>,
         mut inherited: InheritedSockets,
         system: System,
+        predecessor: Option<&Predecessor>,
     ) -> Result<Self, ServeError> {
+        let stated_admin = plan.admin.clone();
         // Read first: a certificate that cannot be used must not take the port of another
         // process.
         let listeners =
@@ -177,6 +205,9 @@ impl BoundEdge {
             }
             None => (None, None),
         };
+        if let Some(predecessor) = predecessor {
+            predecessor.release()?;
+        }
         let shared = Shared::new(plan, log, system).with_token(token).with_listeners(listeners);
         let shared = shared.with_plan_source(source).with_secured_origins(&secured);
         let (shared, recovery) = shared.with_static_tree().above_disk()?;
@@ -185,7 +216,7 @@ impl BoundEdge {
         if let Some(recovery) = recovery {
             take_over(&shared, recovery)?;
         }
-        Ok(Self { shared, sockets, admin, writer, bound })
+        Ok(Self { shared, sockets, admin, writer, bound, stated_admin })
     }
 
     /// The addresses that are really listened on.
@@ -226,14 +257,24 @@ impl BoundEdge {
         Ok(RunningEdge { bound, stop, thread: Some(thread) })
     }
 
+    /// All listening sockets, for a process that takes over, and the name by which it finds this
+    /// one.
+    fn estate(&self) -> Result<(Arc<str>, Arc<Vec<Listener>>), ServeError> {
+        let name = handover::channel_name(&self.stated_admin, &self.bound.admin)?;
+        let sockets = self.sockets.iter().flatten().map(|(_, socket)| socket);
+        let sockets = sockets.chain([&self.admin]).map(Listener::try_clone);
+        Ok((name.into(), Arc::new(sockets.collect::<io::Result<_>>()?)))
+    }
+
     fn run(self, runtime: Runtime, stops: Stops) -> Result<(), ServeError> {
+        let owns_process = matches!(stops, Stops::Signals { .. });
+        let estate = if owns_process { Some(self.estate()?) } else { None };
         let Self { shared, sockets, admin, writer, .. } = self;
         let mut workers = Vec::with_capacity(sockets.len());
         for (index, own) in sockets.into_iter().enumerate() {
             workers.push(worker::start(Arc::clone(&shared), index, own)?);
         }
         let background = Background::start(&shared)?;
-        let owns_process = matches!(stops, Stops::Signals { .. });
         if owns_process {
             footprint::start(&shared)?;
         }
@@ -243,8 +284,11 @@ impl BoundEdge {
                 admin::serve(shared, Arc::clone(&acceptor))
             });
             Background::start_tasks(&shared);
-            if owns_process {
+            if let Some((name, sockets)) = estate {
                 supervisor::start_task("watchdog", &shared, service_manager::feed);
+                supervisor::start_task("upgrade", &shared, move |shared| {
+                    successor::serve(shared, Arc::clone(&name), Arc::clone(&sockets))
+                });
             }
             control(&shared, stops).await;
             Ok(())
@@ -304,12 +348,15 @@ impl Drop for RunningEdge {
     }
 }
 
-/// Waits for the first stop and drains. Returns when all connections are closed, the drain's time
+/// Waits for the first stop, or for another process that takes over, and drains. Returns when all connections are closed, the drain's time
 /// is over or a second stop came.
 async fn control(shared: &Arc<Shared>, mut stops: Stops) {
-    stops.next().await;
+    tokio::select! {
+        () = stops.next() => service_manager::stopping(),
+        // The service goes on in the other process.
+        () = shared.ending.handed_over() => {}
+    }
     let shared = shared.current();
-    service_manager::stopping();
     shared.drain();
     let drained = async {
         while shared.connections() > 0 {

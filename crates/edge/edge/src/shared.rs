@@ -395,9 +395,10 @@ impl Shared {
     }
 
     /// Applies an invalidation to the store and queues it for the static tree, which removes its
-    /// files later.
+    /// files later, and for a process that takes over.
     pub(crate) fn tell(&self, invalidation: Invalidation) -> InvalidationResult {
         let done = self.store.invalidate(&invalidation);
+        self.persistence.enlist(&invalidation);
         self.static_tree.hear(done.sequence, &invalidation.selector);
         done
     }
@@ -411,6 +412,11 @@ impl Shared {
     /// Stops accepting connections.
     pub(crate) fn drain(&self) {
         self.ending.drain();
+    }
+
+    /// Whether another process serves in place of this one.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.ending.is_handed_over()
     }
 
     /// Closes the connections that are open.

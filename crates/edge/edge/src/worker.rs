@@ -39,6 +39,11 @@ const TICK: Duration = Duration::from_millis(20);
 /// Time after the begin of a drain in which a handshake may end and its first request may begin.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
+/// Time after a hand-over in which an idle connection with HTTP/1 may send another request. The
+/// response says that it is the last one. Closing at once could meet a request on its way, which the
+/// client would have to repeat.
+const HAND_OVER_GRACE: Duration = Duration::from_secs(10);
+
 /// A worker spends at most one part in this many of its time on returning memory.
 const GIVING_BACK_PART: u32 = 100;
 
@@ -117,7 +122,9 @@ async fn accept_everywhere(
         let shared = Arc::clone(shared);
         tasks.spawn(async move {
             accept(&shared, (index, number), &acceptor).await;
-            accept_waiting(&shared, (index, number), &acceptor).await;
+            if !shared.is_handed_over() {
+                accept_waiting(&shared, (index, number), &acceptor).await;
+            }
         });
     }
     while let Some(ended) = tasks.join_next().await {
@@ -143,7 +150,8 @@ async fn accept(shared: &Arc<Shared>, place: (usize, usize), acceptor: &Acceptor
     }
 }
 
-/// Accepts the connections in the socket's backlog, which closing the socket would reset.
+/// Accepts the connections in the socket's backlog, which closing the socket would reset. Another
+/// process that has the socket would accept them itself.
 async fn accept_waiting(shared: &Arc<Shared>, place: (usize, usize), acceptor: &Acceptor) {
     loop {
         tokio::select! {
@@ -199,6 +207,18 @@ async fn serve_client(shared: &Arc<Shared>, index: usize, prepared: Prepared) {
     serve_requests(shared, index, client).await;
 }
 
+/// Ready when an idle connection with HTTP/1 is to be closed: `grace` after the drain has begun.
+fn idle_for(shared: &Shared, grace: Duration) -> impl Future<Output = ()> + Send + use<> {
+    let (drained, state) = (shared.drained(), Arc::clone(shared.state()));
+    async move {
+        drained.await;
+        let grace = if state.ending.is_handed_over() { HAND_OVER_GRACE } else { grace };
+        if !grace.is_zero() {
+            tokio::time::sleep(grace).await;
+        }
+    }
+}
+
 /// Ready some time after the drain has begun.
 fn drained_for(shared: &Shared, time: Duration) -> impl Future<Output = ()> + Send + use<> {
     let drained = shared.drained();
@@ -215,7 +235,7 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: ClientCo
     // The first request of a client with TLS follows its handshake, so it may be on its way when
     // the drain begins.
     let grace = if client.arrival().is_secured { DRAIN_GRACE } else { Duration::ZERO };
-    let mut stop = Box::pin(drained_for(&shared, grace));
+    let mut stop = Box::pin(idle_for(&shared, grace));
     let state = Arc::clone(shared.state());
     let cells = state.cells(index);
     loop {
@@ -236,7 +256,7 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: ClientCo
             ReceiveOutcome::Closed => return,
         };
         if !grace.is_zero() {
-            stop.set(drained_for(&shared, Duration::ZERO));
+            stop.set(idle_for(&shared, Duration::ZERO));
         }
         if !shared.is_current() {
             shared = shared.current();

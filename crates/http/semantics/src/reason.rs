@@ -193,6 +193,8 @@ reasons! {
         "The Host field names a port that is not the site's, and limits.foreign_ports_max other foreign ports were used within the last hour. If visitors use that port, list it in the site's setting ports.";
     PassLeakGuard "pass-leak-guard" Pass
         "The leak guard checks this page or found that it depends on the request's cookies. Add cookies that change pages to session_cookies (`petasos why` names them).";
+    PassHandedOver "pass-handed-over" Pass
+        "Another process has taken over the listeners (petasos serve --upgrade), and this connection still led to the old one; nothing to do.";
     PassRequestNoStore "pass-request-no-store" Pass
         "The request forbids storing its response; nothing to do.";
 

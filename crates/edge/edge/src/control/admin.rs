@@ -82,11 +82,17 @@ struct AdminPage {
     text: String,
 }
 
-/// Serves the admin address for as long as the runtime exists.
+/// Serves the admin address for as long as the runtime exists, or until another process does.
 pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Arc<Acceptor>) {
     let entrance = AdminEntrance::new(&shared);
+    let mut handed_over = std::pin::pin!(shared.ending.handed_over());
     loop {
-        match acceptor.accept().await {
+        let accepted = tokio::select! {
+            biased;
+            () = &mut handed_over => return shared.drained().await,
+            accepted = acceptor.accept() => accepted,
+        };
+        match accepted {
             Ok((stream, peer)) => entrance.take(&shared, stream, peer),
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }

@@ -1,7 +1,7 @@
 //! How far the shutdown has come.
 //!
-//! Invariant: the drain begins before, or together with, the end of open connections, and neither
-//! is ever taken back.
+//! Invariant: the drain begins before, or together with, the end of open connections. Neither is
+//! ever taken back, and neither is the hand-over to another process, which the drain follows.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
@@ -18,6 +18,10 @@ pub(crate) struct Ending {
     /// Open connections are closed.
     quitting: AtomicBool,
     announced: watch::Sender<bool>,
+    /// Another process serves in place of this one. No request that begins from here on may be
+    /// answered from the store.
+    handed_over: AtomicBool,
+    successor: watch::Sender<bool>,
 }
 
 impl Default for Ending {
@@ -26,6 +30,8 @@ impl Default for Ending {
             draining: AtomicBool::new(false),
             quitting: AtomicBool::new(false),
             announced: watch::Sender::new(false),
+            handed_over: AtomicBool::new(false),
+            successor: watch::Sender::new(false),
         }
     }
 }
@@ -43,6 +49,23 @@ impl Ending {
         self.drain();
     }
 
+    /// Leaves all later requests to another process.
+    pub(crate) fn hand_over(&self) {
+        // Ordered before the message that lets the other process answer its first purge.
+        self.handed_over.store(true, Ordering::SeqCst);
+        self.successor.send_replace(true);
+    }
+
+    /// Whether another process serves in place of this one.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.handed_over.load(Ordering::SeqCst)
+    }
+
+    /// Ready when another process serves in place of this one.
+    pub(crate) fn handed_over(&self) -> impl Future<Output = ()> + Send + use<> {
+        happened(&self.successor)
+    }
+
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
@@ -53,10 +76,15 @@ impl Ending {
 
     /// Ready when the drain begins.
     pub(crate) fn drained(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut announced = self.announced.subscribe();
-        async move {
-            // An error means that the edge is gone, which ends the wait as well.
-            let _ = announced.wait_for(|draining| *draining).await;
-        }
+        happened(&self.announced)
+    }
+}
+
+/// Ready when `event` has become true.
+fn happened(event: &watch::Sender<bool>) -> impl Future<Output = ()> + Send + use<> {
+    let mut event = event.subscribe();
+    async move {
+        // An error means that the edge is gone, which ends the wait as well.
+        let _ = event.wait_for(|has_happened| *has_happened).await;
     }
 }

@@ -115,6 +115,12 @@ impl<'a> Visit<'a> {
     /// *lookup*: finds a stored response that this request may receive, or decides on a fetch.
     /// Leaves requests that the leak guard watches to it.
     fn lookup(&self, page_request: PageRequest<'a>) -> Step<'a> {
+        if self.shared.is_handed_over() {
+            return match page_request.directives.only_if_cached {
+                true => Step::Refuse(Refusal::only_if_cached()),
+                false => Step::Pass(PassRequest::alone(page_request.subject, Reason::PassHandedOver)),
+            };
+        }
         if is_guarded(&self.request.head.fields, page_request.subject.site.policy()) {
             return Step::LeakGuard(page_request);
         }

@@ -4,16 +4,19 @@
 //! Invariant: serving never depends on the disk. An unusable directory, a full disk and a failing
 //! disk each cause one line on standard error and a metric. The edge continues from memory.
 
+use crate::memory::succession::{Confirmation, Succession};
 use crate::sites::{Site, SiteState, Sites, page_settings};
 use crate::system::System;
 use crate::upkeep::detections_file::{self, DetectionsFile};
 use crate::upkeep::disk_threads::DiskThreads;
 use crate::upkeep::set_aside::SetAside;
 use crate::upkeep::supervisor::{self, ThreadEnd};
+use crate::upkeep::unopened_directory::{DistrustState, UnopenedDirectory};
 use bytes::Bytes;
 use config::EdgePlan;
 use disk::{Durability, OffReason, OpenedTier, Recovery, StuckOperation, Tier, TierFigures, TierSettings};
 use invalidation::Ban;
+use net::MessageChannel;
 use platform::Disk;
 use profiles::Policy;
 use semantics::Moment;
@@ -21,10 +24,10 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
-use store::{Bans, Selector, SiteId, SiteNames, Store};
-use threads::{Condvar, JoinHandle, Mutex, MutexGuard};
+use store::{Bans, Invalidation, RestoredInvalidation, Selector, SiteId, SiteNames, Store};
+use threads::{JoinHandle, Mutex, MutexGuard};
 
 /// How long a start waits for the directory to be opened, which reads and replaces a few small
 /// files.
@@ -46,8 +49,13 @@ pub(crate) struct Persistence {
     /// is only reported, and always together with the state of the journal.
     at_risk: AtomicBool,
     writer: Mutex<Option<JoinHandle<()>>>,
-    /// The directory of the plan, if it could not be opened.
-    unopened: Option<UnopenedDirectory>,
+    /// The disk and the settings of the tier.
+    place: Option<(Arc<dyn Disk>, TierSettings)>,
+    /// The directory of the plan, if it could not be opened, or if a process has received it and
+    /// ended before it served.
+    unopened: OnceLock<UnopenedDirectory>,
+    /// The process that takes over.
+    succession: Succession,
     /// The reason for being off that was last reported.
     noted: Mutex<Option<OffReason>>,
     /// Records purges outside the directory while the disk hangs.
@@ -62,65 +70,6 @@ pub(crate) struct Persistence {
 enum Change {
     WentOff(OffReason),
     WorksAgain,
-}
-
-/// A directory that could not be opened, although a later process may open it with what an earlier
-/// one left in it.
-///
-/// The lock is never held while a file is written, because the sweeper and the metrics read the
-/// state.
-struct UnopenedDirectory {
-    disk: Arc<dyn Disk>,
-    settings: TierSettings,
-    state: Mutex<DistrustState>,
-    /// Notified at the end of each write.
-    written: Condvar,
-}
-
-/// Whether a later process may use the contents of a directory that could not be opened.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum DistrustState {
-    /// It may: nothing was purged.
-    NotDue,
-    /// It must not, and no record says so yet.
-    Due,
-    /// It must not, and a thread is recording that.
-    Writing,
-    Recorded,
-}
-
-impl UnopenedDirectory {
-    const fn of(disk: Arc<dyn Disk>, settings: TierSettings) -> Self {
-        Self { disk, settings, state: Mutex::new(DistrustState::NotDue), written: Condvar::new() }
-    }
-
-    fn state(&self) -> DistrustState {
-        *lock(&self.state)
-    }
-
-    /// Whether a purge has not been recorded yet.
-    fn is_due(&self) -> bool {
-        matches!(self.state(), DistrustState::Due | DistrustState::Writing)
-    }
-
-    /// Records the distrust, or waits for the thread that is recording it, at most for the disk
-    /// timeout.
-    fn distrust(&self) -> Result<(), OffReason> {
-        let is_writing = |state: &mut DistrustState| *state == DistrustState::Writing;
-        let waited = self.written.wait_timeout_while(lock(&self.state), self.settings.timeout, is_writing);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        match *state {
-            DistrustState::Recorded => return Ok(()),
-            DistrustState::Writing => return Err(OffReason::Hung),
-            DistrustState::NotDue | DistrustState::Due => *state = DistrustState::Writing,
-        }
-        drop(state);
-        let outcome = disk::distrust(&*self.disk, &self.settings);
-        *lock(&self.state) = if outcome.is_ok() { DistrustState::Recorded } else { DistrustState::Due };
-        self.written.notify_all();
-        let operation = "record in the state directory that the disk cache is out of date";
-        outcome.map_err(|error| OffReason::Io { operation, kind: error.kind() })
-    }
 }
 
 /// Opens the disk that the plan names below `store`, and returns the objects to be taken over.
@@ -151,25 +100,26 @@ pub(crate) fn open(
         fill_bytes_max: Some(percent_of(disk.bytes_max, plan.limits.disk_fill_percent)),
         ..TierSettings::default()
     };
-    let absent = Persistence { is_wanted: true, ..Persistence::default() };
+    let place = Some((Arc::clone(&system.disk), settings.clone()));
     let (of_tier, of_opening) = (system.clone(), settings.clone());
     let opened = threads.run_here(OPEN_MAX, move || disk::open(of_tier.disk, of_tier.clock, of_opening));
     let unopened = || Persistence {
-        unopened: Some(UnopenedDirectory::of(Arc::clone(&system.disk), settings)),
+        is_wanted: true,
+        unopened: OnceLock::from(UnopenedDirectory::of(Arc::clone(&system.disk), settings)),
         ..Persistence::default()
     };
     let OpenedTier { tier, writer, recovery } = match opened {
         Some(Ok(opened)) => opened,
         Some(Err(error)) => {
             tracing::error!("the disk cache is off: {error}");
-            return Ok((store, Persistence { is_wanted: true, ..unopened() }, None));
+            return Ok((store, unopened(), None));
         }
         None => {
             let directory = disk.directory.display();
             tracing::error!(
                 "the disk cache is off: {directory} does not answer; repair the disk, then restart Petasos"
             );
-            return Ok((store, Persistence { is_wanted: true, ..unopened() }, None));
+            return Ok((store, unopened(), None));
         }
     };
     if recovery.is_distrusted() {
@@ -196,7 +146,14 @@ pub(crate) fn open(
     let writer = supervisor::start("petasos-disk", work)?;
     Ok((
         store,
-        Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), names, ..absent },
+        Persistence {
+            tier: Some(tier),
+            is_wanted: true,
+            place,
+            writer: Mutex::new(Some(writer)),
+            names,
+            ..Persistence::default()
+        },
         Some(recovery),
     ))
 }
@@ -216,7 +173,7 @@ impl Persistence {
     /// A tier whose directory on this disk could not be opened.
     #[cfg(test)]
     pub(crate) fn of_unopened(disk: Arc<dyn Disk>, settings: TierSettings) -> Self {
-        Self { unopened: Some(UnopenedDirectory::of(disk, settings)), ..Self::default() }
+        Self { unopened: OnceLock::from(UnopenedDirectory::of(disk, settings)), ..Self::default() }
     }
 
     /// Learns the sites of a new plan.
@@ -239,7 +196,11 @@ impl Persistence {
     /// # Errors
     /// If neither could be ensured. [`Persistence::is_behind`] is then true.
     pub(crate) fn persist(&self, store: &Store) -> Result<(), OffReason> {
-        let outcome = self.unopened.as_ref().map_or_else(|| store.persist(), UnopenedDirectory::distrust);
+        let outcome = if self.succession.has_begun() {
+            self.pass_on()
+        } else {
+            self.unopened.get().map_or_else(|| store.persist(), UnopenedDirectory::distrust)
+        };
         self.at_risk.store(outcome.is_err(), Ordering::Relaxed);
         outcome
     }
@@ -248,8 +209,8 @@ impl Persistence {
     /// Then takes back the records of [`Persistence::set_aside`]. Blocks.
     pub(crate) fn catch_up(&self, persisted: impl FnOnce() -> bool) {
         match &self.tier {
-            Some(tier) => self.set_aside.catch_up(tier, persisted),
-            None => {
+            Some(tier) if !self.succession.has_begun() => self.set_aside.catch_up(tier, persisted),
+            Some(_) | None => {
                 persisted();
             }
         }
@@ -278,8 +239,10 @@ impl Persistence {
 
     /// Whether [`Persistence::catch_up`] has work to do.
     pub(crate) fn is_behind(&self, store: &Store) -> bool {
-        let is_recorded = self.set_aside.is_recorded();
-        store.is_behind() || is_recorded || self.unopened.as_ref().is_some_and(UnopenedDirectory::is_due)
+        if self.succession.has_begun() {
+            return self.succession.is_behind() || self.is_distrust_due();
+        }
+        store.is_behind() || self.set_aside.is_recorded() || self.is_distrust_due()
     }
 
     /// Records that a purge was answered although a restart could undo it.
@@ -290,16 +253,18 @@ impl Persistence {
     /// Whether a restart would bring back purged objects.
     pub(crate) fn is_at_risk(&self, store: &Store) -> bool {
         // A late write may have succeeded since the risk was noted.
-        let is_owed =
-            !store.is_written_down() || self.unopened.as_ref().is_some_and(UnopenedDirectory::is_due);
-        is_owed && !self.is_set_aside() && self.at_risk.load(Ordering::Relaxed)
+        let is_owed = match self.succession.has_begun() {
+            true => self.succession.is_behind(),
+            false => !store.is_written_down(),
+        };
+        (is_owed || self.is_distrust_due()) && !self.is_set_aside() && self.at_risk.load(Ordering::Relaxed)
     }
 
     /// Whether the next start begins empty.
     pub(crate) fn is_distrusted(&self) -> bool {
         !self.set_aside.is_clear()
             || self.tier.as_ref().is_some_and(|tier| tier.distrusted().is_some())
-            || self.unopened.as_ref().is_some_and(|unopened| unopened.state() == DistrustState::Recorded)
+            || self.unopened.get().is_some_and(|unopened| unopened.state() == DistrustState::Recorded)
     }
 
     /// Whether the disk hangs, or has hung and is not used again yet.
@@ -375,6 +340,84 @@ impl Persistence {
                 "the disk failed while Petasos closed it: {reason}; its directory stays as after a crash"
             );
         }
+    }
+
+    /// Passes on all later invalidations through `link`, then closes the directory, so that the
+    /// process at its other end can open it. Blocks.
+    ///
+    /// That process must answer only after it has opened the directory.
+    pub(crate) fn release(&self, store: &Store, sites: &Sites, link: MessageChannel) {
+        self.names.learn(sites);
+        self.succession.begin(link);
+        if let Some(unopened) = self.unopened.get() {
+            if unopened.is_due() {
+                self.enlist(&Invalidation::EVERYTHING);
+            }
+            // The other process takes a recorded distrust back when it opens the directory.
+            unopened.settle();
+        }
+        let Some(tier) = &self.tier else { return };
+        // An invalidation up to here may be in the journal only, a later one also reaches the other
+        // process.
+        if store.persist().is_err() {
+            self.enlist(&Invalidation::EVERYTHING);
+        }
+        self.close();
+        tier.give_up_lock();
+    }
+
+    /// Whether another process has, or has had, the directory.
+    pub(crate) fn is_released(&self) -> bool {
+        self.succession.has_begun()
+    }
+
+    /// Whether another process has the directory but does not receive invalidations any more.
+    pub(crate) fn is_out_of_touch(&self) -> bool {
+        self.succession.is_lost()
+    }
+
+    /// Queues an invalidation for the process that takes over, if there is one.
+    pub(crate) fn enlist(&self, invalidation: &Invalidation) {
+        let encode = |told: &Invalidation| told.to_octets(&*self.names, disk::INVALIDATION_BYTES_MAX);
+        self.succession.enlist(encode, invalidation);
+    }
+
+    /// Waits until the process that takes over has put all invalidations in force. If it has ended,
+    /// the next start begins empty.
+    fn pass_on(&self) -> Result<(), OffReason> {
+        match self.succession.confirm() {
+            Ok(Confirmation::Durable) => Ok(()),
+            Ok(Confirmation::InForce) => Err(OffReason::Closed),
+            Err(_) => self.given_up().map_or(Ok(()), UnopenedDirectory::distrust),
+        }
+    }
+
+    /// Notes that the process that was to take over has ended before it served.
+    pub(crate) fn abandon_succession(&self) {
+        let is_behind = self.succession.is_behind();
+        self.succession.abandon();
+        if let Some(unopened) = self.given_up().filter(|_| is_behind) {
+            unopened.owe();
+        }
+    }
+
+    /// The directory that this process had and does not have any more; `None` without a disk.
+    fn given_up(&self) -> Option<&UnopenedDirectory> {
+        if let Some(unopened) = self.unopened.get() {
+            return Some(unopened);
+        }
+        let (disk, settings) = self.place.as_ref()?;
+        Some(self.unopened.get_or_init(|| UnopenedDirectory::of(Arc::clone(disk), settings.clone())))
+    }
+
+    fn is_distrust_due(&self) -> bool {
+        self.unopened.get().is_some_and(UnopenedDirectory::is_due)
+    }
+
+    /// The invalidation that a process has encoded before this one takes over; `None` if it concerns
+    /// no site of this one.
+    pub(crate) fn restored(&self, octets: &[u8]) -> Option<Invalidation> {
+        RestoredInvalidation::of_octets(octets, &*self.names, &TextBans).due()
     }
 
     /// Why the disk has failed since its state was last reported. Needed because
@@ -480,11 +523,10 @@ impl Bans for TextBans {
 
 #[cfg(test)]
 mod tests {
-    use super::{DistrustState, Persistence, UnopenedDirectory};
+    use super::Persistence;
     use disk::{OffReason, OpenedTier, RetentionPolicy, TierSettings};
-    use platform::{Disk, HangingDisk, SimulatedDisk, SystemClock, SystemDisk};
+    use platform::{Disk, SimulatedDisk, SystemClock};
     use std::sync::Arc;
-    use std::time::Duration;
     use threads::Mutex;
 
     struct Nothing;
@@ -524,34 +566,5 @@ mod tests {
         disk.set_broken(Some(std::io::ErrorKind::Other));
         persistence.close();
         assert!(matches!(persistence.failure_at_end(), Some(OffReason::Io { .. })));
-    }
-
-    #[test]
-    fn state_is_read_while_the_state_directory_hangs() {
-        let directory = tempfile::tempdir().unwrap();
-        let disk = HangingDisk::new(SystemDisk);
-        let settings = TierSettings {
-            directory: directory.path().join("disk"),
-            state_directory: Some(directory.path().join("state")),
-            timeout: Duration::from_millis(1),
-            ..TierSettings::default()
-        };
-        let unopened = Arc::new(UnopenedDirectory::of(Arc::new(disk.clone()), settings));
-        disk.freeze();
-        let writer = std::thread::spawn({
-            let unopened = Arc::clone(&unopened);
-            move || unopened.distrust()
-        });
-        disk.await_waiting(1);
-        let (told, heard) = std::sync::mpsc::channel();
-        let reader = std::thread::spawn({
-            let unopened = Arc::clone(&unopened);
-            move || told.send((unopened.is_due(), unopened.distrust()))
-        });
-        let read = heard.recv_timeout(testkit::PATIENCE);
-        disk.thaw();
-        assert_eq!(read, Ok((true, Err(OffReason::Hung))), "the state can be read, and the wait has an end");
-        assert_eq!(writer.join().unwrap(), Ok(()));
-        assert!(reader.join().is_ok() && unopened.state() == DistrustState::Recorded);
     }
 }

@@ -32,6 +32,10 @@ pub(crate) async fn persist_in_time(shared: &Arc<Shared>) -> bool {
 /// The journal's disk has `limits.disk_timeout`, unless it is known to hang. After that, the
 /// places outside its directory have the same time.
 async fn try_to_persist(shared: &Arc<Shared>) -> bool {
+    if shared.persistence.is_released() {
+        let held = Arc::clone(shared);
+        return in_turn(shared, &shared.disk_turns.journal, move || held.persist()).await == Some(true);
+    }
     if !shared.persistence.is_journal_hung() {
         let held = Arc::clone(shared);
         let outcome = in_turn(shared, &shared.disk_turns.journal, move || held.persist()).await;

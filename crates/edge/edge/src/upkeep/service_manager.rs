@@ -25,6 +25,11 @@ pub(crate) fn reloading() {
     }
 }
 
+/// The process with this number serves in place of this one.
+pub(crate) fn main_process(process: u32) {
+    tell(&[NotifyState::MainPid(process)]);
+}
+
 /// The edge drains.
 pub(crate) fn stopping() {
     tell(&[NotifyState::Stopping]);

@@ -80,6 +80,15 @@ impl StaticTree {
         }
     }
 
+    /// Removes all pages and closes the directory, so that another process can open it. Blocks.
+    pub(crate) fn give_up(&self) {
+        if let Some(tree) = &self.tree
+            && !tree.give_up()
+        {
+            tracing::warn!("the static tree could not be emptied for the process that takes over");
+        }
+    }
+
     /// The tree and the layout of the site's files, if its pages may become files.
     pub(crate) fn of(&self, site: &Site) -> Option<(&Tree, Layout)> {
         let tree = self.tree.as_ref()?;

@@ -1,0 +1,127 @@
+//! `petasos serve --upgrade`: a new process takes the listeners and the disk directory over from a
+//! running one.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use testkit::{Client, Edge, Http2Client, Http2Frames, Origin, eventually, get, petasos, response};
+
+/// A page of one version after the other, which may be stored.
+fn pages() -> Origin {
+    Origin::start(|seen| response("200 OK", &["Cache-Control: s-maxage=600"], seen.target().as_bytes()))
+}
+
+/// The cache status of a page.
+fn status(answer: &testkit::Response) -> &str {
+    answer.field("Cache-Status").unwrap_or_default()
+}
+
+/// Purges a page at the admin address.
+fn purge(edge: &Edge, target: &str) {
+    let output = petasos(["purge", "--admin", &edge.admin.to_string(), &format!("http://127.0.0.1{target}")]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+}
+
+/// A directory for the disk tier, and the arguments that name it.
+fn disk() -> (tempfile::TempDir, Vec<String>) {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("disk").display().to_string();
+    (directory, vec!["--disk".to_owned(), place])
+}
+
+fn arguments(disk: &[String]) -> Vec<&str> {
+    disk.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn new_process_has_the_sockets_and_the_disk_directory() {
+    let (origin, (_directory, disk)) = (pages(), disk());
+    let mut old = Edge::start(&origin.url(), &arguments(&disk));
+    get(old.address, "/kept", &[]);
+    for workers in ["3", "1"] {
+        let new = old.upgraded(&origin.url(), &[&arguments(&disk)[..], &["--workers", workers]].concat());
+        assert_eq!((new.address, new.admin), (old.address, old.admin));
+        assert_eq!(old.wait(), Some(0), "{}", old.stderr());
+        let answer = get(new.address, "/kept", &[]);
+        assert!(status(&answer).contains("hit-fresh"), "{}", answer.head);
+        old = new;
+    }
+    assert_eq!(origin.count("/kept"), 1);
+}
+
+#[test]
+fn old_process_answers_nothing_more_from_its_store() {
+    let origin = pages();
+    let mut old = Edge::start(&origin.url(), &[]);
+    let mut client = Client::connect(old.address);
+    client.get("/a", &[]);
+    assert!(status(&client.get("/a", &[])).contains("hit-fresh"));
+    let new = old.upgraded(&origin.url(), &[]);
+    let answer = client.get("/a", &[]);
+    assert!(status(&answer).contains("pass-handed-over"), "{}", answer.head);
+    assert_eq!(answer.field("Connection"), Some("close"));
+    assert!(client.is_closed());
+    let only = get(new.address, "/a", &[]);
+    assert!(status(&only).contains("miss"), "{}", only.head);
+    assert_eq!(old.wait(), Some(0));
+}
+
+#[test]
+fn purge_over_an_old_connection_reaches_the_new_process() {
+    let (origin, (_directory, disk)) = (pages(), disk());
+    for arguments in [&arguments(&disk)[..], &[]] {
+        let old = Edge::start(&origin.url(), arguments);
+        let mut client = Client::connect(old.address);
+        client.get("/a", &[]);
+        let new = old.upgraded(&origin.url(), arguments);
+        get(new.address, "/a", &[]);
+        assert!(status(&get(new.address, "/a", &[])).contains("hit-fresh"));
+        let host = "Host: example.test";
+        client.send(format!("PURGE /a HTTP/1.1\r\n{host}\r\n\r\n"));
+        assert_eq!(client.read().status, 200);
+        assert!(!status(&get(new.address, "/a", &[])).contains("hit"));
+        origin.forget();
+    }
+}
+
+#[test]
+fn connections_with_http2_are_told_to_go() {
+    let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
+    let file = directory.path().join("petasos.toml");
+    std::fs::write(&file, "http2_cleartext = true\n").unwrap();
+    let file = file.to_str().unwrap();
+    let old = Edge::start(&origin.url(), &[file]);
+    let mut client = Http2Client::connect(old.address);
+    assert_eq!(client.get("/a", &[]).text(), "/a");
+    let mut frames = Http2Frames::connect(old.address);
+    let new = old.upgraded(&origin.url(), &[file]);
+    assert!(frames.goodbye().is_some());
+    assert_eq!(Http2Client::connect(new.address).get("/a", &[]).text(), "/a");
+}
+
+#[test]
+fn upgrade_without_a_running_process_is_an_error() {
+    let output = petasos(["serve", "--origin", "http://127.0.0.1:9", "--admin", "127.0.0.1:1", "--upgrade"]);
+    assert_eq!(output.code, Some(2), "{}", output.stderr);
+    assert!(output.stderr.contains("no running petasos"), "{}", output.stderr);
+}
+
+#[test]
+fn new_process_that_cannot_start_costs_nothing() {
+    let (origin, (_directory, disk)) = (pages(), disk());
+    let old = Edge::start(&origin.url(), &arguments(&disk));
+    get(old.address, "/a", &[]);
+    let admin = old.admin.to_string();
+    let failing = ["serve", "--origin", &origin.url(), "--admin", &admin, "--upgrade"];
+    let output = petasos([&failing[..], &["--tls", "/nowhere.pem", "--listen", "127.0.0.1:0"]].concat());
+    assert_eq!(output.code, Some(2));
+    let taken = Origin::start(|_| Vec::new());
+    let output = petasos([&failing[..], &["--listen", &taken.address().to_string()]].concat());
+    assert_eq!(output.code, Some(2));
+    assert!(output.stderr.contains("in use"), "{}", output.stderr);
+    assert!(status(&get(old.address, "/a", &[])).contains("hit-fresh"));
+    assert_eq!(old.metric("petasos_disk_off", "") as u64, 0);
+    purge(&old, "/a");
+    let new = old.upgraded(&origin.url(), &arguments(&disk));
+    assert!(status(&get(new.address, "/a", &[])).contains("miss"), "the purge was not lost");
+    eventually("the old process says why", || old.stderr().contains("did not take over"));
+}

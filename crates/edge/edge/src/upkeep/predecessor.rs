@@ -1,0 +1,145 @@
+//! The new process of an upgrade: receives the sockets and the disk directory of the old one.
+//!
+//! Invariant: it accepts no connection before the old process has stopped answering from its store,
+//! and it has every invalidation that the old process has answered.
+
+use crate::memory::succession::{CONFIRM, DURABLE, IN_FORCE};
+use crate::shared::Shared;
+use crate::upkeep::handover::{Call, PATIENCE, Reply, VERSION, channel_name, receive, send};
+use crate::upkeep::supervisor::{self, ThreadEnd};
+use address::Address;
+use net::{BindError, InheritedSockets, MessageChannel};
+use std::io;
+use std::sync::Arc;
+use store::{Invalidation, Key, Selector};
+
+/// Why a process could not take over. The old one goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum UpgradeError {
+    /// No process was found.
+    #[error(
+        "cannot upgrade: no running petasos of this user has the admin address {admin} ({error}); \
+         start without --upgrade, or with the admin address of the running process"
+    )]
+    NotFound {
+        /// The setting.
+        admin: Address,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// The address of the setting `admin` is not known.
+    #[error("cannot upgrade: {0}")]
+    Unresolved(#[from] BindError),
+    /// The old process refused.
+    #[error("cannot upgrade: the running process refuses: {0}")]
+    Refused(String),
+    /// The old process ended or did not answer.
+    #[error("cannot upgrade: the running process did not answer as expected: {0}")]
+    Lost(#[from] io::Error),
+}
+
+/// The old process.
+#[derive(Debug)]
+pub(crate) struct Predecessor {
+    channel: MessageChannel,
+    /// Through which it passes on invalidations.
+    link: MessageChannel,
+}
+
+impl Predecessor {
+    /// Finds the process with this setting `admin`, and receives its listening sockets.
+    ///
+    /// # Errors
+    /// [`UpgradeError`].
+    pub(crate) fn find(admin: &Address) -> Result<(Self, InheritedSockets), UpgradeError> {
+        let name = channel_name(admin, admin)?;
+        let channel = MessageChannel::connect(&name)
+            .map_err(|error| UpgradeError::NotFound { admin: admin.clone(), error })?;
+        channel.limit_time(PATIENCE)?;
+        send(&channel, &Call::Hello { version: VERSION }, None)?;
+        let mut sockets = InheritedSockets::default();
+        loop {
+            match receive(&channel)? {
+                Some((Reply::Socket, Some(socket))) => sockets.add(socket)?,
+                Some((Reply::Link, Some(link))) => return Ok((Self { channel, link: link.into() }, sockets)),
+                reply => return Err(unexpected(reply.map(|(reply, _)| reply))),
+            }
+        }
+    }
+
+    /// Waits until the old process has closed its disk directory and its static tree.
+    ///
+    /// # Errors
+    /// [`UpgradeError`].
+    pub(crate) fn release(&self) -> Result<(), UpgradeError> {
+        call(&self.channel, Call::Release, &Reply::Released)
+    }
+
+    /// Puts all invalidations of the old process in force from here on, then takes over. Afterwards
+    /// the old process answers nothing from its store.
+    ///
+    /// # Errors
+    /// [`UpgradeError`], or if the system cannot create a thread.
+    pub(crate) fn take_over(self, shared: &Arc<Shared>) -> Result<(), UpgradeError> {
+        let Self { channel, link } = self;
+        // Without a disk nothing else has needed the names of the sites.
+        shared.persistence.learn(&shared.sites);
+        let own = Arc::clone(shared);
+        // After a panic the old process lacks an answer and ends the link, and then no purge there is
+        // answered with success.
+        supervisor::start("petasos-predecessor", move || {
+            if let Err(error) = obey(&own, &link) {
+                tracing::warn!("the previous process cannot pass on its purges any more: {error}");
+            }
+            ThreadEnd::Due
+        })?;
+        call(&channel, Call::TakeOver, &Reply::TakenOver)
+    }
+}
+
+fn call(channel: &MessageChannel, call: Call, expected: &Reply) -> Result<(), UpgradeError> {
+    send(channel, &call, None)?;
+    match receive(channel)?.map(|(reply, _)| reply) {
+        Some(reply) if reply == *expected => Ok(()),
+        reply => Err(unexpected(reply)),
+    }
+}
+
+fn unexpected(reply: Option<Reply>) -> UpgradeError {
+    match reply {
+        Some(Reply::Refused { why }) => UpgradeError::Refused(why),
+        Some(_) => UpgradeError::Lost(io::ErrorKind::InvalidData.into()),
+        None => UpgradeError::Lost(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Puts the invalidations that come through `link` in force until the old process ends.
+fn obey(shared: &Arc<Shared>, link: &MessageChannel) -> io::Result<()> {
+    while let Some((message, _)) = link.receive()? {
+        let shared = shared.current();
+        if message == CONFIRM {
+            // Both may wait for a disk; the old process limits the time.
+            let is_in_tree = shared.static_tree.lose(&shared.store);
+            let is_durable = shared.persist() && is_in_tree;
+            link.send(if is_durable { DURABLE } else { IN_FORCE }, None)?;
+            continue;
+        }
+        if let Some(invalidation) = shared.persistence.restored(&message) {
+            put_in_force(&shared, invalidation);
+        }
+    }
+    Ok(())
+}
+
+fn put_in_force(shared: &Shared, invalidation: Invalidation) {
+    match invalidation {
+        Invalidation { selector: Selector::Target { site, host, target }, mode } => {
+            shared.invalidate(&Key::new(site, false, &host, target), mode);
+        }
+        other => {
+            shared.tell(other);
+        }
+    }
+    shared.sweeper.wake();
+    shared.refiller.wake();
+}

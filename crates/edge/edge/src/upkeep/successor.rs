@@ -1,0 +1,143 @@
+//! The old process of an upgrade: hands its sockets and its disk directory to the new one.
+//!
+//! Invariant: until the new process serves, this one serves, and a new process that ends or fails
+//! before that costs at most the disk tier. From then on this one answers no request from its
+//! store.
+
+use crate::shared::Shared;
+use crate::upkeep::handover::{Call, PATIENCE, Reply, VERSION, receive, send};
+use crate::upkeep::service_manager;
+use net::{Listener, MessageChannel, MessageListener};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the name is tried that the previous process has just given up.
+const NAME_EVERY: Duration = Duration::from_millis(50);
+
+/// How long it is tried.
+const NAME_WAIT: Duration = Duration::from_secs(5);
+
+/// Pause after a new process could not be accepted for lack of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Waits for new processes under `name` until the drain, and hands `sockets` to one.
+pub(crate) async fn serve(shared: Arc<Shared>, name: Arc<str>, sockets: Arc<Vec<Listener>>) {
+    tokio::select! {
+        biased;
+        () = shared.drained() => {}
+        () = attend_all(&shared, &name, &sockets) => shared.drained().await,
+    }
+}
+
+async fn attend_all(shared: &Arc<Shared>, name: &str, sockets: &Arc<Vec<Listener>>) {
+    let listener = match listen(name).await {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::warn!("`petasos serve --upgrade` cannot find this process: {error}");
+            return;
+        }
+    };
+    while !shared.is_handed_over() {
+        let Ok(channel) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let (own, sockets) = (Arc::clone(shared), Arc::clone(sockets));
+        // A second process waits here for the end of the first, because there is one directory.
+        let _ = threads::run_aside(move || attend(&own, sockets, &channel)).await;
+    }
+}
+
+async fn listen(name: &str) -> io::Result<MessageListener> {
+    let tries = NAME_WAIT.as_millis() / NAME_EVERY.as_millis();
+    for _ in 1..tries {
+        match MessageListener::bind(name) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => tokio::time::sleep(NAME_EVERY).await,
+            other => return other,
+        }
+    }
+    MessageListener::bind(name)
+}
+
+/// Serves one new process to its end or to the hand-over. Blocks.
+fn attend(shared: &Arc<Shared>, sockets: Arc<Vec<Listener>>, channel: &MessageChannel) {
+    let process = channel.peer_process().unwrap_or_default();
+    let outcome = hand_over(shared, sockets, (channel, process));
+    if shared.is_handed_over() {
+        return;
+    }
+    let was_released = shared.persistence.is_released();
+    if was_released {
+        shared.persistence.abandon_succession();
+    }
+    let why = outcome.map_or_else(|error| error.to_string(), |()| "it ended".to_owned());
+    match was_released && shared.plan.disk.is_some() {
+        true => tracing::error!(
+            "process {process} did not take over: {why}; this one goes on without the disk cache until \
+             another attempt or a restart"
+        ),
+        false => tracing::warn!("process {process} did not take over: {why}"),
+    }
+}
+
+fn hand_over(
+    shared: &Arc<Shared>,
+    sockets: Arc<Vec<Listener>>,
+    (channel, process): (&MessageChannel, u32),
+) -> io::Result<()> {
+    channel.limit_time(PATIENCE)?;
+    let refuse = |why: &str| {
+        send(channel, &Reply::Refused { why: why.to_owned() }, None)?;
+        Err(io::Error::other(why.to_owned()))
+    };
+    match receive(channel)? {
+        Some((Call::Hello { version: VERSION }, _)) => {}
+        Some((Call::Hello { .. }, _)) => return refuse("its version cannot take over from this one"),
+        Some(_) => return Err(io::ErrorKind::InvalidData.into()),
+        None => return Ok(()),
+    }
+    if shared.is_draining() {
+        return refuse("this process ends already");
+    }
+    let (link, others) = MessageChannel::pair()?;
+    link.limit_time(PATIENCE)?;
+    for socket in sockets.iter() {
+        send(channel, &Reply::Socket, Some(socket.as_fd()))?;
+    }
+    send(channel, &Reply::Link, Some(others.as_fd()))?;
+    // Were they kept here, they would stay open through a drain.
+    drop((sockets, others));
+    tracing::info!("process {process} prepares to take over");
+    let mut link = Some(link);
+    while let Some((call, _)) = receive(channel)? {
+        match call {
+            Call::Release => {
+                let Some(link) = link.take() else { return Err(io::ErrorKind::InvalidData.into()) };
+                release(shared, link);
+                send(channel, &Reply::Released, None)?;
+            }
+            Call::TakeOver if link.is_some() || shared.persistence.is_out_of_touch() => {
+                return refuse("it does not know all purges");
+            }
+            Call::TakeOver => {
+                shared.ending.hand_over();
+                tracing::info!("process {process} serves from now on; this one ends with its connections");
+                service_manager::main_process(process);
+                return send(channel, &Reply::TakenOver, None);
+            }
+            Call::Hello { .. } => return Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Closes the directories that the new process needs, after which it learns of each invalidation.
+fn release(shared: &Arc<Shared>, link: MessageChannel) {
+    let current = shared.current();
+    // Held, so that no thread writes the file into the other process's directory.
+    let _writing = shared.detections_file.lock();
+    shared.persistence.release(&shared.store, &current.sites, link);
+    shared.static_tree.give_up();
+}

@@ -8,9 +8,11 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use config::{EdgePlan, Machine, Overrides, SETTINGS};
 use document::{Diagnostic, decode};
 use edge::SocketSource;
+use std::ffi::OsStr;
 use std::fmt::Write;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Child, ExitCode};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
@@ -84,8 +86,29 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     } else {
         SocketSource::Inherited(inherited)
     };
-    edge::serve(plan, source, sockets, edge::System::of_machine(), &mut std::io::stdout())?;
+    edge::serve(
+        plan,
+        source,
+        (sockets, Arc::new(start_successor)),
+        edge::System::of_machine(),
+        &mut io::stdout(),
+    )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the program at the path of this one with the same arguments, to take over.
+fn start_successor() -> io::Result<Child> {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next().ok_or(io::ErrorKind::NotFound)?;
+    let upgrade = OsStr::new("--upgrade");
+    // What a service manager has said to this process does not hold for the next one.
+    std::process::Command::new(program)
+        .args(arguments.filter(|argument| argument != upgrade))
+        .arg(upgrade)
+        .env_remove("WATCHDOG_PID")
+        .env_remove("LISTEN_PID")
+        .env_remove("LISTEN_FDS")
+        .spawn()
 }
 
 /// The longest time for which the start waits for standard error.

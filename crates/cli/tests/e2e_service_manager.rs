@@ -53,6 +53,19 @@ fn service_manager_learns_of_start_reload_and_end() {
 }
 
 #[test]
+fn service_manager_learns_which_process_has_taken_over() {
+    let (origin, manager) = (page(), Manager::listen());
+    let script = format!("{}exec \"$@\"", manager.variables());
+    let mut old = Edge::scripted(&script, &origin.url(), &[]);
+    assert_eq!(manager.next(), "READY=1\n");
+    let new = old.upgraded(&origin.url(), &[]);
+    assert_eq!(manager.next(), format!("MAINPID={}\n", new.pid()));
+    assert_eq!(old.wait(), Some(0));
+    manager.socket.set_nonblocking(true).unwrap();
+    assert!(manager.socket.recv(&mut [0; 64]).is_err(), "the service does not stop");
+}
+
+#[test]
 fn watchdog_is_fed_while_the_workers_live() {
     let (origin, manager) = (page(), Manager::listen());
     let script = format!("{}export WATCHDOG_USEC=200000 WATCHDOG_PID=$$\nexec \"$@\"", manager.variables());

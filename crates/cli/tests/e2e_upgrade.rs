@@ -3,11 +3,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+use net::MessageChannel;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::{Client, Edge, Http2Client, Http2Frames, Origin, eventually, get, petasos, response};
 
-/// A page of one version after the other, which may be stored.
+/// Pages that may be stored.
 fn pages() -> Origin {
     Origin::start(|seen| response("200 OK", &["Cache-Control: s-maxage=600"], seen.target().as_bytes()))
+}
+
+/// Pages as [`pages`], whose content is different each time.
+fn versions() -> Origin {
+    let served = AtomicUsize::new(0);
+    Origin::start(move |_| {
+        let version = served.fetch_add(1, Ordering::SeqCst).to_string();
+        response("200 OK", &["Cache-Control: s-maxage=600"], version.as_bytes())
+    })
 }
 
 /// The cache status of a page.
@@ -67,19 +78,18 @@ fn old_process_answers_nothing_more_from_its_store() {
 
 #[test]
 fn purge_over_an_old_connection_reaches_the_new_process() {
-    let (origin, (_directory, disk)) = (pages(), disk());
+    let (origin, (_directory, disk)) = (versions(), disk());
     for arguments in [&arguments(&disk)[..], &[]] {
         let old = Edge::start(&origin.url(), arguments);
         let mut client = Client::connect(old.address);
         client.get("/a", &[]);
         let new = old.upgraded(&origin.url(), arguments);
-        get(new.address, "/a", &[]);
-        assert!(status(&get(new.address, "/a", &[])).contains("hit-fresh"));
+        let purged = get(new.address, "/a", &[]).body;
+        assert_eq!(get(new.address, "/a", &[]).body, purged);
         let host = "Host: example.test";
         client.send(format!("PURGE /a HTTP/1.1\r\n{host}\r\n\r\n"));
         assert_eq!(client.read().status, 200);
-        assert!(!status(&get(new.address, "/a", &[])).contains("hit"));
-        origin.forget();
+        assert_ne!(get(new.address, "/a", &[]).body, purged);
     }
 }
 
@@ -124,4 +134,85 @@ fn new_process_that_cannot_start_costs_nothing() {
     let new = old.upgraded(&origin.url(), &arguments(&disk));
     assert!(status(&get(new.address, "/a", &[])).contains("miss"), "the purge was not lost");
     eventually("the old process says why", || old.stderr().contains("did not take over"));
+}
+
+#[test]
+fn signal_starts_the_program_again_in_place() {
+    let origin = pages();
+    let first = Edge::start(&origin.url(), &[]);
+    // Its addresses are stated, so another process can find it.
+    let mut old = first.upgraded(&origin.url(), &[]);
+    old.signal("USR2");
+    assert_eq!(old.wait(), Some(0));
+    let words = old.stderr();
+    let process = words.split("SIGUSR2: process ").nth(1).and_then(|rest| rest.split(' ').next());
+    assert_eq!(get(old.address, "/a", &[]).text(), "/a");
+    let kill = std::process::Command::new("kill").arg(process.unwrap()).status();
+    assert!(kill.unwrap().success());
+}
+
+/// A process that takes over, up to the point where it has the disk directory of `old`.
+fn received(old: &Edge) -> (MessageChannel, MessageChannel) {
+    let channel = MessageChannel::connect(&format!("petasos-upgrade {}", old.admin)).unwrap();
+    channel.send(br#"{"Hello":{"version":1}}"#, None).unwrap();
+    let link = loop {
+        let (message, descriptor) = channel.receive().unwrap().unwrap();
+        if message == br#""Link""# {
+            break MessageChannel::from(descriptor.unwrap());
+        }
+        assert_eq!(message, br#""Socket""#);
+    };
+    channel.send(br#""Release""#, None).unwrap();
+    assert_eq!(channel.receive().unwrap().unwrap().0, br#""Released""#);
+    (channel, link)
+}
+
+#[test]
+fn new_process_that_ends_halfway_loses_no_purge() {
+    let (origin, (_directory, disk)) = (pages(), disk());
+    let mut old = Edge::start(&origin.url(), &arguments(&disk));
+    for target in ["/a", "/b", "/c"] {
+        get(old.address, target, &[]);
+    }
+    let (channel, link) = received(&old);
+    std::thread::scope(|scope| {
+        let purging = scope.spawn(|| purge(&old, "/a"));
+        let mut is_passed_on = false;
+        loop {
+            // An empty message asks for a confirmation.
+            match link.receive().unwrap().unwrap().0.is_empty() {
+                false => is_passed_on = true,
+                true if is_passed_on => break,
+                true => link.send(b"durable", None).unwrap(),
+            }
+        }
+        assert!(!purging.is_finished());
+        link.send(b"durable", None).unwrap();
+        purging.join().unwrap();
+    });
+    drop((channel, link));
+    eventually("the old process says why", || old.stderr().contains("goes on without the disk cache"));
+    assert!(status(&get(old.address, "/c", &[])).contains("hit-fresh"), "it serves from memory");
+    purge(&old, "/b");
+    old.kill();
+    let next = Edge::start(&origin.url(), &arguments(&disk));
+    for target in ["/a", "/b", "/c"] {
+        let answer = get(next.address, target, &[]);
+        assert!(status(&answer).contains("miss"), "{target}: {}", answer.head);
+    }
+}
+
+#[test]
+fn process_that_does_not_know_all_purges_may_not_take_over() {
+    let origin = pages();
+    let old = Edge::start(&origin.url(), &[]);
+    get(old.address, "/a", &[]);
+    let (channel, link) = received(&old);
+    drop(link);
+    purge(&old, "/a");
+    channel.send(br#""TakeOver""#, None).unwrap();
+    let answer = String::from_utf8(channel.receive().unwrap().unwrap().0).unwrap();
+    assert!(answer.contains("does not know all purges"), "{answer}");
+    let again = old.upgraded(&origin.url(), &[]);
+    assert_eq!(get(again.address, "/a", &[]).text(), "/a");
 }

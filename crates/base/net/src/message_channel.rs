@@ -13,6 +13,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
+use rustix::process::Uid;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -82,7 +83,11 @@ impl MessageChannel {
     }
 
     fn of_own_user(stream: UnixStream) -> io::Result<Self> {
-        if socket_peercred(&stream)?.uid != rustix::process::geteuid() {
+        Self::of_user(stream, rustix::process::geteuid())
+    }
+
+    fn of_user(stream: UnixStream, user: Uid) -> io::Result<Self> {
+        if socket_peercred(&stream)?.uid != user {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));
         }
         Ok(Self(stream))
@@ -175,8 +180,10 @@ impl AsFd for MessageChannel {
 #[cfg(test)]
 mod tests {
     use super::{MESSAGE_BYTES_MAX, MessageChannel, MessageListener};
+    use rustix::process::{Uid, geteuid};
     use std::io::{ErrorKind, Write};
     use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
 
     #[test]
     fn messages_arrive_whole_and_with_their_descriptors() {
@@ -206,6 +213,13 @@ mod tests {
         let (one, other) = MessageChannel::pair().unwrap();
         (&one.0).write_all(&[255; 4]).unwrap();
         assert_eq!(other.receive().unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn process_of_another_user_is_refused() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        let another = Uid::from_raw(geteuid().as_raw() + 1);
+        assert_eq!(MessageChannel::of_user(one, another).unwrap_err().kind(), ErrorKind::PermissionDenied);
     }
 
     #[tokio::test]

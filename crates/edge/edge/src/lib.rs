@@ -34,7 +34,7 @@ pub use control::token::TokenError;
 pub use embedded::EmbeddedEdge;
 pub use listeners::ListenerError;
 pub use serve::{Bound, BoundEdge, RunningEdge, ServeError, SocketSource, serve};
-pub use shared::PlanSource;
+pub use shared::{PlanSource, SuccessorStart};
 pub use system::System;
 pub use upkeep::certificate_check::check_certificates;
 pub use upkeep::directories::check_directories;

@@ -12,7 +12,7 @@ use crate::control::operator::Finishing;
 use crate::control::token::{self, TokenError};
 use crate::listeners::{ListenerError, Listeners};
 use crate::origins;
-use crate::shared::{PlanSource, Shared};
+use crate::shared::{PlanSource, Shared, SuccessorStart};
 use crate::system::System;
 use crate::upkeep::background::Background;
 use crate::upkeep::footprint;
@@ -108,7 +108,7 @@ pub struct RunningEdge {
 
 /// Runs the edge of a plan until a signal ends it. SIGTERM or SIGINT starts the drain; a second one
 /// quits at once. SIGHUP and SIGUSR1 reopen the access log. SIGHUP also reads the plan again from
-/// `source`.
+/// `source`. SIGUSR2 calls `start_successor`.
 ///
 /// Sockets from `sockets` serve the listeners with their addresses. A later process may take over by
 /// [`SocketSource::Predecessor`]; this one then drains.
@@ -120,14 +120,14 @@ pub struct RunningEdge {
 pub fn serve(
     plan: EdgePlan,
     source: PlanSource,
-    sockets: SocketSource,
+    (sockets, start_successor): (SocketSource, SuccessorStart),
     system: System,
     output: &mut dyn Write,
 ) -> Result<(), ServeError> {
     let _finishing = Finishing;
     raise_descriptor_limit();
     let runtime = runtime()?;
-    let requests = runtime.block_on(async { OperatorSignals::take() })?;
+    let requests = runtime.block_on(async { OperatorSignals::take(start_successor) })?;
     let (predecessor, inherited) = match sockets {
         SocketSource::Inherited(sockets) => (None, sockets),
         SocketSource::Predecessor => {
@@ -135,7 +135,7 @@ pub fn serve(
             (Some(predecessor), sockets)
         }
     };
-    let edge = BoundEdge::bind_again(plan, Some(source), inherited, system, predecessor.as_ref())?;
+    let edge = BoundEdge::prepare(plan, Some(source), inherited, system, predecessor.as_ref())?;
     if let Some(predecessor) = predecessor {
         predecessor.take_over(&edge.shared)?;
     }
@@ -170,12 +170,20 @@ impl BoundEdge {
     /// # Errors
     /// [`ServeError`]; nothing is left bound.
     pub fn bind(plan: EdgePlan, system: System) -> Result<Self, ServeError> {
-        Self::bind_again(plan, None, InheritedSockets::default(), system, None)
+        Self::prepare(plan, None, InheritedSockets::default(), system, None)
     }
 
-    /// As [`BoundEdge::bind`]; `source` gives the plans of reloads, `inherited` sockets that are open
-    /// already. `predecessor` closes its directories once nothing else can fail.
-    fn bind_again(
+    /// As [`BoundEdge::bind`], for an edge whose plan can be read again from `source`.
+    ///
+    /// # Errors
+    /// [`ServeError`]; nothing is left bound.
+    pub fn bind_again(plan: EdgePlan, source: PlanSource, system: System) -> Result<Self, ServeError> {
+        Self::prepare(plan, Some(source), InheritedSockets::default(), system, None)
+    }
+
+    /// Binds the plan's addresses, except those with a socket in `inherited`. `predecessor` closes
+    /// its directories once nothing else can fail.
+    fn prepare(
         mut plan: EdgePlan,
         source: Option<PlanSource>,
         mut inherited: InheritedSockets,

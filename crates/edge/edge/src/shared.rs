@@ -75,6 +75,9 @@ pub(crate) struct Shared {
 /// Reads the configuration again. The error says in words why it cannot be used.
 pub type PlanSource = Arc<dyn Fn() -> Result<EdgePlan, String> + Send + Sync>;
 
+/// Starts a process that takes over from this one (`petasos serve --upgrade`).
+pub type SuccessorStart = Arc<dyn Fn() -> io::Result<std::process::Child> + Send + Sync>;
+
 /// The state of a running edge that no reload replaces.
 pub(crate) struct EdgeState {
     reloads: Reloads,

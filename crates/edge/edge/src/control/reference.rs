@@ -59,7 +59,7 @@ pub fn observing_reference() -> String {
          | SIGHUP | Opens the access log again, and puts changed settings and certificates in force (docs/reloading.md). |\n\
          | SIGUSR1 | Opens the access log again, for use after a rotation. If that fails, the edge \
          continues to write to the file that was open. |\n\
-         | SIGUSR2 | Nothing. |\n\
+         | SIGUSR2 | Starts the program again with the same arguments and `--upgrade`; the new process takes over (docs/reloading.md). |\n\
          | SIGTERM, SIGINT | Takes no new connection and closes idle ones. Upgraded connections and event streams end after \
          `limits.drain_streams`, other requests at `limits.drain_timeout`. The admin address answers until then. A second \
          signal ends everything at once. |\n\n\

@@ -3,9 +3,10 @@
 //! Invariant: from the start of [`crate::serve`] on, SIGHUP, SIGUSR1 and SIGUSR2 never end the
 //! process, which is their default action. SIGTERM and SIGINT end it in two stages.
 
-use crate::shared::Shared;
+use crate::shared::{Shared, SuccessorStart};
 use crate::upkeep::certificates;
 use crate::upkeep::reload::reload;
+use crate::upkeep::successor;
 use std::io;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -22,6 +23,7 @@ pub(crate) struct OperatorSignals {
     hang_up: Signal,
     user_1: Signal,
     user_2: Signal,
+    start_successor: SuccessorStart,
 }
 
 impl Stops {
@@ -58,11 +60,12 @@ impl OperatorSignals {
     ///
     /// # Errors
     /// If the system refuses a handler.
-    pub(crate) fn take() -> io::Result<Self> {
+    pub(crate) fn take(start_successor: SuccessorStart) -> io::Result<Self> {
         Ok(Self {
             hang_up: signal(SignalKind::hangup())?,
             user_1: signal(SignalKind::user_defined1())?,
             user_2: signal(SignalKind::user_defined2())?,
+            start_successor,
         })
     }
 
@@ -83,8 +86,7 @@ impl OperatorSignals {
                     let _ = tokio::time::timeout(shared.limits.disk_timeout, reading).await;
                 }
                 _ = self.user_1.recv() => reopen_log(shared),
-                // Reserved for replacing the binary.
-                _ = self.user_2.recv() => {}
+                _ = self.user_2.recv() => successor::start(shared, &self.start_successor),
             }
         }
     }

@@ -4,7 +4,7 @@
 //! before that costs at most the disk tier. From then on this one answers no request from its
 //! store.
 
-use crate::shared::Shared;
+use crate::shared::{Shared, SuccessorStart};
 use crate::upkeep::handover::{Call, PATIENCE, Reply, VERSION, receive, send};
 use crate::upkeep::service_manager;
 use net::{Listener, MessageChannel, MessageListener};
@@ -28,6 +28,29 @@ pub(crate) async fn serve(shared: Arc<Shared>, name: Arc<str>, sockets: Arc<Vec<
         biased;
         () = shared.drained() => {}
         () = attend_all(&shared, &name, &sockets) => shared.drained().await,
+    }
+}
+
+/// Starts a process that takes over, and reports if it ends before that.
+pub(crate) fn start(shared: &Arc<Shared>, start: &SuccessorStart) {
+    let mut child = match start() {
+        Ok(child) => child,
+        Err(error) => {
+            tracing::error!("SIGUSR2: cannot start a process that takes over: {error}");
+            return;
+        }
+    };
+    tracing::info!("SIGUSR2: process {} was started to take over", child.id());
+    let own = Arc::clone(shared);
+    // Waits for the child to its end, which may be after the end of this process.
+    let waiting = threads::spawn("petasos-upgrade", move || {
+        let ended = child.wait();
+        if let (Ok(status), false) = (ended, own.is_handed_over()) {
+            tracing::error!("process {} ended before it took over: {status}", child.id());
+        }
+    });
+    if let Err(error) = waiting {
+        tracing::warn!("the process that takes over is not watched: {error}");
     }
 }
 

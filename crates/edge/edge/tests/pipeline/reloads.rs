@@ -4,7 +4,6 @@ use crate::support::{self, metric, plan, reason, socket};
 use address::Prefix;
 use config::{DiskPlan, EdgePlan, OriginTlsPlan, SitePlan};
 use document::Place;
-use net::InheritedSockets;
 use petasos_edge::{BoundEdge, PlanSource, RunningEdge, System};
 use profiles::Policy;
 use std::sync::{Arc, Mutex};
@@ -32,9 +31,7 @@ impl Changing {
         let next = Arc::new(Mutex::new(Ok(plan.clone())));
         let read = Arc::clone(&next);
         let source: PlanSource = Arc::new(move || read.lock().unwrap().clone());
-        let bound =
-            BoundEdge::bind_again(plan, Some(source), InheritedSockets::default(), System::of_machine())
-                .unwrap();
+        let bound = BoundEdge::bind_again(plan, source, System::of_machine()).unwrap();
         Self { edge: bound.start().unwrap(), next, origin }
     }
 

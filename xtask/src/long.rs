@@ -2,7 +2,7 @@
 //! behaviour over time. Run those that a change may affect, and report their results with the
 //! change.
 
-use crate::{crash, fuzz, lab, simulate, soak, test, tools};
+use crate::{changes, crash, fuzz, lab, simulate, soak, test, tools};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -10,6 +10,10 @@ use std::time::Duration;
 /// Subcommands of `cargo xtask long`.
 #[derive(clap::Subcommand)]
 pub(crate) enum Long {
+    /// Change configuration, certificate and program of a running edge, ten times each, under an
+    /// open-loop load over HTTP/1, TLS and HTTP/2 and purges. No request may fail, and no purged page
+    /// may come back
+    Changes(changes::Args),
     /// Kill the binary under load and purges, restart it, and compare its responses with a model
     Crash(crash::Args),
     /// Run Petasos for ten minutes with a disk, little memory, visitors of all kinds, purges and a
@@ -55,6 +59,7 @@ pub(crate) enum Long {
 /// Names the requirement that did not hold, or the part that could not run.
 pub(crate) fn run(long: &Long) -> Result<()> {
     match long {
+        Long::Changes(args) => changes::run(args),
         Long::Crash(args) => crash::run(args),
         Long::Soak(args) => soak::run(args),
         Long::Fuzz { seconds } => fuzz::run(Duration::from_secs(*seconds)).map(|_| ()),

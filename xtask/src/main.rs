@@ -6,6 +6,7 @@
 mod account;
 mod attack;
 mod bench;
+mod changes;
 mod client;
 mod conformance;
 mod crash;

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Brings a binary up to date and returns its path.
-fn build() -> Result<PathBuf> {
+pub(crate) fn build() -> Result<PathBuf> {
     let [optimised, other] = ["target/release/petasos", "target/debug/petasos"].map(PathBuf::from);
     if optimised.exists() {
         test::build_optimised()?;

@@ -72,8 +72,8 @@ fn directory_changes_its_owner_while_the_old_tier_reads() {
     let disk = SimulatedDisk::new(1);
     let mut old = CachedTier::open(disk.clone(), settings());
     let kept = old.write(record(1, 500)).unwrap();
-    let busy = |disk: &SimulatedDisk| open(Arc::new(disk.clone()), Arc::new(SystemClock::new()), settings());
-    assert!(matches!(busy(&disk), Err(OpenError::Busy(_))));
+    let again = |disk: &SimulatedDisk| open(Arc::new(disk.clone()), Arc::new(SystemClock::new()), settings());
+    assert!(matches!(again(&disk), Err(OpenError::Locked { .. })));
     old.close();
     old.tier.give_up_lock();
     let mut new = CachedTier::open(disk, settings());

@@ -246,9 +246,9 @@ impl Tree {
         let _step = lock(&self.step);
         let mut index = lock(&self.index);
         let places: Vec<_> = index.places().cloned().collect();
-        let are_removed = places.iter().fold(true, |all, place| self.remove(&mut index, place) && all);
+        let left = places.iter().filter(|place| !self.remove(&mut index, place)).count();
         self.given_up.store(true, Ordering::SeqCst);
-        self.files.unlock().inspect_err(|error| self.fail(error)).is_ok() && are_removed
+        self.files.unlock().inspect_err(|error| self.fail(error)).is_ok() && left == 0
     }
 
     fn is_given_up(&self) -> bool {

@@ -85,10 +85,13 @@ fn change(stage: &mut Stage, rounds: u32) -> Result<()> {
 
 /// Starts `petasos bench` in an open loop. It runs until SIGINT.
 fn generator(stage: &Stage, protocol: Protocol, rate: u32) -> Result<Child> {
-    let (url, authority) = (stage.url(protocol), stage.authority());
+    let url = stage.url(protocol);
     let mut command = Command::new(stage.program());
     command.args(["bench", &url, "--rate", &rate.to_string(), "-t", "10m", "--variable-length"]);
-    command.args(["--threads", "1", "--quiet", "--json", "-", "--keep-going"]).arg("--ca").arg(authority);
+    command.args(["--threads", "1", "--json", "-", "--keep-going"]);
+    if protocol != Protocol::Http1 {
+        command.arg("--ca").arg(stage.authority());
+    }
     if protocol == Protocol::Http2 {
         command.args(["--http", "2"]);
     }

@@ -162,6 +162,30 @@ impl Stream {
         }
     }
 
+    /// Takes bytes that [`AsyncWrite::poll_flush`] sends. Several pieces so cost one system call. TLS
+    /// sends them earlier if it has no room for more; see [`Stream::gather_up_to`]. A connection
+    /// without TLS sends them at once.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    pub fn poll_gather(
+        &mut self,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Tls(secured) => tls_server::poll_gather(secured, context, slices),
+            plain => Pin::new(plain).poll_write_vectored(context, slices),
+        }
+    }
+
+    /// Lets TLS hold this many bytes that are not sent yet.
+    pub fn gather_up_to(&mut self, bytes: usize) {
+        if let Self::Tls(secured) = self {
+            secured.get_mut().1.set_buffer_limit(Some(bytes));
+        }
+    }
+
     /// Whether [`Stream::poll_send_file`] works on this connection.
     pub const fn takes_files(&self) -> bool {
         matches!(self, Self::Tcp(_) | Self::Unix(_))

@@ -6,9 +6,11 @@
 use crate::Stream;
 use crate::certificates::{ACME_TLS, Certificates};
 use std::io::{self, IoSlice, Write as _};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use tls_terms::TlsVersion;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncWrite as _, AsyncWriteExt as _};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::server::NoServerSessionStorage;
@@ -158,6 +160,25 @@ pub(crate) fn try_write_vectored(secured: &mut ServerTls, slices: &[IoSlice<'_>]
         }
     }
     if taken == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(taken) }
+}
+
+/// Encrypts as many bytes of `slices` as the session's buffer takes. They are sent by the next flush,
+/// or when the buffer is full.
+///
+/// # Errors
+/// As the system reports them.
+pub(crate) fn poll_gather(
+    secured: &mut ServerTls,
+    context: &mut Context<'_>,
+    slices: &[IoSlice<'_>],
+) -> Poll<io::Result<usize>> {
+    loop {
+        let taken = secured.get_mut().1.writer().write_vectored(slices)?;
+        if taken > 0 || slices.iter().all(|slice| slice.is_empty()) {
+            return Poll::Ready(Ok(taken));
+        }
+        ready!(Pin::new(&mut *secured).poll_flush(context))?;
+    }
 }
 
 /// Writes to a stream without waiting.

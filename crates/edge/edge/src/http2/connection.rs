@@ -7,7 +7,7 @@
 
 use crate::control::counters::{Cells, Metric};
 use crate::http2::allowance::Usage;
-use crate::http2::metered::{ByteMeter, Metered};
+use crate::http2::metered::Metered;
 use crate::http2::outlet::ROUND_BYTES;
 use crate::http2::priority::Priority;
 use crate::http2::request::{RequestFault, Translated, translate};
@@ -63,7 +63,7 @@ struct Session {
     requests: JoinSet<()>,
     accepted: Vec<Accepted>,
     streams: StreamsShared,
-    meter: Arc<ByteMeter>,
+    carrier: Metered,
     counted: (u64, u64),
     windows: Windows,
     usage: Usage,
@@ -81,9 +81,8 @@ pub(crate) async fn serve(
     stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
 ) {
     let named = stream.server_name().map(str::to_ascii_lowercase);
-    let meter = Arc::<ByteMeter>::default();
-    let io = Metered::new(stream, early, Arc::clone(&meter));
-    let handshake = builder(&shared.limits).handshake(io);
+    let carrier = Metered::new(stream, early);
+    let handshake = builder(&shared.limits).handshake(carrier.clone());
     let connection = match tokio::time::timeout(shared.limits.request_head_timeout, handshake).await {
         Ok(Ok(connection)) => connection,
         Ok(Err(_)) => return shared.cells(index).count(Metric::RequestsMalformed),
@@ -102,7 +101,7 @@ pub(crate) async fn serve(
         requests: JoinSet::new(),
         accepted: Vec::new(),
         streams: StreamsShared::default(),
-        meter,
+        carrier,
         counted: (0, 0),
         windows: Windows::new(Arc::clone(&shared.buffers)),
         usage: Usage::default(),
@@ -136,8 +135,9 @@ impl Session {
         context: &mut Context<'_>,
         stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
     ) -> Poll<()> {
+        self.carrier.begin_turn();
         self.poll_accept(context);
-        if !self.meter.is_blocked() || self.has_ended {
+        if self.carrier.poll_sent(context).is_ready() || self.has_ended {
             self.streams.order.begin_round();
         }
         for accepted in std::mem::take(&mut self.accepted) {
@@ -295,7 +295,7 @@ impl Session {
 
     /// Counts the bytes since the last call.
     fn count_bytes(&mut self) {
-        let (received, sent) = self.meter.read();
+        let (received, sent) = self.carrier.read();
         self.cells().add(Metric::BytesReceived, received - self.counted.0);
         self.cells().add(Metric::BytesSent, sent - self.counted.1);
         self.counted = (received, sent);

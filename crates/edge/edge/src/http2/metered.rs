@@ -1,58 +1,43 @@
-//! The connection below HTTP/2, which counts its bytes.
+//! The connection below HTTP/2: counts its bytes, and sends all that `h2` wrote in one turn of its
+//! task together.
 //!
-//! Invariant: bytes that were read to recognise the protocol are delivered first.
+//! Invariants: bytes that were read to recognise the protocol are delivered first. What `h2` wrote
+//! in a turn is sent in the same turn if the system accepts it.
 
+use crate::http2::outlet::{ROUND_BYTES, lock};
 use bytes::{Buf as _, BytesMut};
 use net::Stream;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The bytes of a connection.
-#[derive(Debug, Default)]
-pub(crate) struct ByteMeter {
-    received: AtomicU64,
-    sent: AtomicU64,
-    /// Whether the client reads more slowly than the edge sends.
-    is_blocked: AtomicBool,
-}
+/// Bytes that TLS may hold in one turn: the content of a round, and the frames around it.
+const GATHERED_BYTES_MAX: usize = ROUND_BYTES + 16 * 1024;
 
 /// The bytes of content that the requests of a connection were read with.
 #[derive(Debug, Default)]
 pub(crate) struct ContentMeter(AtomicU64);
 
-/// A connection whose bytes are counted.
+/// A connection whose bytes are counted. `h2` and the task of the connection share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Metered(Arc<Mutex<Carrier>>);
+
 #[derive(Debug)]
-pub(crate) struct Metered {
+struct Carrier {
     stream: Stream,
     /// Bytes that were read before.
     early: BytesMut,
-    meter: Arc<ByteMeter>,
-}
-
-impl ByteMeter {
-    /// Bytes received and sent so far.
-    pub(crate) fn read(&self) -> (u64, u64) {
-        (self.received.load(Ordering::Relaxed), self.sent.load(Ordering::Relaxed))
-    }
-}
-
-impl ByteMeter {
-    /// Whether the last bytes were not accepted.
-    pub(crate) fn is_blocked(&self) -> bool {
-        self.is_blocked.load(Ordering::Relaxed)
-    }
-
-    /// Notes the outcome of a write.
-    fn note(&self, written: &Poll<io::Result<usize>>) {
-        self.is_blocked.store(written.is_pending(), Ordering::Relaxed);
-        if let Poll::Ready(Ok(bytes)) = written {
-            self.sent.fetch_add(*bytes as u64, Ordering::Relaxed);
-        }
-    }
+    received_bytes: u64,
+    sent_bytes: u64,
+    /// Whether a flush of `h2` is left to the end of the turn.
+    is_gathering: bool,
+    /// Whether the system had no more bytes in this turn. `h2` asks again after each request.
+    is_read_out: bool,
+    /// Why bytes that `h2` had written could not be sent.
+    broken: Option<io::ErrorKind>,
 }
 
 impl ContentMeter {
@@ -67,8 +52,50 @@ impl ContentMeter {
 
 impl Metered {
     /// `early` holds the bytes that were already read from the stream.
-    pub(crate) fn new(stream: Stream, early: BytesMut, meter: Arc<ByteMeter>) -> Self {
-        Self { stream, early, meter }
+    pub(crate) fn new(stream: Stream, early: BytesMut) -> Self {
+        let mut stream = stream;
+        stream.gather_up_to(GATHERED_BYTES_MAX);
+        Self(Arc::new(Mutex::new(Carrier {
+            stream,
+            early,
+            received_bytes: 0,
+            sent_bytes: 0,
+            is_gathering: false,
+            is_read_out: false,
+            broken: None,
+        })))
+    }
+
+    /// Begins a turn of the connection's task, which must call [`Metered::poll_sent`] at its end.
+    pub(crate) fn begin_turn(&self) {
+        let mut carrier = lock(&self.0);
+        (carrier.is_gathering, carrier.is_read_out) = (true, false);
+    }
+
+    /// Sends what `h2` has written. Ready when the system has accepted everything. If the
+    /// connection is broken, `h2` learns it by its next call.
+    pub(crate) fn poll_sent(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut carrier = lock(&self.0);
+        if carrier.broken.is_some() {
+            return Poll::Ready(());
+        }
+        if let Err(error) = ready!(Pin::new(&mut carrier.stream).poll_flush(context)) {
+            carrier.broken = Some(error.kind());
+            context.waker().wake_by_ref();
+        }
+        Poll::Ready(())
+    }
+
+    /// Bytes received and sent so far.
+    pub(crate) fn read(&self) -> (u64, u64) {
+        let carrier = lock(&self.0);
+        (carrier.received_bytes, carrier.sent_bytes)
+    }
+}
+
+impl Carrier {
+    fn check(&self) -> io::Result<()> {
+        self.broken.map_or(Ok(()), |kind| Err(kind.into()))
     }
 }
 
@@ -78,26 +105,29 @@ impl AsyncRead for Metered {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        let before = buffer.filled().len();
-        if this.early.is_empty() {
-            ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
-        } else {
-            let count = this.early.len().min(buffer.remaining());
-            buffer.put_slice(this.early.get(..count).unwrap_or_default());
-            this.early.advance(count);
+        let carrier = &mut *lock(&self.0);
+        carrier.check()?;
+        if carrier.is_read_out {
+            return Poll::Pending;
         }
-        this.meter.received.fetch_add((buffer.filled().len() - before) as u64, Ordering::Relaxed);
+        let before = buffer.filled().len();
+        if carrier.early.is_empty() {
+            let read = Pin::new(&mut carrier.stream).poll_read(context, buffer);
+            carrier.is_read_out = carrier.is_gathering && read.is_pending();
+            ready!(read)?;
+        } else {
+            let count = carrier.early.len().min(buffer.remaining());
+            buffer.put_slice(carrier.early.get(..count).unwrap_or_default());
+            carrier.early.advance(count);
+        }
+        carrier.received_bytes += (buffer.filled().len() - before) as u64;
         Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for Metered {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let written = Pin::new(&mut this.stream).poll_write(context, octets);
-        this.meter.note(&written);
-        written
+        self.poll_write_vectored(context, &[IoSlice::new(octets)])
     }
 
     fn poll_write_vectored(
@@ -105,10 +135,11 @@ impl AsyncWrite for Metered {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let written = Pin::new(&mut this.stream).poll_write_vectored(context, slices);
-        this.meter.note(&written);
-        written
+        let carrier = &mut *lock(&self.0);
+        carrier.check()?;
+        let written = ready!(carrier.stream.poll_gather(context, slices))?;
+        carrier.sent_bytes += written as u64;
+        Poll::Ready(Ok(written))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -116,10 +147,12 @@ impl AsyncWrite for Metered {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+        let carrier = &mut *lock(&self.0);
+        carrier.check()?;
+        if carrier.is_gathering { Poll::Ready(Ok(())) } else { Pin::new(&mut carrier.stream).poll_flush(context) }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+        Pin::new(&mut lock(&self.0).stream).poll_shutdown(context)
     }
 }

@@ -179,10 +179,10 @@ impl Stream {
         }
     }
 
-    /// Lets TLS hold this many bytes that are not sent yet.
+    /// Lets TLS hold this many bytes that are not sent yet. The least is one record.
     pub fn gather_up_to(&mut self, bytes: usize) {
         if let Self::Tls(secured) = self {
-            secured.get_mut().1.set_buffer_limit(Some(bytes));
+            tls_server::limit(secured.get_mut().1, bytes);
         }
     }
 

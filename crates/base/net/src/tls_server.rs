@@ -15,15 +15,15 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::server::NoServerSessionStorage;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
-use tokio_rustls::rustls::{Error, ServerConfig};
+use tokio_rustls::rustls::{Error, ServerConfig, ServerConnection};
 use tokio_rustls::server::TlsStream;
 
 /// The first byte of every TLS handshake: the type of its records (RFC 8446 section 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
 
-/// The most bytes that a session keeps for a client that reads slowly: one record (RFC 8446 section
-/// 5.1) and its overhead.
-const BUFFER_BYTES_MAX: usize = 18 * 1024;
+/// The bytes that a session may always keep for a client that reads slowly: one record (RFC 8446
+/// section 5.1) and its overhead.
+const BUFFER_BYTES: usize = 18 * 1024;
 
 /// A connection that was accepted and secured.
 pub(crate) type ServerTls = TlsStream<Stream>;
@@ -114,9 +114,7 @@ impl TlsServer {
                 Ok(_) | Err(_) => return Err(HandshakeError::Broken),
             }
         }
-        let secured = self.acceptor.accept_with(stream, |session| {
-            session.set_buffer_limit(Some(BUFFER_BYTES_MAX));
-        });
+        let secured = self.acceptor.accept_with(stream, |session| limit(session, BUFFER_BYTES));
         let mut secured = secured.await.map_err(|error| HandshakeError::of(&error))?;
         if secured.get_ref().1.alpn_protocol() == Some(ACME_TLS) {
             // The authority has its answer, so an error changes nothing.
@@ -160,6 +158,11 @@ pub(crate) fn try_write_vectored(secured: &mut ServerTls, slices: &[IoSlice<'_>]
         }
     }
     if taken == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(taken) }
+}
+
+/// Limits the bytes that a session keeps, at least to one record.
+pub(crate) fn limit(session: &mut ServerConnection, bytes: usize) {
+    session.set_buffer_limit(Some(bytes.max(BUFFER_BYTES)));
 }
 
 /// Encrypts as many bytes of `slices` as the session's buffer takes. They are sent by the next flush,

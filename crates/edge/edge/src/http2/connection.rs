@@ -81,7 +81,7 @@ pub(crate) async fn serve(
     stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
 ) {
     let named = stream.server_name().map(str::to_ascii_lowercase);
-    let carrier = Metered::new(stream, early);
+    let carrier = Metered::new(stream, early, Arc::clone(&shared.buffers));
     let handshake = builder(&shared.limits).handshake(carrier.clone());
     let connection = match tokio::time::timeout(shared.limits.request_head_timeout, handshake).await {
         Ok(Ok(connection)) => connection,

@@ -2,9 +2,11 @@
 //! task together.
 //!
 //! Invariants: bytes that were read to recognise the protocol are delivered first. What `h2` wrote
-//! in a turn is sent in the same turn if the system accepts it.
+//! in a turn is sent in the same turn if the system accepts it. Encrypted bytes beyond one record
+//! count in the budget of the buffers.
 
 use crate::http2::outlet::{ROUND_BYTES, lock};
+use crate::memory::buffers::Buffers;
 use bytes::{Buf as _, BytesMut};
 use net::Stream;
 use std::io::{self, IoSlice};
@@ -14,18 +16,17 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes that TLS may hold in one turn: the content of a round, and the frames around it.
-const GATHERED_BYTES_MAX: usize = ROUND_BYTES + 16 * 1024;
+/// Bytes that TLS may hold if the budget has them: the content of a round and the frames around it.
+const GATHERED_BYTES: usize = ROUND_BYTES + 16 * 1024;
 
 /// The bytes of content that the requests of a connection were read with.
 #[derive(Debug, Default)]
 pub(crate) struct ContentMeter(AtomicU64);
 
 /// A connection whose bytes are counted. `h2` and the task of the connection share it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Metered(Arc<Mutex<Carrier>>);
 
-#[derive(Debug)]
 struct Carrier {
     stream: Stream,
     /// Bytes that were read before.
@@ -38,6 +39,9 @@ struct Carrier {
     is_read_out: bool,
     /// Why bytes that `h2` had written could not be sent.
     broken: Option<io::ErrorKind>,
+    buffers: Arc<Buffers>,
+    /// Bytes that the budget has granted until the system has accepted everything.
+    granted_bytes: u64,
 }
 
 impl ContentMeter {
@@ -52,9 +56,7 @@ impl ContentMeter {
 
 impl Metered {
     /// `early` holds the bytes that were already read from the stream.
-    pub(crate) fn new(stream: Stream, early: BytesMut) -> Self {
-        let mut stream = stream;
-        stream.gather_up_to(GATHERED_BYTES_MAX);
+    pub(crate) fn new(stream: Stream, early: BytesMut, buffers: Arc<Buffers>) -> Self {
         Self(Arc::new(Mutex::new(Carrier {
             stream,
             early,
@@ -63,6 +65,8 @@ impl Metered {
             is_gathering: false,
             is_read_out: false,
             broken: None,
+            buffers,
+            granted_bytes: 0,
         })))
     }
 
@@ -83,6 +87,7 @@ impl Metered {
             carrier.broken = Some(error.kind());
             context.waker().wake_by_ref();
         }
+        carrier.give_room_back();
         Poll::Ready(())
     }
 
@@ -96,6 +101,30 @@ impl Metered {
 impl Carrier {
     fn check(&self) -> io::Result<()> {
         self.broken.map_or(Ok(()), |kind| Err(kind.into()))
+    }
+
+    /// Makes room for a whole turn in TLS, if the budget permits.
+    fn take_room(&mut self) {
+        let bytes = GATHERED_BYTES as u64;
+        let is_due = self.is_gathering && self.granted_bytes == 0 && self.stream.is_secured();
+        if is_due && self.buffers.take(bytes) {
+            self.granted_bytes = bytes;
+            self.stream.gather_up_to(GATHERED_BYTES);
+        }
+    }
+
+    fn give_room_back(&mut self) {
+        let bytes = std::mem::take(&mut self.granted_bytes);
+        if bytes > 0 {
+            self.buffers.give_back(bytes);
+            self.stream.gather_up_to(0);
+        }
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        self.buffers.give_back(self.granted_bytes);
     }
 }
 
@@ -137,6 +166,7 @@ impl AsyncWrite for Metered {
     ) -> Poll<io::Result<usize>> {
         let carrier = &mut *lock(&self.0);
         carrier.check()?;
+        carrier.take_room();
         let written = ready!(carrier.stream.poll_gather(context, slices))?;
         carrier.sent_bytes += written as u64;
         Poll::Ready(Ok(written))
@@ -149,7 +179,11 @@ impl AsyncWrite for Metered {
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let carrier = &mut *lock(&self.0);
         carrier.check()?;
-        if carrier.is_gathering { Poll::Ready(Ok(())) } else { Pin::new(&mut carrier.stream).poll_flush(context) }
+        if carrier.is_gathering {
+            Poll::Ready(Ok(()))
+        } else {
+            Pin::new(&mut carrier.stream).poll_flush(context)
+        }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

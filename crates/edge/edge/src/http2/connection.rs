@@ -280,8 +280,10 @@ impl Session {
         let host = h1::EffectiveAuthority::of(&request.head).map(|effective| effective.authority);
         let Some(host) = host.and_then(host_of) else { return false };
         match &self.named {
-            Some(named) => !host.eq_ignore_ascii_case(named) && !tls.is_for_both(named, &host),
-            None => host.parse::<IpAddr>().is_err() && !tls.is_for_both("", &host),
+            Some(named) => {
+                !host.eq_ignore_ascii_case(named) && !tls.is_for_both(named, &host.to_ascii_lowercase())
+            }
+            None => host.parse::<IpAddr>().is_err() && !tls.is_for_both("", &host.to_ascii_lowercase()),
         }
     }
 
@@ -304,14 +306,14 @@ impl Session {
 }
 
 /// The host in an authority, without its port and the brackets of an IPv6 address.
-fn host_of(authority: &[u8]) -> Option<String> {
+fn host_of(authority: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(authority).ok()?;
     let host = match text.strip_prefix('[') {
         Some(rest) => rest.split(']').next()?,
         None => text.split(':').next()?,
     };
     // The name in the handshake has no final dot (RFC 6066 section 3).
-    Some(host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase())
+    Some(host.strip_suffix('.').unwrap_or(host))
 }
 
 /// The random part of a handshake for WebSocket: 16 bytes in base64 (RFC 6455 section 4.1). It

@@ -155,8 +155,9 @@ impl Outlet {
             if bytes == 0 {
                 break self.blocked();
             }
-            let piece = front.split_to(bytes);
-            if front.is_empty() {
+            let is_all = bytes == front.len();
+            let piece = if is_all { std::mem::take(front) } else { front.split_to(bytes) };
+            if is_all {
                 self.queue.pop_front();
             }
             left -= bytes;
@@ -165,11 +166,14 @@ impl Outlet {
             self.moved_bytes += bytes;
             self.sent_bytes += bytes as u64;
             let ends = self.queue.is_empty() && matches!(self.end, Some(ResponseEnd::Plain));
-            if ends {
-                self.end = None;
-            }
             if self.send.send_data(piece, ends).is_err() {
                 break self.broke();
+            }
+            if ends {
+                // The end of a stream gives its capacity back.
+                self.end = None;
+                self.waker.take().into_iter().for_each(Waker::wake);
+                return Attempt::Done;
             }
         };
         // Only one response at a time holds capacity that it does not use at once.

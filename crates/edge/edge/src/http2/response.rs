@@ -12,13 +12,12 @@ use message::Fields;
 const LEFT_OUT: [&str; 6] =
     ["connection", "keep-alive", "proxy-connection", "sec-websocket-accept", "transfer-encoding", "upgrade"];
 
-/// The fields of an average response.
-const FIELDS: usize = 16;
-
 /// Translates a head in pieces of whole lines. `None`: it is no head; the edge writes none such.
 pub(crate) fn translate(pieces: &[&Bytes]) -> Option<Response<()>> {
     let mut response = Response::new(());
-    *response.headers_mut() = HeaderMap::with_capacity(FIELDS);
+    // The status line and the empty line are no fields.
+    let lines = pieces.iter().map(|piece| memchr::memchr_iter(b'\n', piece).count()).sum::<usize>();
+    *response.headers_mut() = HeaderMap::with_capacity(lines.saturating_sub(2));
     let mut status = None;
     for piece in pieces {
         let mut begin = 0;

@@ -244,15 +244,16 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: ClientCo
             ReceiveOutcome::Malformed(error) if goes_on(&shared, Entrance::Visitors, &mut client, error) => {
                 continue;
             }
+            // The last steps are boxed, so that a connection needs no memory for them until then.
             ReceiveOutcome::Malformed(error) => {
                 cells.count(Metric::RequestsMalformed);
-                return refuse(&shared, index, client, &Refusal::malformed(error)).await;
+                return Box::pin(refuse(&shared, index, client, &Refusal::malformed(error))).await;
             }
             ReceiveOutcome::TimedOut => {
                 cells.count(Metric::VisitorTimeouts);
-                return refuse(&shared, index, client, &Refusal::head_timed_out()).await;
+                return Box::pin(refuse(&shared, index, client, &Refusal::head_timed_out())).await;
             }
-            ReceiveOutcome::Idle => return client.close().await,
+            ReceiveOutcome::Idle => return Box::pin(client.close()).await,
             ReceiveOutcome::Closed => return,
         };
         if !grace.is_zero() {
@@ -266,9 +267,9 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: ClientCo
             // A client that pipelines hits without pause never yields by itself, so this gives
             // other connections their turn.
             AfterResponse::Keep => tokio::task::coop::consume_budget().await,
-            AfterResponse::Close => return client.close().await,
+            AfterResponse::Close => return Box::pin(client.close()).await,
             AfterResponse::Gone => return,
-            AfterResponse::Linger => return client.linger().await,
+            AfterResponse::Linger => return Box::pin(client.linger()).await,
             AfterResponse::Tunnel(stream, early) => {
                 let idle_timeout = shared.limits.tunnel_idle_timeout;
                 let tunnel = tunnel(client.into_tunnel(), (stream, early), idle_timeout);

@@ -508,6 +508,9 @@ impl ClientConnection {
                 Poll::Ready(Ok(_)) if idle => self.read_patience.reset(),
                 Poll::Ready(Ok(_)) => {}
                 Poll::Pending if idle => {
+                    if let Wire::Http1(wire) = &mut self.wire {
+                        wire.release_input();
+                    }
                     let limit = self.limits.idle_timeout;
                     let over = self.read_patience.poll_over(context, limit).is_ready();
                     return if over || stop.poll(context).is_ready() {

@@ -52,6 +52,13 @@ impl Http1Wire {
         &self.input
     }
 
+    /// Gives the memory of an empty input back, because the connection waits for its client.
+    pub(crate) fn release_input(&mut self) {
+        if self.input.is_empty() {
+            self.input = BytesMut::new();
+        }
+    }
+
     pub(crate) fn clear_input(&mut self) {
         self.input.clear();
     }

@@ -5,7 +5,9 @@ use config::{CertificatePaths, DiskPlan, EdgePlan, ListenerPlan, RedirectPlan, T
 use petasos_edge::{BoundEdge, RunningEdge, System};
 use std::net::SocketAddr;
 use std::path::Path;
-use testkit::{Authority, Client, Http2Client, KeyKind, Origin, PemFiles, Trust, eventually, response};
+use testkit::{
+    Authority, Client, Http2Client, Http2Frame, KeyKind, Origin, PemFiles, Trust, eventually, response,
+};
 
 /// An edge with a plain listener and one with TLS, whose certificates are in a directory.
 struct Secured {
@@ -329,6 +331,28 @@ fn tls_agrees_on_http2_for_the_hosts_of_its_certificate() {
     // Clients without HTTP/2 are served as before.
     assert_eq!(secured.connect("a.test").unwrap().get("/", &[]).text(), "https");
     assert_eq!(secured.metric("petasos_http2_connections_total"), 2);
+}
+
+#[test]
+fn encrypted_bytes_count_until_http2_clients_take_them() {
+    let secured = Secured::start(&["a.test"], |plan| plan.listeners[1].http2 = true);
+    // The responses below are hits, which no buffer holds.
+    let mut first = Http2Client::secured(secured.address(), "a.test", &secured.trust()).unwrap();
+    assert_eq!(first.get("/large", &[]).body.len(), 3 << 20);
+    eventually("nothing is buffered", || secured.metric("petasos_buffered_bytes") == 0);
+    let trust = secured.trust().offering(b"h2");
+    let mut client = Client::secured(secured.address(), "a.test", &trust).unwrap();
+    let get = [(":method", "GET"), (":scheme", "https"), (":authority", "a.test"), (":path", "/large")];
+    // Settings and an update that open all windows.
+    let windows = [Http2Frame::new(4, 0, [0, 4, 127, 255, 255, 255]), Http2Frame::new(8, 0, [127, 0, 0, 0])];
+    let requests = (0..20).map(|number| Http2Frame::request(2 * number + 1, &get));
+    let frames: Vec<u8> = windows.into_iter().chain(requests).flat_map(|frame| frame.octets()).collect();
+    client.send([b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frames[..]].concat());
+    eventually("a client that reads nothing occupies the budget", || {
+        secured.metric("petasos_buffered_bytes") > 64 * 1024
+    });
+    drop(client);
+    eventually("its bytes are given back", || secured.metric("petasos_buffered_bytes") == 0);
 }
 
 #[test]

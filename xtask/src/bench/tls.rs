@@ -135,9 +135,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
 fn measure(load: Load, running: &RunningServer<'_>, args: &Args) -> Result<Option<f64>> {
     let before = running.cpu_secs();
     let count = load.run(running, args)?;
+    if count == 0 {
+        return Ok(None);
+    }
     let cpu_secs = running.cpu_secs() - before;
     ensure!(cpu_secs > 0.0, "the server did nothing");
-    Ok((count > 0).then(|| count as f64 / cpu_secs))
+    Ok(Some(count as f64 / cpu_secs))
 }
 
 fn print_loads(args: &Args, figures: &BTreeMap<(Load, SecuredServer), Vec<f64>>) {

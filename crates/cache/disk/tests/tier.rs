@@ -74,12 +74,13 @@ fn directory_changes_its_owner_while_the_old_tier_reads() {
     let kept = old.write(record(1, 500)).unwrap();
     let again = |disk: &SimulatedDisk| open(Arc::new(disk.clone()), Arc::new(SystemClock::new()), settings());
     assert!(matches!(again(&disk), Err(OpenError::Locked { .. })));
+    let tier = old.tier.clone();
     old.close();
-    old.tier.give_up_lock();
+    tier.give_up_lock();
     let mut new = CachedTier::open(disk, settings());
     assert_eq!(all(&mut new), [(kept, "index 1".into(), true)]);
-    assert_eq!(read(&old.tier, kept).unwrap().2, body(1, 500));
-    assert_eq!(old.tier.journal_invalidation(9, b"nine"), Err(OffReason::Closed));
+    assert_eq!(read(&tier, kept).unwrap().2, body(1, 500));
+    assert_eq!(tier.journal_invalidation(9, b"nine"), Err(OffReason::Closed));
 }
 
 #[test]

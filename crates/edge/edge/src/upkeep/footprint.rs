@@ -35,17 +35,23 @@ const NEAR_BYTES: u64 = 16 << 20;
 const GIVE_BACK_PAUSE: Duration = Duration::from_millis(100);
 const GIVE_BACK_PAUSE_MAX: Duration = Duration::from_secs(5);
 
+/// Growth in bytes since the last request to return memory that ends a longer pause. Heaps that
+/// have grown can be emptied again, and the store may already be as small as it may be.
+const GROWN_BYTES: u64 = 2 << 20;
+
 /// The state of the thread between two checks.
 #[derive(Debug)]
 struct FootprintState {
     /// Time of the last fit to all resident bytes, and the resident bytes at the last check.
     fitted_at: Monotonic,
     fitted_bytes: u64,
-    /// The earliest time of the next request to return memory, the pause before it, and the
-    /// resident bytes at the last request.
+    /// The earliest time of the next request to return memory, and the pause before it.
     give_back_at: Monotonic,
     give_back_pause: Duration,
+    /// The time of the last request, the resident bytes then, and the least since then.
+    given_back_at: Monotonic,
     given_back_bytes: u64,
+    least_bytes: u64,
 }
 
 /// The result of a check.
@@ -66,7 +72,9 @@ impl FootprintState {
             fitted_bytes: 0,
             give_back_at: Monotonic::from_nanos(0),
             give_back_pause: GIVE_BACK_PAUSE,
+            given_back_at: Monotonic::from_nanos(0),
             given_back_bytes: u64::MAX,
+            least_bytes: u64::MAX,
         }
     }
 
@@ -83,9 +91,13 @@ impl FootprintState {
             resident_bytes
         };
         self.fitted_bytes = resident_bytes;
-        let gives_back = is_beyond && now >= self.give_back_at;
+        self.least_bytes = self.least_bytes.min(resident_bytes);
+        let has_grown = resident_bytes >= self.least_bytes.saturating_add(GROWN_BYTES)
+            && now.since(self.given_back_at) >= GIVE_BACK_PAUSE;
+        let gives_back = is_beyond && (has_grown || now >= self.give_back_at);
         if gives_back {
-            let helped = resident_bytes < self.given_back_bytes;
+            let helped = has_grown || resident_bytes < self.given_back_bytes;
+            (self.given_back_at, self.least_bytes) = (now, resident_bytes);
             self.give_back_pause =
                 if helped { GIVE_BACK_PAUSE } else { (2 * self.give_back_pause).min(GIVE_BACK_PAUSE_MAX) };
             (self.give_back_at, self.given_back_bytes) = (now.plus(self.give_back_pause), resident_bytes);
@@ -135,7 +147,7 @@ fn keep(shared: &EdgeState, memory_bytes: u64, state: &mut FootprintState, resid
 
 #[cfg(test)]
 mod tests {
-    use super::{FootprintState, GIVE_BACK_PAUSE_MAX, NEAR_BYTES, NEAR_PAUSE, PAUSE};
+    use super::{FootprintState, GIVE_BACK_PAUSE_MAX, GROWN_BYTES, NEAR_BYTES, NEAR_PAUSE, PAUSE};
     use clock::Monotonic;
     use std::time::Duration;
 
@@ -164,6 +176,20 @@ mod tests {
             [MAX - NEAR_BYTES, MAX - NEAR_BYTES + 1, MAX + 1].map(pause),
             [PAUSE, NEAR_PAUSE, NEAR_PAUSE]
         );
+    }
+
+    #[test]
+    fn growth_ends_the_pause_between_requests() {
+        let mut state = FootprintState::new();
+        let mut gives_back =
+            |resident: u64, millis: u64| state.check(MAX + resident, MAX, at(millis)).gives_back;
+        let constant = (0..60_000).step_by(5).filter(|millis| gives_back(GROWN_BYTES, *millis)).count();
+        assert!(constant < 20, "{constant} requests that did not help");
+        // The last request helped, and the memory has come back meanwhile.
+        assert!(!gives_back(1, 60_000) && !gives_back(GROWN_BYTES, 60_005));
+        assert!(gives_back(GROWN_BYTES + 1, 60_010));
+        assert!(!gives_back(3 * GROWN_BYTES, 60_015), "at most one in 100 ms");
+        assert!(gives_back(3 * GROWN_BYTES, 60_110));
     }
 
     #[test]

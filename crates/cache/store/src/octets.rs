@@ -59,7 +59,13 @@ pub(crate) fn take_u64(octets: &mut &[u8]) -> Option<u64> {
 }
 
 /// Takes a number that [`put_short`] wrote.
+#[inline]
 pub(crate) fn take_short(octets: &mut &[u8]) -> Option<u32> {
+    // Each look-up reads two numbers, and most have one byte.
+    if let [number @ ..0x80, rest @ ..] = *octets {
+        *octets = rest;
+        return Some(u32::from(*number));
+    }
     let mut number = 0_u32;
     for shift in [0, 7, 14, 21, 28] {
         let octet = take_u8(octets)?;

@@ -209,8 +209,9 @@ impl Shard {
         while let Some(slot) = self.slot(at) {
             slot.object.iter().for_each(|object| object.approach());
             let scope = self.scopes.of(slot.scope);
-            if slot.target() == key.target() && scope.is_of(key) {
-                if scope.rule.matches_octets(fields, slot.variant()) {
+            let (variant, target) = slot.variant_and_target();
+            if target == key.target() && scope.is_of(key) {
+                if scope.rule.matches_octets(fields, variant) {
                     return Ok((at, slot));
                 }
                 outcome = Lookup::NoVariant;

@@ -1,9 +1,9 @@
 //! The bytes that a client with HTTP/2 may send without a purpose: PING, SETTINGS, WINDOW_UPDATE,
-//! empty DATA and unknown frames.
+//! empty DATA and unknown frames. Also the requests that it may reset before they begin.
 //!
 //! Invariant: a client that uses the connection for requests, contents or responses never exceeds
 //! the allowance. A client that floods it with control frames exceeds it after a fixed number of
-//! bytes.
+//! bytes, and one that resets all of its requests after a fixed number of them.
 
 use std::time::Duration;
 
@@ -26,6 +26,9 @@ const PER_SECOND_BYTES: u64 = 1024;
 /// 13 bytes of WINDOW_UPDATE for 16 KiB; for 100 bytes, if it updates at each small response.
 const SENT_PER_BYTE: u64 = 4;
 
+/// Requests that a client may reset before they begin, beside as many as its other requests.
+const WITHDRAWN_MAX: u64 = 100;
+
 /// What a connection has done so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
@@ -40,6 +43,8 @@ pub(crate) struct Usage {
     pub(crate) requests: u64,
     /// Those with content.
     pub(crate) requests_with_content: u64,
+    /// Those that the client had reset when they were to begin.
+    pub(crate) requests_withdrawn: u64,
     /// The largest window that the client was given, in bytes. A full window may wait to be read.
     pub(crate) window_bytes: u64,
     pub(crate) age: Duration,
@@ -58,7 +63,8 @@ impl Usage {
             .saturating_add(content_bytes)
             .saturating_add(self.sent_bytes / SENT_PER_BYTE)
             .saturating_add(self.age.as_secs().saturating_mul(PER_SECOND_BYTES));
-        self.received_bytes > allowed
+        let others = self.requests.saturating_sub(self.requests_withdrawn);
+        self.received_bytes > allowed || self.requests_withdrawn > others.saturating_add(WITHDRAWN_MAX)
     }
 }
 
@@ -77,6 +83,15 @@ mod tests {
         // SETTINGS with one value has 15 bytes, its acknowledgement 9.
         let settings = Usage { received_bytes: 15 * 40_000, sent_bytes: 9 * 40_000, ..Usage::default() };
         assert!(settings.is_a_flood());
+    }
+
+    #[test]
+    fn resets_of_most_requests_are_a_flood() {
+        let resets = |requests, requests_withdrawn| {
+            Usage { requests, requests_withdrawn, ..Usage::default() }.is_a_flood()
+        };
+        assert!(!resets(100, 100) && resets(101, 101));
+        assert!(!resets(1_000, 550) && resets(1_000, 551));
     }
 
     #[test]

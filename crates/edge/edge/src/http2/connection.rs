@@ -33,7 +33,7 @@ use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -217,7 +217,14 @@ impl Session {
     /// Begins a request. Most are answered at once; the others get a task.
     fn begin(&mut self, (request, respond): Accepted, context: &mut Context<'_>) {
         let (parts, receive) = request.into_parts();
+        let mut respond = respond;
         self.usage.requests += 1;
+        // The client may have reset the stream in the bytes that were read with the head. Such a
+        // request must not cost a fetch.
+        if respond.poll_reset(&mut Context::from_waker(Waker::noop())).is_ready() {
+            self.usage.requests_withdrawn += 1;
+            return self.cells().count(Metric::VisitorsGone);
+        }
         if !self.is_leaving {
             self.patience.reset();
         }

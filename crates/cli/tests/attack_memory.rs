@@ -5,20 +5,15 @@
 #![allow(clippy::print_stdout, reason = "the figures of the attack are its result")]
 
 use std::path::Path;
+use testkit::attack::is_long;
 use testkit::{Action, Client, Edge, Gate, Origin, eventually};
 
 /// Value of `--memory`, in bytes.
 const MEMORY_BYTES: u64 = 64 << 20;
-/// Bound on resident memory: the setting, a twentieth of it for allocator overhead, and 24 MiB for
-/// the program and its connections.
-const RESIDENT_BYTES_MAX: u64 = MEMORY_BYTES + MEMORY_BYTES / 20 + (24 << 20);
+/// Bound on resident memory.
+const RESIDENT_BYTES_MAX: u64 = Edge::resident_bytes_max(MEMORY_BYTES);
 /// Number of simultaneous downloads: slightly below the default of `limits.fetches_max`, 64.
 const DOWNLOADS: usize = 60;
-
-/// Whether the long form of the attack is requested.
-fn is_long() -> bool {
-    std::env::var_os("PETASOS_ATTACK").is_some_and(|form| form == "long")
-}
 
 /// Size of a large body, in bytes: more than the system's socket buffers hold.
 fn body_bytes() -> usize {
@@ -53,15 +48,8 @@ fn edge(origin: &Origin, directory: &Path) -> Edge {
     Edge::configured(&origin.url(), configuration, &arguments)
 }
 
-/// Peak resident memory of the process since its start, in bytes.
-fn resident_bytes(edge: &Edge) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", edge.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
-}
-
 fn check_resident(edge: &Edge, name: &str) {
-    let resident = resident_bytes(edge);
+    let resident = edge.resident_bytes_peak();
     println!("attack: {name}: {resident} bytes resident of at most {RESIDENT_BYTES_MAX}");
     assert!(resident <= RESIDENT_BYTES_MAX, "{name}: {resident} bytes resident");
 }

@@ -68,12 +68,6 @@ fn refused_visitors(edge: &Edge, attack: &str) -> usize {
     refused
 }
 
-fn resident_bytes(edge: &Edge) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", edge.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
-}
-
 #[test]
 fn slow_uploads_do_not_block_uncached_pages() {
     let origin = origin(Gate::default());
@@ -94,10 +88,10 @@ fn slow_uploads_do_not_block_uncached_pages() {
 fn slow_downloads_do_not_block_uncached_pages() {
     let origin = origin(Gate::default());
     let edge = Edge::start(&origin.url(), &["--memory", "64MiB"]);
-    let before = resident_bytes(&edge);
+    let before = edge.resident_bytes();
     let clients = begin_downloads(&edge, "private");
     assert_eq!(refused_visitors(&edge, "slow downloads"), 0);
-    let resident = resident_bytes(&edge).saturating_sub(before);
+    let resident = edge.resident_bytes().saturating_sub(before);
     println!("attack: memory of slow downloads: {resident} bytes of at most {RESIDENT_BYTES_MAX}");
     assert!(resident <= RESIDENT_BYTES_MAX);
     drop(clients);

@@ -2,7 +2,7 @@
 
 use crate::PATIENCE;
 use crate::client::Response;
-use crate::wire::Trust;
+use crate::wire::{Trust, Wire};
 use bytes::Bytes;
 use h2::client::{SendRequest, handshake};
 use h2::{RecvStream, SendStream};
@@ -185,21 +185,55 @@ pub struct Http2Frame {
     pub payload: Vec<u8>,
 }
 
-/// A connection without TLS that sends exactly the given frames.
+/// A connection that sends exactly the given frames.
 pub struct Http2Frames {
-    stream: TcpStream,
+    stream: Wire,
 }
 
+/// The longest wait until a server accepts the bytes of a flood.
+const FLOOD_PATIENCE: Duration = Duration::from_secs(2);
+
 impl Http2Frames {
-    /// Connects, and sends the preface and empty settings.
+    /// Connects without TLS, and sends the preface and empty settings.
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self::over(Wire::Plain(stream), &[])
+    }
+
+    /// Connects with TLS, and sends the preface and these settings.
+    ///
+    /// # Errors
+    /// If the server refuses the connection or ends it during the handshake.
+    pub fn secured(address: SocketAddr, name: &str, trust: &Trust, settings: &[u8]) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(FLOOD_PATIENCE))?;
+        stream.set_write_timeout(Some(FLOOD_PATIENCE))?;
+        stream.set_nodelay(true)?;
+        Ok(Self::over(trust.secure(stream, name)?, settings))
+    }
+
+    fn over(stream: Wire, settings: &[u8]) -> Self {
         let mut frames = Self { stream };
         frames.send_octets(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-        frames.send(&[Http2Frame { kind: 4, flags: 0, stream: 0, payload: Vec::new() }]);
+        frames.send(&[Http2Frame::new(4, 0, settings)]);
         frames
+    }
+
+    /// Reads and discards what has arrived; false if the server has closed the connection.
+    pub fn drain(&mut self) -> bool {
+        self.stream.socket().set_nonblocking(true).unwrap();
+        let mut discarded = [0; 16 << 10];
+        let is_open = loop {
+            match self.stream.read(&mut discarded) {
+                Ok(0) => break false,
+                Ok(_) => {}
+                Err(error) => break error.kind() == io::ErrorKind::WouldBlock,
+            }
+        };
+        self.stream.socket().set_nonblocking(false).unwrap();
+        is_open
     }
 
     /// Sends these bytes; false if the server has closed the connection.
@@ -235,8 +269,12 @@ impl Http2Frames {
     }
 
     /// The same connection again, for another thread.
+    ///
+    /// # Panics
+    /// If the connection is secured.
     pub fn again(&self) -> Self {
-        Self { stream: self.stream.try_clone().unwrap() }
+        let Wire::Plain(stream) = &self.stream else { panic!("the connection is secured") };
+        Self { stream: Wire::Plain(stream.try_clone().unwrap()) }
     }
 
     /// The error code of the frame with which the server ends the connection (RFC 9113 section 7);
@@ -256,6 +294,16 @@ impl Http2Frame {
     /// The head of a request, with the end of the head and of the stream.
     pub fn request(stream: u32, fields: &[(&str, &str)]) -> Self {
         Self { kind: 1, flags: 5, stream, payload: field_block(fields) }
+    }
+
+    /// A frame that ends a stream early (RFC 9113 section 6.4), with the code CANCEL.
+    pub fn reset(stream: u32) -> Self {
+        Self::new(3, stream, 8_u32.to_be_bytes())
+    }
+
+    /// A frame that permits more bytes of content.
+    pub fn window_update(stream: u32, bytes: u32) -> Self {
+        Self::new(8, stream, bytes.to_be_bytes())
     }
 
     /// The frame on the wire.

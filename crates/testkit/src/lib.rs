@@ -6,6 +6,7 @@
 //! - child processes that never outlive their test,
 //! - faults of storage, each with a proof,
 //! - crash tests and soak tests,
+//! - floods, and what they cost an honest client,
 //! - the seeds of the fuzz targets.
 //!
 //! All functions panic on failure, because a test that cannot go on should fail. The product does
@@ -15,6 +16,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on panics")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
+pub mod attack;
 mod authority;
 mod client;
 pub mod clients;

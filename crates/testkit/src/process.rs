@@ -182,6 +182,28 @@ impl Edge {
         self.child.id()
     }
 
+    /// Resident memory of the process now, in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        self.memory_bytes("VmRSS:")
+    }
+
+    /// Peak resident memory of the process since its start, in bytes.
+    pub fn resident_bytes_peak(&self) -> u64 {
+        self.memory_bytes("VmHWM:")
+    }
+
+    fn memory_bytes(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+    }
+
+    /// The most resident memory that docs/performance.md permits with this value of `memory`: a
+    /// twentieth more for the allocator, and 24 MiB for the program and its connections.
+    pub const fn resident_bytes_max(memory_bytes: u64) -> u64 {
+        memory_bytes + memory_bytes / 20 + (24 << 20)
+    }
+
     /// Sends a signal by name, such as `TERM`.
     pub fn signal(&self, name: &str) {
         let status = Command::new("kill").arg(format!("-{name}")).arg(self.pid().to_string()).status();

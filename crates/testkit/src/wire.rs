@@ -77,6 +77,15 @@ impl Trust {
         Self { config: Arc::new(config) }
     }
 
+    /// The bytes with which a client begins a handshake with the server `name`.
+    pub fn client_hello(&self, name: &str) -> Vec<u8> {
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        let mut session = ClientConnection::new(Arc::clone(&self.config), name).unwrap();
+        let mut octets = Vec::new();
+        session.write_tls(&mut octets).unwrap();
+        octets
+    }
+
     /// Secures a connection to the server `name`.
     ///
     /// # Errors
@@ -114,6 +123,14 @@ impl Trust {
 }
 
 impl Wire {
+    /// The connection below.
+    pub(crate) const fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Plain(stream) => stream,
+            Self::Secured(secured) => &secured.sock,
+        }
+    }
+
     /// What both sides agreed on.
     ///
     /// # Panics

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// Upper bound of resident memory. docs/performance.md states the margin.
-const RESIDENT_BYTES_MAX: u64 = MEMORY_BYTES + MEMORY_BYTES / 20 + (24 << 20);
+/// Upper bound of resident memory.
+const RESIDENT_BYTES_MAX: u64 = Edge::resident_bytes_max(MEMORY_BYTES);
 /// Allowed growth of descriptors and threads in the second half of the soak: an absolute number,
 /// and a share of their mean. The greater one counts.
 const GROWTH_MAX: [f64; 2] = [8.0, 0.1];

@@ -353,13 +353,18 @@ pub(crate) enum TestSize {
     Long,
 }
 
-/// Runs the attacks on the real binary: hostile clients, failing disks, misleading origins.
+/// Runs the attacks on the real binary: hostile clients, failing disks, misleading origins. The
+/// long form judges times, so it attacks the optimised binary.
 ///
 /// # Errors
 /// If the attacks cannot be built or run.
 pub(crate) fn attacks(form: TestSize) -> Result<PassedFailed> {
-    let long = [(ATTACK_FORM, "long")];
-    integration(is_attack, if form == TestSize::Long { &long } else { &[] })
+    if form == TestSize::Short {
+        return integration(is_attack, &[]);
+    }
+    let words = ["--release", "--workspace", "--locked"];
+    check(cargo([&["build", "--quiet", "--bin", "petasos"], &words[..]].concat()))?;
+    tests(&words, is_attack, &[(ATTACK_FORM, "long")])
 }
 
 /// Environment variable that selects the form of tests that have a long form.
@@ -368,8 +373,13 @@ const ATTACK_FORM: &str = "PETASOS_ATTACK";
 /// Runs the integration test files whose names match `chosen`, with these environment variables.
 fn integration(chosen: fn(&str) -> bool, environment: &[(&str, &str)]) -> Result<PassedFailed> {
     build_binary()?;
+    tests(&["--workspace", "--locked"], chosen, environment)
+}
+
+/// As [`integration`], with these arguments of `cargo test`. The binary must have been built.
+fn tests(words: &[&str], chosen: fn(&str) -> bool, environment: &[(&str, &str)]) -> Result<PassedFailed> {
     let mut arguments: Vec<String> =
-        ["test", "--workspace", "--locked", "--no-fail-fast"].map(str::to_owned).to_vec();
+        [&["test", "--no-fail-fast"], words].concat().into_iter().map(str::to_owned).collect();
     let mut is_attacking = false;
     for name in integration_tests()?.iter().filter(|name| chosen(name)) {
         is_attacking |= is_attack(name);

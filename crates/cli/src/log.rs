@@ -32,6 +32,7 @@ pub(crate) fn install(level: LogLevel) {
     let _ = tracing::subscriber::set_global_default(subscriber(level, || OperatorLog));
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
+        edge::count_panic();
         report(panic);
         // The process may abort at the next use of what the panic has left. Flushing cannot fail.
         let _ = OperatorLog.flush();

@@ -7,6 +7,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 #![allow(clippy::panic, reason = "a test that cannot go on panics")]
 
+use clock::Clock;
+use platform::SystemClock;
 use std::path::Path;
 use std::process::Command;
 use testkit::{Client, Edge, Origin, StorageFault, eventually, get, response};
@@ -183,4 +185,23 @@ fn enospc_while_serving_costs_no_response() {
         assert!(is_hit(&edge, &format!("/page-{page}/")), "memory has room for all");
     }
     assert!(edge.stderr().lines().count() <= 1, "{}", edge.stderr());
+}
+
+#[test]
+fn after_three_broken_invariants_the_disk_is_left_alone() {
+    let origin = Origin::start(|_| response("200 OK", &["Cache-Control: s-maxage=600"], b"page"));
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    std::fs::create_dir(place("state")).unwrap();
+    let (disk, state) = (place("disk"), place("state"));
+    let configuration = format!("disk = \"{}\"\nstate_directory = \"{}\"\n", disk.display(), state.display());
+    let record = state.join(format!("broken{}", disk.display().to_string().replace('/', "-")));
+    let now = SystemClock::new().now().as_secs();
+    for (ends, is_off) in [(2, 0.0), (3, 1.0)] {
+        std::fs::write(&record, format!("{now}\n").repeat(ends)).unwrap();
+        let edge = Edge::configured(&origin.url(), &configuration, &[]);
+        assert_eq!(edge.metric("petasos_disk_off", ""), is_off, "{}", edge.stderr());
+        assert_eq!(edge.stderr().contains("Remove"), is_off > 0.0, "{}", edge.stderr());
+        assert_eq!(get(edge.address, "/", &[]).text(), "page");
+    }
 }

@@ -10,6 +10,8 @@
 //!
 //! Both forms compare the peak of resident memory with its bound, with a store that is full.
 
+#![allow(clippy::print_stdout, reason = "the figures of the attack are its result")]
+
 mod figures;
 
 use crate::{Client, Edge, Http2Frames, Origin, PemFiles, Trust, response};

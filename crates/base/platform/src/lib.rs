@@ -23,5 +23,5 @@ pub use hash_keys::{HashKeys, HashMap, HashSet};
 pub use machine::{cores, memory_bytes, resident_bytes, runtime_directory, spool_directory, state_directory};
 pub use resident::{bring_into_memory, is_in_memory};
 pub use simulated_disk::{DiskFault, SimulatedDisk};
-pub use sound::sound;
+pub use sound::{record_broken_invariants, sound};
 pub use system_clock::SystemClock;

@@ -39,3 +39,4 @@ pub use system::System;
 pub use upkeep::certificate_check::check_certificates;
 pub use upkeep::directories::check_directories;
 pub use upkeep::predecessor::UpgradeError;
+pub use upkeep::supervisor::count_panic;

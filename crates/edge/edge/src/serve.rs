@@ -15,6 +15,7 @@ use crate::origins;
 use crate::shared::{PlanSource, Shared, SuccessorStart};
 use crate::system::System;
 use crate::upkeep::background::Background;
+use crate::upkeep::broken_ends;
 use crate::upkeep::footprint;
 use crate::upkeep::handover;
 use crate::upkeep::leaving::join_in_time;
@@ -126,6 +127,9 @@ pub fn serve(
 ) -> Result<(), ServeError> {
     let _finishing = Finishing;
     raise_descriptor_limit();
+    if let Some(record) = broken_ends::record_of(&plan) {
+        platform::record_broken_invariants(record);
+    }
     let runtime = runtime()?;
     let requests = runtime.block_on(async { OperatorSignals::take(start_successor) })?;
     let (predecessor, inherited) = match sockets {

@@ -2,6 +2,7 @@
 
 pub(crate) mod background;
 pub(crate) mod backlog;
+pub(crate) mod broken_ends;
 pub(crate) mod certificate_check;
 pub(crate) mod certificates;
 pub(crate) mod detection;

@@ -3,6 +3,8 @@
 //! Invariant: the judged figure is the ratio of two medians of runs that took turns. Runs that the
 //! load tester itself calls invalid count as none.
 
+#![allow(clippy::print_stdout, reason = "the figures of the attack are its result")]
+
 use super::{AttackKind, AttackOutcome, PAGE};
 use crate::{Edge, binary};
 use probe::ProcFs;

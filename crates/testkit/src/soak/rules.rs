@@ -18,7 +18,7 @@ pub(super) const IDLE: [&str; 11] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 67] = [
+pub(super) const ZERO: [&str; 68] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
@@ -65,6 +65,7 @@ pub(super) const ZERO: [&str; 67] = [
     "petasos_disk_verify_damaged_total",
     "petasos_access_log_dropped_total",
     "petasos_messages_lost_total",
+    "petasos_panics_total",
     "petasos_threads_lost_total",
     "petasos_damaged_responses_completed_total",
     "petasos_detections_dropped_total",

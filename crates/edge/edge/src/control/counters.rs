@@ -405,6 +405,9 @@ metrics! {
          space, use a faster disk, or raise limits.access_log_lines_max.";
     MessagesLost: Counter "messages_lost",
         "Messages to standard error that were lost because it is closed, full or read too slowly.";
+    Panics: Counter "panics",
+        "Panics of threads and tasks; the log has the place of each. One in a connection's task costs this \
+         connection. Report each as a bug.";
     ThreadsLost: Counter "threads_lost",
         "Threads, tasks and their jobs that ended unexpectedly. Standard error names each. Petasos starts \
          threads and tasks again; after a panic of the disk's writer, the disk stays off until a restart. \

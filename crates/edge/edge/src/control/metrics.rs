@@ -137,6 +137,7 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::AcmeNextAttempt => shared.listeners.issuance.next_attempt().map_or(0, Timestamp::as_secs),
         Metric::MessagesLost => operator::lost(),
         Metric::ThreadsLost => supervisor::lost(),
+        Metric::Panics => supervisor::panics(),
         Metric::AccessLogDropped => lines_lost(shared),
         other => read_disk(shared, other),
     };

@@ -7,13 +7,14 @@
 use crate::memory::succession::{Confirmation, Succession};
 use crate::sites::{Site, SiteState, Sites, page_settings};
 use crate::system::System;
+use crate::upkeep::broken_ends;
 use crate::upkeep::detections_file::{self, DetectionsFile};
 use crate::upkeep::disk_threads::DiskThreads;
 use crate::upkeep::set_aside::SetAside;
 use crate::upkeep::supervisor::{self, ThreadEnd};
 use crate::upkeep::unopened_directory::{DistrustState, UnopenedDirectory};
 use bytes::Bytes;
-use config::EdgePlan;
+use config::{DiskPlan, EdgePlan};
 use disk::{Durability, OffReason, OpenedTier, Recovery, StuckOperation, Tier, TierFigures, TierSettings};
 use invalidation::Ban;
 use net::MessageChannel;
@@ -23,6 +24,7 @@ use semantics::Moment;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
@@ -88,38 +90,36 @@ pub(crate) fn open(
     hear: impl FnMut(u64, &Selector),
 ) -> io::Result<(Store, Persistence, Option<Recovery>)> {
     let Some(disk) = &plan.disk else { return Ok((store, Persistence::default(), None)) };
-    let settings = TierSettings {
-        directory: disk.directory.clone(),
-        companions: detections_file::FILES,
-        state_directory: disk.state_directory.clone(),
-        runtime_directory: disk.runtime_directory.clone(),
-        bytes_max: disk.bytes_max,
-        durability: if disk.power_safe_purges { Durability::Power } else { Durability::Process },
-        timeout: plan.limits.disk_timeout,
-        queue_bytes_max: queue_bytes_max(plan.memory_bytes),
-        fill_bytes_max: Some(percent_of(disk.bytes_max, plan.limits.disk_fill_percent)),
-        ..TierSettings::default()
-    };
-    let place = Some((Arc::clone(&system.disk), settings.clone()));
-    let (of_tier, of_opening) = (system.clone(), settings.clone());
-    let opened = threads.run_here(OPEN_MAX, move || disk::open(of_tier.disk, of_tier.clock, of_opening));
-    let unopened = || Persistence {
+    let settings = settings_of(disk, plan);
+    let unopened = |settings| Persistence {
         is_wanted: true,
         unopened: OnceLock::from(UnopenedDirectory::of(Arc::clone(&system.disk), settings)),
         ..Persistence::default()
     };
+    if let Some(record) = frequent_ends(&settings, system, threads) {
+        tracing::error!(
+            "the disk cache is off, because an error in the program's own state has ended it three times \
+             within five minutes; please report this as a bug. Remove {} and restart Petasos to use the disk \
+             again at once",
+            record.display()
+        );
+        return Ok((store, unopened(settings), None));
+    }
+    let place = Some((Arc::clone(&system.disk), settings.clone()));
+    let (of_tier, of_opening) = (system.clone(), settings.clone());
+    let opened = threads.run_here(OPEN_MAX, move || disk::open(of_tier.disk, of_tier.clock, of_opening));
     let OpenedTier { tier, writer, recovery } = match opened {
         Some(Ok(opened)) => opened,
         Some(Err(error)) => {
             tracing::error!("the disk cache is off: {error}");
-            return Ok((store, unopened(), None));
+            return Ok((store, unopened(settings), None));
         }
         None => {
             let directory = disk.directory.display();
             tracing::error!(
                 "the disk cache is off: {directory} does not answer; repair the disk, then restart Petasos"
             );
-            return Ok((store, unopened(), None));
+            return Ok((store, unopened(settings), None));
         }
     };
     if recovery.is_distrusted() {
@@ -156,6 +156,30 @@ pub(crate) fn open(
         },
         Some(recovery),
     ))
+}
+
+/// The settings of the tier that a plan has.
+fn settings_of(disk: &DiskPlan, plan: &EdgePlan) -> TierSettings {
+    TierSettings {
+        directory: disk.directory.clone(),
+        companions: detections_file::FILES,
+        state_directory: disk.state_directory.clone(),
+        runtime_directory: disk.runtime_directory.clone(),
+        bytes_max: disk.bytes_max,
+        durability: if disk.power_safe_purges { Durability::Power } else { Durability::Process },
+        timeout: plan.limits.disk_timeout,
+        queue_bytes_max: queue_bytes_max(plan.memory_bytes),
+        fill_bytes_max: Some(percent_of(disk.bytes_max, plan.limits.disk_fill_percent)),
+        ..TierSettings::default()
+    }
+}
+
+/// The record of ended processes, if it makes this one leave the disk alone.
+fn frequent_ends(settings: &TierSettings, system: &System, threads: &DiskThreads) -> Option<PathBuf> {
+    let record = broken_ends::record_of_tier(settings)?;
+    let (disk, path) = (Arc::clone(&system.disk), record.clone());
+    let read = threads.run_here(settings.timeout, move || disk.read(&path))?.ok()?;
+    broken_ends::are_frequent(&read, system.clock.now()).then_some(record)
 }
 
 /// Size in bytes of the disk writer's queue, for a memory of this size.

@@ -26,6 +26,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Number of unexpected ends in this process.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
+/// Number of panics in this process, also those of tasks that nobody supervises.
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
 /// How the work of a thread has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThreadEnd {
@@ -45,6 +48,16 @@ impl ThreadEnd {
 /// Number of threads, tasks and jobs that have ended unexpectedly.
 pub(crate) fn lost() -> u64 {
     LOST.load(Ordering::Relaxed)
+}
+
+/// Counts a panic. The program's panic hook calls it.
+pub fn count_panic() {
+    PANICS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Number of panics in this process.
+pub(crate) fn panics() -> u64 {
+    PANICS.load(Ordering::Relaxed)
 }
 
 /// Starts a thread that does `work`, and does it again after each unexpected end.

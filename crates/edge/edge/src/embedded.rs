@@ -7,7 +7,7 @@ use crate::control::admin::AdminEntrance;
 use crate::control::counters::Metric;
 use crate::control::first_look;
 use crate::control::metrics;
-use crate::shared::Shared;
+use crate::shared::{PlanSource, Shared};
 use crate::system::System;
 use crate::upkeep::background::Background;
 use crate::upkeep::supervisor;
@@ -26,16 +26,37 @@ pub struct EmbeddedEdge {
     admin: AdminEntrance,
     background: Background,
     tasks: Vec<AbortHandle>,
+    /// Dropped with the edge, also if the edge never ended in an orderly way.
+    _forgotten: ForgottenAtEnd,
+}
+
+/// Forgets the newest plan and the queued work for the disk when the edge is dropped. Both hold the
+/// state that holds them, and connections with it.
+#[derive(Debug)]
+struct ForgottenAtEnd(Arc<Shared>);
+
+impl Drop for ForgottenAtEnd {
+    fn drop(&mut self) {
+        self.0.forget_reloads();
+        self.0.disk_threads.abandon();
+    }
 }
 
 impl EmbeddedEdge {
     /// Opens the disk tier of the plan, takes over the objects of the previous process, and starts
-    /// the threads. `token` is for purges. Blocks, as the start of the program does.
+    /// the threads. `source` is where reloads find new plans. `token` is for purges, also under
+    /// new plans. Blocks, as the start of the program does.
     ///
     /// # Errors
     /// If a thread cannot be created.
-    pub fn open(plan: EdgePlan, system: System, token: Option<String>) -> io::Result<Self> {
-        let shared = Shared::new(plan, None, system).with_token(token).with_static_tree();
+    pub fn open(
+        plan: EdgePlan,
+        source: Option<PlanSource>,
+        system: System,
+        token: Option<String>,
+    ) -> io::Result<Self> {
+        let shared = Shared::new(plan, None, system).with_plan_source(source).with_kept_token(token);
+        let shared = shared.with_static_tree();
         let (shared, recovery) = shared.above_disk()?;
         let shared = Arc::new(shared);
         shared.buffers.spool.probe();
@@ -43,7 +64,8 @@ impl EmbeddedEdge {
             take_over(&shared, recovery)?;
         }
         let background = Background::start(&shared)?;
-        Ok(Self { admin: AdminEntrance::new(&shared), shared, background, tasks: Vec::new() })
+        let (admin, forgotten) = (AdminEntrance::new(&shared), ForgottenAtEnd(Arc::clone(&shared)));
+        Ok(Self { admin, shared, background, tasks: Vec::new(), _forgotten: forgotten })
     }
 
     /// Starts the tasks, in the context of a runtime.
@@ -66,7 +88,7 @@ impl EmbeddedEdge {
 
     /// The current value of a metric, summed over all sites.
     pub fn metric(&self, metric: Metric) -> u64 {
-        metrics::sum(&self.shared, metric)
+        metrics::sum(&self.shared.current(), metric)
     }
 
     /// Begins the drain: idle connections are closed, and requests under way continue.

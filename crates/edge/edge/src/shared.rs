@@ -143,6 +143,8 @@ pub(crate) struct EdgeState {
 struct Reloads {
     /// Where new plans come from.
     source: Option<PlanSource>,
+    /// The token for purges under all plans, if it comes from no file.
+    token: Option<String>,
     /// Held during a reload.
     turn: Mutex<()>,
     generation: AtomicU64,
@@ -233,6 +235,17 @@ impl Shared {
     pub(crate) fn with_token(self, token: Option<String>) -> Self {
         let purge_access = PurgeAccess::new(token, self.plan.purge_peers.clone());
         Self { purge_access, ..self }
+    }
+
+    /// Adds a token for purges that comes from no file. Reloads keep it.
+    pub(crate) fn with_kept_token(self, token: Option<String>) -> Self {
+        let shared = self.with_token(token.clone());
+        shared.with_state(|state, _| state.reloads.token = token)
+    }
+
+    /// The token for purges under all plans, if it comes from no file.
+    pub(crate) fn kept_token(&self) -> Option<&String> {
+        self.reloads.token.as_ref()
     }
 
     /// Adds the place that new plans come from.

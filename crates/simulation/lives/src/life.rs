@@ -175,7 +175,7 @@ impl Life {
             network: Arc::new(self.world.network().clone()),
         };
         let token = self.society.settings.token();
-        let open = move || EmbeddedEdge::open(plan, system, token);
+        let open = move || EmbeddedEdge::open(plan, None, system, token);
         match timeout(START_MAX, self.world.threads().run("main", open)).await {
             Ok(Ok(mut edge)) => {
                 edge.start_tasks();

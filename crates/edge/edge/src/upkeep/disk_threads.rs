@@ -82,6 +82,13 @@ impl DiskThreads {
         threads::wait_for(within, self.begin(work))?.ok()
     }
 
+    /// Drops the queued jobs, which may hold the state that holds the pool.
+    pub(crate) fn abandon(&self) {
+        // They are dropped without the lock, because a drop may queue another job.
+        let jobs = std::mem::take(&mut self.0.state().jobs);
+        drop(jobs);
+    }
+
     /// Ends the idle threads and thereby their heaps. Free pages go back to the system, and other
     /// threads take over the rest.
     pub(crate) fn dismiss(&self) {

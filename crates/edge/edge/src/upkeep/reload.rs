@@ -97,7 +97,10 @@ fn try_reload(old: &Arc<Shared>) -> Result<ReloadSummary, String> {
         new.address = bound.address.clone();
     }
     plan.admin = old.plan.admin.clone();
-    let token = token::obtain(&plan).map_err(|error| error.to_string())?;
+    let token = match old.kept_token() {
+        Some(kept) => Some(kept.clone()),
+        None => token::obtain(&plan).map_err(|error| error.to_string())?,
+    };
     let listeners = listeners(old, &plan)?;
     let secured = origins::open(&plan).map_err(|errors| lines(&errors))?;
     let sites = old.sites.after(&plan, &secured, &old.system, &old.last_site);

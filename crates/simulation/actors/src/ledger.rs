@@ -11,6 +11,7 @@ use crate::exchange::{Ask, Ending, Reply};
 use crate::moment::Moment;
 use crate::operator::AdminCall;
 use crate::ordered::OrderedPurge;
+use crate::reload::RetiredRules;
 use crate::rules::{Rule, Rules, Violation};
 use crate::site::SitePlan;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,8 @@ pub struct Tally {
     pub purges: BTreeMap<String, u64>,
     /// Purges by their dialect, and by the field of the response that ordered them.
     pub dialects: BTreeMap<String, u64>,
+    /// Reloads by the change of the configuration.
+    pub reloads: BTreeMap<String, u64>,
     /// Calls of the admin address by their kind.
     pub calls: BTreeMap<String, u64>,
     /// All violations, also those that were not kept.
@@ -64,6 +67,8 @@ pub struct Ledger {
     pub(crate) broken: BTreeMap<ContentId, Stamp>,
     /// Whether the edge was killed and has not started again.
     is_dead: bool,
+    /// The rules before each reload of this life.
+    pub(crate) retired: Vec<RetiredRules>,
 }
 
 impl Ledger {
@@ -83,11 +88,13 @@ impl Ledger {
             is_disk_damaged: false,
             broken: BTreeMap::new(),
             is_dead: false,
+            retired: Vec::new(),
             tally: Tally {
                 endings: BTreeMap::new(),
                 statuses: BTreeMap::new(),
                 reasons: BTreeMap::new(),
                 purges: BTreeMap::new(),
+                reloads: BTreeMap::new(),
                 calls: BTreeMap::new(),
                 dialects: BTreeMap::new(),
                 violations: 0,
@@ -109,6 +116,12 @@ impl Ledger {
     pub fn starts(&mut self) {
         self.faults.iter_mut().for_each(|fault| fault.is_past = true);
         self.is_dead = false;
+        self.forget_reloads();
+    }
+
+    /// Whether the edge was killed and has not started again.
+    pub(crate) const fn is_dead(&self) -> bool {
+        self.is_dead
     }
 
     /// The edge starts with other settings. A stored response may still have the lifetime that it
@@ -127,6 +140,10 @@ impl Ledger {
     /// Numbers so far.
     pub const fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    pub(crate) const fn tally_mut(&mut self) -> &mut Tally {
+        &mut self.tally
     }
 
     /// All events as lines, if the rules say `trace`.
@@ -277,6 +294,18 @@ impl Ledger {
         others.into_iter().any(|fault| self.overlaps(fault, begun, ended))
     }
 
+    /// Whether a fault of the disk explains that nothing was written from `begun` to `ended`.
+    pub fn is_disk_ill(&self, begun: Moment, ended: Moment) -> bool {
+        let of_disk = |fault: &&Fault| matches!(fault.place, FaultPlace::Disk | FaultPlace::Medium);
+        self.faults.iter().filter(of_disk).any(|fault| self.overlaps(fault, begun, ended))
+    }
+
+    /// Whether the end of the edge explains an error.
+    pub(crate) fn explains_by_edge(&self, begun: Moment, ended: Moment) -> bool {
+        let of_edge = self.faults.iter().filter(|fault| fault.place == FaultPlace::Edge);
+        of_edge.into_iter().any(|fault| self.overlaps(fault, begun, ended))
+    }
+
     fn overlaps(&self, fault: &Fault, begun: Moment, ended: Moment) -> bool {
         let grace = if fault.is_past { Duration::ZERO } else { self.rules.grace };
         let is_over = fault.ended.is_some_and(|end| end.plus(grace) < begun);
@@ -401,8 +430,10 @@ impl Ledger {
             *self.tally.statuses.entry(status).or_default() += 1;
         }
         self.count_reason(reason);
-        self.judge(&asked, ended, reply);
-        self.record_write(&asked, ended, reply);
+        self.by_rules_of(asked.begun.at, |ledger| {
+            ledger.judge(&asked, ended, reply);
+            ledger.record_write(&asked, ended, reply);
+        });
     }
 
     /// A successful write counts as a hard purge of its page from its answer on, and as the purge
@@ -470,8 +501,10 @@ impl Ledger {
         let Some(id) = id else { return };
         *self.tally.dialects.entry(order.split(' ').next().unwrap_or_default().to_owned()).or_default() += 1;
         let Some(sent) = self.edits.get(&(named.to_owned(), id.version)).copied() else { return };
-        let counts = if is_soft { self.rules.saves_count } else { self.rules.writes_count };
-        if !counts {
+        let counts = |ledger: &mut Self| {
+            if is_soft { ledger.rules.saves_count } else { ledger.rules.writes_count }
+        };
+        if !self.by_rules_of(begun, counts) {
             return;
         }
         self.purges.push(Purge {

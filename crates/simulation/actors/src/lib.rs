@@ -17,6 +17,7 @@ mod intruder;
 mod judge;
 mod ledger;
 mod moment;
+mod multiplexed;
 mod operator;
 mod order;
 mod ordered;
@@ -24,6 +25,7 @@ mod origin;
 mod page;
 mod purger;
 mod read;
+mod reload;
 mod rules;
 mod send;
 mod site;
@@ -48,6 +50,8 @@ pub use ordered::OrderedPurge;
 pub use origin::Origin;
 pub use page::{Framing, Lifetime, PageKind, PagePlan, Validator};
 pub use purger::{PurgePlan, Purger};
+pub use read::order;
+pub use reload::ReloadId;
 pub use rules::{Rule, Rules, Violation};
 pub use site::{
     DEFAULT_LANGUAGE, LANGUAGES, NICK_COOKIE, PageState, Recognised, SharedSite, Site, SitePlan, USER_COOKIE,

@@ -42,6 +42,26 @@ struct Progress {
     bytes: usize,
 }
 
+/// Orders something from the admin address by a POST without content, and reads the answer until
+/// the deadline.
+pub async fn order<S>(
+    stream: S,
+    path: &str,
+    token: Option<&str>,
+    timeline: Timeline,
+    within: Duration,
+) -> Reply
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+    let text = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{token}Content-Length: 0\r\n\r\n"
+    );
+    let reading = Reading { timeline, manner: Manner::Plain, deadline: Instant::now() + within };
+    ask(stream, &Method::Post, &text, reading).await
+}
+
 /// Sends a request on a stream of its own, and reads the response meanwhile. The edge may answer
 /// before it has read everything, so that writing may fail.
 pub(crate) async fn ask<S>(stream: S, method: &Method, text: &str, reading: Reading) -> Reply

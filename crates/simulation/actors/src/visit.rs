@@ -113,6 +113,13 @@ pub struct Upload {
     pub expects: bool,
 }
 
+impl Upload {
+    /// The time that its pauses take.
+    pub(crate) fn pauses(self) -> Duration {
+        Duration::from_millis(4 * self.pause_ms)
+    }
+}
+
 /// One planned request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visit {
@@ -282,7 +289,7 @@ impl Visit {
         head
     }
 
-    fn upload_id(&self) -> ContentId {
+    pub(crate) fn upload_id(&self) -> ContentId {
         let path = self.target.split('?').next().unwrap_or_default().to_owned();
         ContentId { target: path, version: self.number, user: "upload".into(), language: NONE.into() }
     }

@@ -10,18 +10,20 @@ use crate::event::RequestId;
 use crate::exchange::{Ask, Ending, HeldCopy, Reply};
 use crate::ledger::SharedLedger;
 use crate::moment::{Moment, Timeline, parse_http_date};
+use crate::multiplexed::Multiplexed;
 use crate::read::{Reader, Reading};
 use crate::site::{Recognised, SitePlan, lock};
 use crate::visit::{Condition, Manner, ONLY_IF_CACHED, Step, Visit, VisitMethod};
 use bytes::BytesMut;
 use message::Method;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fmt::Write as _;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use world::Random;
 
@@ -30,6 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(1200);
 
 /// Largest number of visits of a random plan.
 const VISITS_MAX: u64 = 30;
+
+/// How many of 100 visitors speak HTTP/2.
+const MULTIPLEXED_PERCENT: u64 = 25;
 
 /// The plan of a visitor. Visits can be removed from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +47,8 @@ pub struct VisitorPlan {
     pub forwarded_for: Option<String>,
     /// Its visits.
     pub visits: Vec<Visit>,
+    /// Whether it speaks HTTP/2.
+    pub is_multiplexed: bool,
 }
 
 impl VisitorPlan {
@@ -53,7 +60,9 @@ impl VisitorPlan {
         let visit = |visit| Visit::random(&mut Random::fork(seed, "visit", visit), visit, site);
         let address = format!("192.0.2.{}, 198.51.100.{}", number % 250, random.between(1, 9));
         let forwarded_for = random.percent(15).then_some(address);
-        Self { number, user, forwarded_for, visits: (0..count).filter_map(visit).collect() }
+        let visits = (0..count).filter_map(visit).collect();
+        let is_multiplexed = random.percent(MULTIPLEXED_PERCENT);
+        Self { number, user, forwarded_for, visits, is_multiplexed }
     }
 }
 
@@ -61,7 +70,8 @@ impl fmt::Display for VisitorPlan {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.user.as_deref().unwrap_or("nobody");
         let proxy = if self.forwarded_for.is_some() { " behind a proxy" } else { "" };
-        writeln!(to, "visitor {} as {user}{proxy}:", self.number)?;
+        let protocol = if self.is_multiplexed { " with HTTP/2" } else { "" };
+        writeln!(to, "visitor {} as {user}{proxy}{protocol}:", self.number)?;
         self.visits.iter().try_for_each(|visit| writeln!(to, "  {visit}"))
     }
 }
@@ -74,6 +84,7 @@ pub struct Visitor<S, C> {
     timeline: Timeline,
     connect: C,
     connection: Option<Connected<S>>,
+    multiplexed: Option<Multiplexed>,
     held: BTreeMap<(String, bool, Option<&'static str>), Held>,
 }
 
@@ -113,7 +124,16 @@ where
         timeline: Timeline,
         connect: C,
     ) -> Self {
-        Self { plan, site, ledger, timeline, connect, connection: None, held: BTreeMap::new() }
+        Self {
+            plan,
+            site,
+            ledger,
+            timeline,
+            connect,
+            connection: None,
+            multiplexed: None,
+            held: BTreeMap::new(),
+        }
     }
 
     /// Carries out the plan.
@@ -129,8 +149,66 @@ where
             while let Some(next) = visits.next_if(|next| may_be_first && next.is_pipelined) {
                 group.push(next);
             }
-            self.visit(group).await;
+            if self.plan.is_multiplexed {
+                self.visit_at_once(group).await;
+            } else {
+                self.visit(group).await;
+            }
         }
+    }
+
+    /// Sends several requests at once with HTTP/2. Those that got nothing on a connection that
+    /// carried others are repeated on another one.
+    async fn visit_at_once(&mut self, group: Vec<Visit>) {
+        if group.iter().any(|visit| visit.is_fresh) {
+            self.multiplexed = None;
+        }
+        let mut pending: Vec<_> = group.into_iter().map(|visit| self.begin(visit)).collect();
+        while !pending.is_empty() {
+            let Some(mut connection) = self.take_multiplexed().await else {
+                let nothing = Reply { ending: Ending::NoConnection, ..Reply::default() };
+                pending.iter().for_each(|request| self.end(request, &nothing));
+                return;
+            };
+            let mut exchanges = JoinSet::new();
+            for (place, request) in pending.iter().enumerate() {
+                let exchange = connection.exchange(&request.visit, &request.head, self.timeline, PATIENCE);
+                exchanges.spawn(async move {
+                    match exchange {
+                        Some(exchange) => (place, exchange.run().await),
+                        None => (place, Reply::default()),
+                    }
+                });
+            }
+            let mut again = BTreeSet::new();
+            while let Some(ended) = exchanges.join_next().await {
+                let Ok((place, reply)) = ended else { continue };
+                let Some(request) = pending.get(place) else { continue };
+                let has_nothing = reply.first_byte.is_none() && reply.ending == Ending::Closed;
+                if has_nothing && connection.carried > 0 && request.visit.method != VisitMethod::Post {
+                    again.insert(place);
+                } else {
+                    self.end(request, &reply);
+                }
+            }
+            connection.carried += pending.len() - again.len();
+            if again.is_empty() {
+                self.multiplexed = Some(connection);
+            }
+            let mut place = 0;
+            pending.retain(|_| {
+                place += 1;
+                again.contains(&(place - 1))
+            });
+        }
+    }
+
+    async fn take_multiplexed(&mut self) -> Option<Multiplexed> {
+        if let Some(connection) = self.multiplexed.take().filter(Multiplexed::is_open) {
+            return Some(connection);
+        }
+        let stream = (self.connect)()?;
+        Multiplexed::begin(stream, self.plan.number.is_multiple_of(2)).await
     }
 
     /// Sends several requests at once, and reads their responses.

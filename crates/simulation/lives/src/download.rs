@@ -56,6 +56,7 @@ impl Downloads {
                 user: None,
                 forwarded_for: None,
                 visits,
+                is_multiplexed: number % 4 == 3,
             };
             (arrival_ms + own.below(300), plan)
         };

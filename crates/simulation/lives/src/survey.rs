@@ -31,7 +31,8 @@ pub(crate) fn survey(number: u64, site: &SitePlan, rounds: u64, think_ms: u64) -
         extra: None,
         port: None,
     };
-    VisitorPlan { number, user: None, forwarded_for: None, visits: (0..).zip(each).map(visit).collect() }
+    let visits = (0..).zip(each).map(visit).collect();
+    VisitorPlan { number, user: None, forwarded_for: None, visits, is_multiplexed: false }
 }
 
 #[cfg(test)]

@@ -54,7 +54,13 @@ fn plan() -> VisitorPlan {
         extra: None,
         port: None,
     };
-    VisitorPlan { number: 1, user: None, forwarded_for: None, visits: vec![visit(0), visit(1)] }
+    VisitorPlan {
+        number: 1,
+        user: None,
+        forwarded_for: None,
+        visits: vec![visit(0), visit(1)],
+        is_multiplexed: false,
+    }
 }
 
 /// Lets the visitor meet a fault in every response. Returns how its requests ended, the statuses

@@ -55,6 +55,7 @@ impl History {
             page("/mine", PageKind::Personal),
             page("/words", PageKind::Language),
             page("/gone", PageKind::Missing),
+            PagePlan { lifetime: Lifetime::default(), ..page("/unstated", PageKind::Shared) },
         ];
         let site = SitePlan { pages, ..SitePlan::random(&mut Random::new(1), "a.test") };
         let rules = Rules { age_slack: Duration::from_secs(1), trace: true, ..Rules::default() };

@@ -4,3 +4,4 @@ mod conduct;
 mod contents;
 mod history;
 mod purges;
+mod reloads;

@@ -11,8 +11,9 @@ use defects::Defect;
 use petasos_lives::{Report, RunOptions, RunOutcome, RunPlan, run, shrink};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;
+use std::collections::VecDeque;
 use std::io::Write;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Instant;
 
 /// Counts the bytes that the process has allocated, for the bound of the edge's memory.
@@ -21,6 +22,9 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// Lines of a trace that are shown before a failure.
 const LINES_SHOWN: usize = 400;
+
+/// The most seeds that one process runs.
+const SEEDS_OF_A_PROCESS: u64 = 250;
 
 /// Simulates lives of the edge. Each run follows from its seed.
 #[derive(Debug, Parser)]
@@ -130,39 +134,43 @@ fn run_here(arguments: &Arguments, options: &RunOptions, progress: &Progress) {
 }
 
 /// Divides the seeds among processes, because each run needs a system thread and an allocator of
-/// its own.
+/// its own. A process has few seeds, because what a killed edge leaves behind stays in its memory.
 fn run_in_processes(arguments: &Arguments) -> anyhow::Result<Report> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     let jobs = arguments.jobs.unwrap_or(cores).clamp(1, arguments.seeds.max(1));
-    let program = std::env::current_exe().context("cannot find this program")?;
-    let mut children = Vec::new();
-    let mut first = arguments.seed;
-    for job in 0..jobs {
-        let count = arguments.seeds / jobs + u64::from(job < arguments.seeds % jobs);
-        let mut command = Command::new(&program);
-        command.args(["--worker", "--seed", &first.to_string(), "--seeds", &count.to_string()]);
-        if let Some(defect) = &arguments.defect {
-            command.args(["--defect", defect]);
-        }
-        if arguments.keep_going {
-            command.arg("--keep-going");
-        }
-        children.push((
-            first,
-            count,
-            command.stdout(Stdio::piped()).spawn().context("cannot start a process")?,
-        ));
-        first = first.saturating_add(count);
-    }
+    let seeds_max = arguments.seeds.div_ceil(jobs).clamp(1, SEEDS_OF_A_PROCESS);
+    let end = arguments.seed.saturating_add(arguments.seeds);
     let mut report = Report::default();
-    for (first, count, child) in children {
+    let mut running = VecDeque::new();
+    let mut next = arguments.seed;
+    loop {
+        let goes_on = arguments.keep_going || report.failures.is_empty();
+        while goes_on && next < end && (running.len() as u64) < jobs {
+            let count = seeds_max.min(end - next);
+            running.push_back((next, count, start_process(arguments, next, count)?));
+            next += count;
+        }
+        let Some((first, count, child)) = running.pop_front() else { return Ok(report) };
         let output = child.wait_with_output().context("cannot read a process's output")?;
-        let seeds = format!("the seeds {first} to {}", first + count.saturating_sub(1));
+        let seeds = format!("the seeds {first} to {}", first + count - 1);
         let part = serde_json::from_slice(&output.stdout)
             .with_context(|| format!("the process for {seeds} ended with {}", output.status))?;
         report.add(part);
     }
-    Ok(report)
+}
+
+/// Starts a process for some of the seeds.
+fn start_process(arguments: &Arguments, first: u64, count: u64) -> anyhow::Result<Child> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let mut command = Command::new(&program);
+    command.args(["--worker", "--seed", &first.to_string(), "--seeds", &count.to_string()]);
+    if let Some(defect) = &arguments.defect {
+        command.args(["--defect", defect]);
+    }
+    if arguments.keep_going {
+        command.arg("--keep-going");
+    }
+    command.stdout(Stdio::piped()).spawn().context("cannot start a process")
 }
 
 /// Runs one seed and shows its plan, its events and its failures.

@@ -43,11 +43,13 @@ pub enum Defect {
     ShiftedRange,
     /// A fetch that ends while its client lags behind keeps its permit.
     LostPermit,
+    /// A reload keeps the pages of a site although they depend on rules that have changed.
+    PagesOutliveRules,
 }
 
 impl Defect {
     /// All defects, in the order above.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::UndurablePurge,
         Self::DiskLivelock,
         Self::DamagedBodyKept,
@@ -66,6 +68,7 @@ impl Defect {
         Self::TruncatedIsWhole,
         Self::ShiftedRange,
         Self::LostPermit,
+        Self::PagesOutliveRules,
     ];
 
     /// The defect with this name, as `{:?}` writes it.

@@ -14,6 +14,7 @@ use crate::system::System;
 use address::OriginUrl;
 use clock::Monotonic;
 use config::{EdgeLimits, EdgePlan, SitePlan};
+use defects::{Defect, is_planted};
 use origin::{BreakerLimits, FetchBounds, Origin, OriginTls, Settings};
 use platform::HashMap;
 use profiles::Policy;
@@ -213,7 +214,8 @@ impl Sites {
 
 /// Whether the pages of a site under an earlier plan are those of a site of the new plan.
 fn has_same_pages(earlier: &SitePlan, new: &SitePlan) -> bool {
-    page_settings(earlier, &earlier.policy) == page_settings(new, &new.policy)
+    let has_same_rules = page_settings(earlier, &earlier.policy) == page_settings(new, &new.policy);
+    (has_same_rules || is_planted(Defect::PagesOutliveRules))
         && earlier.recognisable == new.recognisable
         && earlier.static_tree_layout == new.static_tree_layout
 }

@@ -35,15 +35,23 @@ pub(crate) struct Downloads {
 }
 
 impl Downloads {
-    /// The downloads of a life, by chance. There are none if the site has no large page.
-    pub(crate) fn random(random: &mut Random, life: u64, site: &SitePlan, arrival_ms_max: u64) -> Self {
+    /// The downloads of a life, by chance. There are none if the site has no large page. If `film`
+    /// is the number of a page, it is downloaded, and all its bodies end late.
+    pub(crate) fn random(
+        random: &mut Random,
+        life: u64,
+        site: &SitePlan,
+        arrival_ms_max: u64,
+        film: Option<u64>,
+    ) -> Self {
         let fits = |page: &&PagePlan| page.kind == PageKind::Large && page.bytes < DOWNLOADS_BYTES_MAX / 6;
         let large: Vec<_> = site.pages.iter().filter(fits).collect();
         let is_wanted = random.percent(DOWNLOADS_PERCENT);
         let any = random.choice(&large).copied();
         let largest = large.iter().copied().max_by_key(|page| page.bytes);
         let page = if random.percent(60) { largest } else { any };
-        let Some(page) = page.filter(|_| is_wanted) else { return Self::default() };
+        let film = film.and_then(|number| site.pages.iter().find(|page| page.number == number));
+        let Some(page) = film.or_else(|| page.filter(|_| is_wanted)) else { return Self::default() };
         let arrival_ms = random.below(arrival_ms_max);
         let count_max = (DOWNLOADS_BYTES_MAX / page.bytes.max(1)) as u64;
         let count = random.between(DOWNLOADS.0, DOWNLOADS.1).min(count_max);
@@ -64,6 +72,7 @@ impl Downloads {
         let slow_disk = FaultAction::Disk(DiskMode::slow(random.between(100, 1000)));
         let late_ends = FaultAction::Origin(OriginFault::LateEnd, 100);
         let action = match random.below(10) {
+            _ if film.is_some() => Some(late_ends),
             0..4 => Some(slow_disk),
             4..9 => Some(late_ends),
             _ => None,
@@ -119,7 +128,7 @@ mod tests {
         let mut met = (0, 0);
         for seed in 0..200 {
             let site = SitePlan::random(&mut Random::new(seed), "a.test");
-            let downloads = Downloads::random(&mut Random::new(seed), 1, &site, 1000);
+            let downloads = Downloads::random(&mut Random::new(seed), 1, &site, 1000, None);
             let targets: BTreeSet<_> =
                 downloads.visitors.iter().map(|(_, visitor)| visitor.visits[0].target.clone()).collect();
             assert_eq!(targets.len(), downloads.visitors.len());

@@ -9,6 +9,7 @@ mod fault;
 mod life;
 mod limits;
 mod plan;
+mod reload;
 mod report;
 mod run;
 mod settings;

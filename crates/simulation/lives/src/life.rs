@@ -6,6 +6,7 @@
 use crate::fault::{FaultAction, PlannedFault};
 use crate::limits::watch;
 use crate::plan::{LifeEnd, LifePlan};
+use crate::reload::{NextPlan, PlannedReload, Reloader};
 use crate::settings::{HOST, ORIGIN_ADDRESS, PROXY, PURGER, Settings};
 use crate::survey::survey;
 use actors::{
@@ -57,7 +58,10 @@ const CALM_VISITOR: u64 = 9_999;
 /// What the lives of a run share.
 #[derive(Clone)]
 pub(crate) struct Society {
+    /// The settings with which the life began.
     pub(crate) settings: Settings,
+    /// The configuration, which reloads change. The next life begins with it.
+    pub(crate) file: Arc<Mutex<Settings>>,
     pub(crate) site: SharedSite,
     pub(crate) ledger: SharedLedger,
     /// Bytes that the process has allocated, for the bound of the memory; 0 if unknown.
@@ -76,6 +80,8 @@ struct Life {
     links: Arc<AtomicU64>,
     /// Whether the visitors' address is closed.
     is_draining: Arc<AtomicBool>,
+    /// What the next reload reads; `None` if the configuration is wrong, which it is not.
+    next: Option<NextPlan>,
 }
 
 pub(crate) type SharedEdge = Arc<Mutex<Option<EmbeddedEdge>>>;
@@ -88,7 +94,9 @@ pub(crate) async fn live(world: World, society: Society, plan: LifePlan, timelin
         timeline,
         world.random("origin", 0).number(),
     );
+    let next = society.settings.plan().ok().map(|plan| NextPlan::new(&plan));
     let life = Life {
+        next,
         world,
         society,
         timeline,
@@ -175,7 +183,8 @@ impl Life {
             network: Arc::new(self.world.network().clone()),
         };
         let token = self.society.settings.token();
-        let open = move || EmbeddedEdge::open(plan, None, system, token);
+        let source = self.next.as_ref().map(NextPlan::source);
+        let open = move || EmbeddedEdge::open(plan, source, system, token);
         match timeout(START_MAX, self.world.threads().run("main", open)).await {
             Ok(Ok(mut edge)) => {
                 edge.start_tasks();
@@ -291,6 +300,7 @@ impl Life {
         for (at_ms, tunnel) in &plan.tunnels {
             tasks.spawn(after(*at_ms, self.tunneller(tunnel.clone())));
         }
+        tasks.spawn(self.reloads(plan.reloads.clone()));
         for fault in &plan.faults {
             tasks.spawn(suffer(
                 self.world.clone(),
@@ -300,7 +310,7 @@ impl Life {
                 *fault,
             ));
         }
-        tokio::spawn(watch(self.world.clone(), self.society.clone(), Arc::clone(&self.edge)));
+        tokio::spawn(watch(self.world.clone(), self.society.clone(), Arc::clone(&self.edge), self.timeline));
         tasks
     }
 
@@ -337,6 +347,22 @@ impl Life {
             connect: self.admin_entrance(),
         }
         .run()
+    }
+
+    fn reloads(&self, plans: Vec<PlannedReload>) -> impl Future<Output = ()> + Send + use<> {
+        let reloader = self.next.as_ref().map(|next| Reloader {
+            plans,
+            society: self.society.clone(),
+            next: next.clone(),
+            timeline: self.timeline,
+            edge: Arc::clone(&self.edge),
+            connect: self.admin_entrance(),
+        });
+        async move {
+            if let Some(reloader) = reloader {
+                reloader.run().await;
+            }
+        }
     }
 
     fn intruder(&self, plan: IntruderPlan) -> impl Future<Output = ()> + Send + use<> {

@@ -4,7 +4,7 @@
 
 use crate::life::{SharedEdge, Society};
 use crate::settings::{STALLED_FETCHES_MAX, Settings};
-use actors::lock;
+use actors::{Moment, Timeline, lock};
 use edge::{EmbeddedEdge, Metric};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -35,8 +35,40 @@ const PUSH_BYTES: u64 = 128 << 10;
 /// The longest time until a smaller size of the disk is in force after a restart.
 const SHRINKING_MAX: Duration = Duration::from_secs(20);
 
+/// The longest time in which the disk's writer ends none of the operations that it has, while the
+/// disk is well. The documentation says that it is a second behind at most.
+const WRITER_STANDS_MAX: Duration = Duration::from_secs(3);
+
+/// The progress of the disk's writer.
+struct WriterProgress {
+    /// The last operation that it has ended.
+    durable: u64,
+    /// When it ended this operation, or had nothing to do.
+    since: Moment,
+}
+
+impl WriterProgress {
+    /// What is wrong with the progress of the writer.
+    fn fault(&mut self, society: &Society, edge: &EmbeddedEdge, now: Moment) -> Option<String> {
+        let (accepted, durable) = (edge.metric(Metric::DiskAccepted), edge.metric(Metric::DiskDurable));
+        if edge.metric(Metric::DiskOff) > 0 || durable == accepted || durable != self.durable {
+            (self.durable, self.since) = (durable, now);
+            return None;
+        }
+        let stands = now.since(self.since);
+        let is_late = stands > WRITER_STANDS_MAX && !lock(&society.ledger).is_disk_ill(self.since, now);
+        is_late.then(|| {
+            format!(
+                "the disk's writer stands at operation {durable} of {accepted} for {} ms",
+                stands.as_millis()
+            )
+        })
+    }
+}
+
 /// Compares figures with their bounds until the edge has ended.
-pub(crate) async fn watch(world: World, society: Society, edge: SharedEdge) {
+pub(crate) async fn watch(world: World, society: Society, edge: SharedEdge, timeline: Timeline) {
+    let mut writer = WriterProgress { durable: 0, since: timeline.now() };
     let before = (society.allocated_bytes)().saturating_sub(world.disk().memory_bytes());
     let settled = Instant::now() + SHRINKING_MAX;
     loop {
@@ -47,6 +79,7 @@ pub(crate) async fn watch(world: World, society: Society, edge: SharedEdge) {
                 disk_excess(&world, &society.settings)
                     // A directory that the tier refuses stays as it is.
                     .filter(|_| is_settled && edge.metric(Metric::DiskOff) == 0)
+                    .or_else(|| writer.fault(&society, edge, timeline.now()))
             }),
             None => return,
         };

@@ -5,6 +5,7 @@
 
 use crate::download::Downloads;
 use crate::fault::PlannedFault;
+use crate::reload::PlannedReload;
 use crate::settings::{HOST, OTHER_HOST, Settings, SiteProfile};
 use crate::survey::survey;
 use actors::{
@@ -44,6 +45,9 @@ const DECAY_PERCENT: u64 = 40;
 /// How often a page is about as large as the disk accepts.
 const FILM_PERCENT: u64 = 60;
 
+/// How often as many bodies are under way as the disk has room for.
+const PRESSURE_PERCENT: u64 = 20;
+
 /// The largest size of this page. All actors hold its body in memory.
 const FILM_BYTES_MAX: u64 = 3 << 19;
 
@@ -51,8 +55,21 @@ const FILM_BYTES_MAX: u64 = 3 << 19;
 const OBJECTS_ON_DISK_MIN: u64 = 8;
 const PIECE_BYTES: u64 = 64 << 10;
 
+/// Bodies of equal size fill the disk if they take this share of it, in percent. The disk tier
+/// keeps a tenth for segments that are being written and for the journal.
+const FULL_PERCENT: u64 = 91;
+
+/// How many sizes are tried to find one with which bodies fill the disk.
+const SIZES_TRIED: usize = 12;
+
 /// The time in which actors arrive and faults begin, in simulated milliseconds.
 const ARRIVAL_MS_MAX: u64 = 20_000;
+
+/// The time in which the configuration is read again, in simulated milliseconds.
+const RELOAD_MS_MAX: u64 = 40_000;
+
+/// How often the visitors behave so that the profile `rfc` can come into force by a reload.
+const LETTER_PERCENT: u64 = 15;
 
 /// The longest time until a kill, in simulated milliseconds.
 const KILL_MS_MAX: u64 = 60_000;
@@ -99,6 +116,8 @@ pub struct LifePlan {
     pub editors: Vec<(u64, EditorPlan)>,
     /// The faults.
     pub faults: Vec<PlannedFault>,
+    /// The reloads, in the order of their times.
+    pub reloads: Vec<PlannedReload>,
     /// How it ends.
     pub end: LifeEnd,
     /// When the edge begins to drain, although actors are not done; `None` if it waits for them.
@@ -132,6 +151,8 @@ pub enum Element {
     Decay(u64),
     /// A fault of a life.
     Fault(u64, u64),
+    /// A reload of a life.
+    Reload(u64, u64),
     /// A visitor of a life.
     Visitor(u64, u64),
     /// A client that purges.
@@ -156,22 +177,26 @@ impl RunPlan {
         let fork = |label| Random::fork(seed, label, 0);
         let application = Application::random(&mut fork("application"));
         let settings = Settings::random(&mut fork("settings")).for_site(&mut fork("profile"), application);
+        let is_pressed = fork("pressure").percent(PRESSURE_PERCENT);
+        let settings = if is_pressed { settings.under_pressure() } else { settings };
         let other_host = fork("hosts").percent(60).then(|| OTHER_HOST.to_owned());
+        let is_by_the_letter = settings.profile == SiteProfile::Rfc || fork("letter").percent(LETTER_PERCENT);
         let mut site = SitePlan {
             other_host,
             application,
             // The letter of the standards believes what a careless page says.
-            greets: settings.profile != SiteProfile::Rfc,
+            greets: !is_by_the_letter,
             has_ports: fork("ports").percent(30),
-            keeps_tracking: settings.profile == SiteProfile::Rfc,
+            keeps_tracking: is_by_the_letter,
             ..SitePlan::random(&mut fork("site"), HOST)
         };
-        if let Some(disk_bytes) = settings.disk_bytes {
-            enlarge_page(&mut fork("film"), &mut site, disk_bytes);
-        }
+        let film = settings
+            .disk_bytes
+            .and_then(|bytes| enlarge_page(&mut fork("film"), &mut site, bytes, is_pressed));
+        let film = film.filter(|_| is_pressed);
         let site = Arc::new(site);
         let count = if settings.disk_bytes.is_some() { fork("lives").between(1, LIVES_MAX) } else { 1 };
-        let life = |number| LifePlan::random(seed, number, number + 1 == count, &settings, &site);
+        let life = |number| LifePlan::random(seed, (number, number + 1 == count), &settings, &site, film);
         let lives = (0..count).map(life).collect();
         Self { seed, settings, site, lives }
     }
@@ -187,6 +212,7 @@ impl RunPlan {
             all.extend(life.alteration.iter().map(|_| Element::Alteration(life.number)));
             all.extend((life.decay > 0).then_some(Element::Decay(life.number)));
             all.extend(life.faults.iter().map(|fault| Element::Fault(life.number, fault.number)));
+            all.extend(life.reloads.iter().map(|reload| Element::Reload(life.number, reload.number)));
             let operators = life.operators.iter().map(|(_, operator)| operator.number);
             all.extend(operators.map(|operator| Element::Operator(life.number, operator)));
             all.extend(life.tunnels.iter().map(|(_, tunnel)| Element::Tunnel(life.number, tunnel.number)));
@@ -218,6 +244,7 @@ impl RunPlan {
             life.drains_at_ms = life.drains_at_ms.take().filter(|_| kept.contains(&Element::Drain(number)));
             life.decay = if kept.contains(&Element::Decay(number)) { life.decay } else { 0 };
             life.faults.retain(|fault| kept.contains(&Element::Fault(number, fault.number)));
+            life.reloads.retain(|reload| kept.contains(&Element::Reload(number, reload.number)));
             life.visitors.retain(|(_, visitor)| kept.contains(&Element::Visitor(number, visitor.number)));
             life.purgers.retain(|(_, purger)| kept.contains(&Element::Purger(number, purger.number)));
             life.operators.retain(|(_, operator)| kept.contains(&Element::Operator(number, operator.number)));
@@ -248,7 +275,14 @@ fn keep_places<T>(list: &mut Vec<T>, kept: impl Fn(usize) -> bool) {
 }
 
 impl LifePlan {
-    fn random(seed: u64, number: u64, is_last: bool, settings: &Settings, site: &SitePlan) -> Self {
+    /// A life by chance. All download `film`, the number of a page, if there is one.
+    fn random(
+        seed: u64,
+        (number, is_last): (u64, bool),
+        settings: &Settings,
+        site: &SitePlan,
+        film: Option<u64>,
+    ) -> Self {
         let mut random = Random::fork(seed, "life", number);
         let mut altering = Random::fork(seed, "alteration", number);
         let is_altered = number > 0 && altering.percent(60);
@@ -278,7 +312,7 @@ impl LifePlan {
         if Random::fork(seed, "crowd", number).percent(CROWD_PERCENT) {
             visitors.extend(crowd(&mut fork("crowd", 0), number, site));
         }
-        let downloads = Downloads::random(&mut fork("downloads", 0), number, site, ARRIVAL_MS_MAX);
+        let downloads = Downloads::random(&mut fork("downloads", 0), number, site, ARRIVAL_MS_MAX, film);
         visitors.extend(downloads.visitors);
         let operators = (0..Random::fork(seed, "operators", number).between(0, OPERATORS_MAX))
             .map(|operator| {
@@ -317,6 +351,7 @@ impl LifePlan {
             intruders,
             editors: editors(seed, number, site),
             faults,
+            reloads: reloads(seed, number, settings, site),
             end,
             drains_at_ms,
         }
@@ -324,14 +359,24 @@ impl LifePlan {
 }
 
 /// Makes a large page of some sites about as large as the disk accepts, and a little larger than a
-/// number of the pieces in which it is written.
-fn enlarge_page(random: &mut Random, site: &mut SitePlan, disk_bytes: u64) {
-    let (is_wanted, share) = (random.percent(FILM_PERCENT), random.between(60, 100));
-    let page = site.pages.iter_mut().find(|page| page.kind == PageKind::Large);
-    if let Some(page) = page.filter(|_| is_wanted) {
-        let bytes = (disk_bytes / OBJECTS_ON_DISK_MIN).min(FILM_BYTES_MAX) * share / 100;
-        page.bytes = (bytes / PIECE_BYTES * PIECE_BYTES + random.below(PIECE_BYTES / 8)) as usize;
-    }
+/// number of the pieces in which it is written. Returns the number of the page.
+fn enlarge_page(random: &mut Random, site: &mut SitePlan, disk_bytes: u64, is_sure: bool) -> Option<u64> {
+    let is_wanted = random.percent(FILM_PERCENT) || is_sure;
+    let bytes_max = (disk_bytes / OBJECTS_ON_DISK_MIN).min(FILM_BYTES_MAX);
+    let mut size = |share_min| {
+        let bytes = bytes_max * random.between(share_min, 100) / 100;
+        bytes / PIECE_BYTES * PIECE_BYTES + random.below(PIECE_BYTES / 8)
+    };
+    // The whole pieces of as many bodies as the disk has room for leave no room for others.
+    let fills_disk = |bytes: &u64| {
+        let pieces_bytes = bytes / PIECE_BYTES * PIECE_BYTES;
+        bytes / PIECE_BYTES > 0 && disk_bytes / bytes * pieces_bytes * 100 >= disk_bytes * FULL_PERCENT
+    };
+    let sizes: Vec<_> = (0..SIZES_TRIED).map(|_| size(40)).collect();
+    let bytes = sizes.into_iter().find(fills_disk).unwrap_or_else(|| size(60));
+    let page = site.pages.iter_mut().find(|page| page.kind == PageKind::Large).filter(|_| is_wanted)?;
+    page.bytes = bytes as usize;
+    Some(page.number)
 }
 
 /// The clients of a life that switch protocols.
@@ -351,6 +396,13 @@ fn editors(seed: u64, life: u64, site: &SitePlan) -> Vec<(u64, EditorPlan)> {
         (own.below(ARRIVAL_MS_MAX), EditorPlan::random(&mut own, life * 100 + number, site))
     };
     (0..count).filter(|_| site.application.is_some()).map(editor).collect()
+}
+
+/// The reloads of a life.
+fn reloads(seed: u64, life: u64, settings: &Settings, site: &SitePlan) -> Vec<PlannedReload> {
+    let mut random = Random::fork(seed, "reloads", life);
+    let may_be_rfc = !site.greets && site.keeps_tracking;
+    PlannedReload::random_list(&mut random, settings, may_be_rfc, RELOAD_MS_MAX, site.application)
 }
 
 /// When the edge begins to drain early, if it does.
@@ -419,6 +471,7 @@ impl fmt::Display for RunPlan {
                 writeln!(f, "  before it bytes on the disk change in {} places", life.decay)?;
             }
             life.faults.iter().try_for_each(|fault| writeln!(f, "  {fault}"))?;
+            life.reloads.iter().try_for_each(|reload| writeln!(f, "  {reload}"))?;
             for (at_ms, visitor) in &life.visitors {
                 write!(f, "  after {at_ms} ms {visitor}")?;
             }

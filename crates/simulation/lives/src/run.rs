@@ -58,6 +58,7 @@ pub fn run(plan: &RunPlan, options: &RunOptions) -> RunOutcome {
         Arc::new(Mutex::new(Ledger::new(Arc::clone(&plan.site), plan.settings.rules(options.trace))));
     let mut society = Society {
         settings: plan.settings.clone(),
+        file: Arc::new(Mutex::new(plan.settings.clone())),
         site: Arc::new(Mutex::new(Site::new(Arc::clone(&plan.site)))),
         ledger: Arc::clone(&ledger),
         allocated_bytes: options.allocated_bytes,
@@ -70,9 +71,13 @@ pub fn run(plan: &RunPlan, options: &RunOptions) -> RunOutcome {
         let mut settings = WorldSettings::by_chance(&mut Random::fork(plan.seed, "threads", life.number));
         settings.trace_lines_max = if options.trace { TRACE_LINES_MAX } else { 0 };
         if let Some(altered) = &life.alteration {
-            society.settings = altered.clone();
-            lock(&ledger).restarts(altered.rules(options.trace));
+            *lock(&society.file) = altered.clone();
             outcome.report.count("alterations", "settings", 1);
+        }
+        let file = lock(&society.file).clone();
+        if file != society.settings {
+            society.settings = file;
+            lock(&ledger).restarts(society.settings.rules(options.trace));
         }
         lock(&ledger).starts();
         let (society, life_plan) = (society.clone(), life.clone());
@@ -137,6 +142,9 @@ impl RunOutcome {
         }
         for (dialect, count) in &tally.dialects {
             self.report.count(DIALECTS, dialect.clone(), *count);
+        }
+        for (change, count) in &tally.reloads {
+            self.report.count("reloads", change.clone(), *count);
         }
         for (call, count) in &tally.calls {
             self.report.count("calls of the admin address", call.clone(), *count);

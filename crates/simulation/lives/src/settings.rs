@@ -19,6 +19,9 @@ pub(crate) const STALLED_FETCHES_MAX: usize = 4;
 /// Another host name at which the site answers.
 pub(crate) const OTHER_HOST: &str = "other.test";
 
+/// The name of a site that nobody visits.
+const FURTHER_HOST: &str = "further.test";
+
 /// The URL of the origin.
 pub(crate) const ORIGIN: &str = "http://192.0.2.1:80";
 
@@ -34,6 +37,11 @@ const MIB: u64 = 1 << 20;
 /// Sizes of the disk in mebibytes: mostly too small for the site, and large enough for large
 /// bodies.
 const DISK_MIB: [u64; 8] = [2, 2, 3, 4, 6, 8, 16, 32];
+
+/// The largest disk that bodies under way can take as a whole, because all actors hold them in
+/// memory, and the fetches that this needs.
+const PRESSED_DISK_BYTES_MAX: u64 = 6 * MIB;
+const PRESSED_FETCHES_MIN: usize = 24;
 
 /// The longest lifetime that a profile assumes: that of WordPress.
 const ASSUMED_MAX: Duration = Duration::from_secs(300);
@@ -90,6 +98,10 @@ pub struct Settings {
     pub is_strict: bool,
     /// Whether purges must show a token.
     pub has_token: bool,
+    /// Whether there is another site, which nobody visits.
+    pub has_further_site: bool,
+    /// A setting of the site on which no page depends.
+    pub hsts_secs: Option<u64>,
 }
 
 /// The profile of the site.
@@ -192,6 +204,8 @@ impl Settings {
             trusts_saves: false,
             is_strict: false,
             has_token: true,
+            has_further_site: false,
+            hsts_secs: None,
         }
     }
 
@@ -212,6 +226,14 @@ impl Settings {
             has_token: self.has_token,
             ..other
         }
+    }
+
+    /// These settings with so few limits that bodies under way can take the whole disk.
+    #[must_use]
+    pub fn under_pressure(self) -> Self {
+        let disk_bytes = self.disk_bytes.map(|bytes| bytes.min(PRESSED_DISK_BYTES_MAX));
+        let fetches_max = self.fetches_max.max(PRESSED_FETCHES_MIN);
+        Self { disk_bytes, fetches_max, fill_percent: 100, object_bytes_max: Some(64 << 10), ..self }
     }
 
     /// These settings for a site that runs on this application, with a profile and names by chance.
@@ -237,7 +259,9 @@ impl Settings {
             let names = if names.is_empty() { String::new() } else { format!("names = {names:?}\n") };
             format!("[[site]]\norigin = \"{ORIGIN}\"\nprofile = \"{profile}\"\n{names}")
         };
-        names.iter().map(site).collect()
+        let further = self.has_further_site.then_some([FURTHER_HOST]);
+        let further = further.iter().map(|names| site(&&names[..]));
+        names.iter().map(site).chain(further).collect()
     }
 
     /// The secret of clients that purge, if there is one.
@@ -284,7 +308,9 @@ impl Settings {
         plan.trusted_proxies =
             [PROXY].iter().filter_map(|peer| peer.parse::<address::Prefix>().ok()).collect();
         plan.purge_peers = [PURGER].iter().filter_map(|peer| peer.parse::<address::Prefix>().ok()).collect();
+        plan.listeners.iter_mut().for_each(|listener| listener.http2 = true);
         for site in &mut plan.sites {
+            site.hsts_secs = self.hsts_secs;
             for policy in std::iter::once(&mut site.policy).chain(&mut site.recognisable) {
                 policy.default_ttl = self.default_ttl.or(policy.default_ttl);
                 policy.grace = Duration::ZERO;
@@ -376,7 +402,7 @@ impl fmt::Display for Settings {
         write!(
             f,
             "memory {}, disk {}{}{}, objects in memory up to {} KiB, fills {}%, spool {}, {} workers, {} fetches, leak guard {}, verifies {}, refill {}, disk timeout {} \
-             ms, first byte timeout {} ms, default lifetime {} s, profile {}, names {:?}, trusts saves {}, strict {}, token {}",
+             ms, first byte timeout {} ms, default lifetime {} s, profile {}, names {:?}, trusts saves {}, strict {}, token {}, further site {}",
             mib(Some(self.memory_bytes)),
             mib(self.disk_bytes),
             if self.power_safe { " with power-safe purges" } else { "" },
@@ -397,6 +423,7 @@ impl fmt::Display for Settings {
             self.trusts_saves,
             self.is_strict,
             self.has_token,
+            self.has_further_site,
         )
     }
 }

@@ -13,6 +13,10 @@ use world::Random;
 /// The number of tags of a long list, which is longer than the head of any other request may be.
 const LONG_TAGS: usize = 4000;
 
+/// How often an author edits a page again at once, and the longest pause before it in milliseconds.
+const AGAIN_PERCENT: u64 = 30;
+const AGAIN_MS_MAX: u64 = 400;
+
 /// One planned edit, and the purge that follows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedPurge {
@@ -48,6 +52,9 @@ pub struct PlannedPurge {
     pub is_other_host: bool,
     /// Whether a list of tags is longer than the head of any other request.
     pub is_long: bool,
+    /// The pause in milliseconds after which the author has looked at the page, edits it again and
+    /// repeats the purge, if at all. Two edits are then often within a second.
+    pub again_after_ms: Option<u64>,
 }
 
 /// A purge as it is sent.
@@ -125,6 +132,7 @@ impl PlannedPurge {
             looks_after_ms: looks.then_some(looks_after_ms),
             is_other_host: random.percent(30) && site.other_host.is_some(),
             is_long: random.percent(30),
+            again_after_ms: random.percent(AGAIN_PERCENT).then(|| random.below(AGAIN_MS_MAX)),
         })
     }
 
@@ -298,8 +306,11 @@ impl fmt::Display for PlannedPurge {
         let flags =
             [(self.wants_soft, "soft"), (self.wants_refill, "refill"), (self.is_abandoned, "abandoned")];
         flags.iter().filter(|(is_set, _)| *is_set).try_for_each(|(_, flag)| write!(to, ", {flag}"))?;
-        match self.looks_after_ms {
-            Some(pause_ms) => write!(to, ", looks at the page after {pause_ms} ms"),
+        if let Some(pause_ms) = self.looks_after_ms {
+            write!(to, ", looks at the page after {pause_ms} ms")?;
+        }
+        match self.again_after_ms {
+            Some(pause_ms) => write!(to, ", does all again after {pause_ms} ms"),
             None => Ok(()),
         }
     }

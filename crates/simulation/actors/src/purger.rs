@@ -97,7 +97,21 @@ where
                 tokio::time::sleep(Duration::from_millis(pause_ms)).await;
                 self.look(&purge, &site).await;
             }
+            if let Some(pause_ms) = purge.again_after_ms {
+                self.do_again(&purge, &site, pause_ms).await;
+            }
         }
+    }
+
+    /// Edits the page again soon after its last version has been fetched, and repeats the purge.
+    async fn do_again(&self, purge: &PlannedPurge, site: &SitePlan, pause_ms: u64) {
+        self.look(purge, site).await;
+        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        self.edit(purge);
+        if let Some(written) = purge.write(site, self.token.as_deref()) {
+            self.send(purge, written).await;
+        }
+        self.look(purge, site).await;
     }
 
     fn edit(&self, purge: &PlannedPurge) {

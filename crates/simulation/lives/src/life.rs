@@ -15,6 +15,7 @@ use actors::{
 };
 use edge::{EmbeddedEdge, Metric, System};
 use net::{Peer, Stream};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -238,9 +239,30 @@ impl Life {
         self.note("all faults are over");
         let site = Arc::clone(lock(&self.society.site).plan());
         lock(&self.society.ledger).rules_mut().first_byte_max = CALM_FIRST_BYTE_MAX;
-        self.visitor(survey(CALM_VISITOR, &site, 2, 50)).await;
+        self.survey_in_calm(survey(CALM_VISITOR, &site, 2, 50)).await;
         self.check_writer().await;
         self.end().await;
+    }
+
+    /// Requests all pages one after the other, while nobody else is there and the disk is well. A
+    /// page whose stored body is damaged is fetched anew, so it is never found damaged twice.
+    async fn survey_in_calm(&self, plan: VisitorPlan) {
+        let damaged_responses = || {
+            let sum = |edge: &EmbeddedEdge| {
+                edge.metric(Metric::DamagedResponsesCompleted) + edge.metric(Metric::DamagedResponsesCut)
+            };
+            lock(&self.edge).as_ref().map_or(0, sum)
+        };
+        let mut damaged = BTreeSet::new();
+        for visit in plan.visits.clone() {
+            let page = (visit.is_other_host, visit.target.clone());
+            let before = damaged_responses();
+            self.visitor(VisitorPlan { visits: vec![visit], ..plan.clone() }).await;
+            if damaged_responses() > before && !damaged.insert(page.clone()) {
+                let (is_other_host, path) = page;
+                self.violate(format!("{path}, other host: {is_other_host}, is found damaged a second time"));
+            }
+        }
     }
 
     async fn run_until_killed(self, plan: &LifePlan, at_ms: u64, is_power_cut: bool) {

@@ -10,8 +10,9 @@ use crate::reload::{NextPlan, PlannedReload, Reloader};
 use crate::settings::{HOST, ORIGIN_ADDRESS, PROXY, PURGER, Settings};
 use crate::survey::survey;
 use actors::{
-    Editor, EditorPlan, FaultPlace, Intruder, IntruderPlan, Operator, OperatorPlan, Origin, PurgePlan,
-    Purger, SharedLedger, SharedSite, Timeline, TunnelPlan, Tunneller, Visitor, VisitorPlan, lock,
+    Editor, EditorPlan, FaultPlace, Intruder, IntruderPlan, Operator, OperatorPlan, Origin, PageKind,
+    PurgePlan, Purger, SharedLedger, SharedSite, Timeline, TunnelPlan, Tunneller, Visit, Visitor,
+    VisitorPlan, lock,
 };
 use edge::{EmbeddedEdge, Metric, System};
 use net::{Peer, Stream};
@@ -49,6 +50,13 @@ const RECOVERY: Duration = Duration::from_secs(120);
 
 /// The longest time until the first byte when nobody else is there and nothing is wrong.
 const CALM_FIRST_BYTE_MAX: Duration = Duration::from_secs(3);
+
+/// How often bytes on the disk change before this visitor comes, and in how many places.
+const CALM_DAMAGE_PERCENT: u64 = 30;
+const CALM_DAMAGE_PLACES: u64 = 64;
+
+/// How many downloads of each large page it repeats.
+const CALM_DOWNLOADS: u64 = 6;
 
 /// Connections that wait to be accepted by the origin.
 const BACKLOG: usize = 64;
@@ -239,6 +247,9 @@ impl Life {
         self.note("all faults are over");
         let site = Arc::clone(lock(&self.society.site).plan());
         lock(&self.society.ledger).rules_mut().first_byte_max = CALM_FIRST_BYTE_MAX;
+        if self.world.random("damage in calm", 0).percent(CALM_DAMAGE_PERCENT) {
+            self.decay(CALM_DAMAGE_PLACES);
+        }
         self.survey_in_calm(survey(CALM_VISITOR, &site, 2, 50)).await;
         self.check_writer().await;
         self.end().await;
@@ -254,7 +265,17 @@ impl Life {
             lock(&self.edge).as_ref().map_or(0, sum)
         };
         let mut damaged = BTreeSet::new();
-        for visit in plan.visits.clone() {
+        let is_large = |visit: &&Visit| {
+            let site = lock(&self.society.site);
+            let page = site.plan().page(&visit.target);
+            page.is_some_and(|page| page.kind == PageKind::Large)
+        };
+        // The bodies of downloads are on the disk.
+        let large = plan.visits.iter().filter(is_large).flat_map(|visit| {
+            (1..=CALM_DOWNLOADS)
+                .map(|part| Visit { target: format!("{}?page={part}", visit.target), ..visit.clone() })
+        });
+        for visit in plan.visits.iter().cloned().chain(large) {
             let page = (visit.is_other_host, visit.target.clone());
             let before = damaged_responses();
             self.visitor(VisitorPlan { visits: vec![visit], ..plan.clone() }).await;

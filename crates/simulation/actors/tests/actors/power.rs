@@ -23,6 +23,7 @@ async fn violated(seed: u64, bug: Bug, faults: &[(OriginFault, u64)]) -> Vec<(Ru
     let mut running = Vec::new();
     for number in 0..4 {
         let plan = VisitorPlan::random(&mut Random::fork(seed, "visitor", number), number, &town.plan());
+        let plan = VisitorPlan { is_multiplexed: false, ..plan };
         let toy = toy.clone();
         let ledger = Arc::clone(&town.ledger);
         let connect = move || Some(toy.connect());

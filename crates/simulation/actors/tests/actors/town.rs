@@ -53,6 +53,8 @@ impl Town {
 
     /// Lets a visitor carry out its plan.
     pub(crate) fn visitor(&self, plan: VisitorPlan, capacity_bytes: usize) -> tokio::task::JoinHandle<()> {
+        // The origin speaks HTTP/1.1 only.
+        let plan = VisitorPlan { is_multiplexed: false, ..plan };
         let origin = self.origin.clone();
         let connect = move || Some(Self::connect(&origin, capacity_bytes));
         let visitor = Visitor::new(plan, self.plan(), Arc::clone(&self.ledger), self.timeline, connect);

@@ -49,10 +49,11 @@ impl Ending {
         self.drain();
     }
 
-    /// Leaves all later requests to another process.
+    /// Leaves all later requests to another process, and begins the drain.
     pub(crate) fn hand_over(&self) {
         // Ordered before the message that lets the other process answer its first purge.
         self.handed_over.store(true, Ordering::SeqCst);
+        self.drain();
         self.successor.send_replace(true);
     }
 

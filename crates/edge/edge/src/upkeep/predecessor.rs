@@ -11,6 +11,7 @@ use address::Address;
 use net::{BindError, InheritedSockets, MessageChannel};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use store::{Invalidation, Key, Selector};
 
 /// Why a process could not take over. The old one goes on.
@@ -38,6 +39,25 @@ pub enum UpgradeError {
     Lost(#[from] io::Error),
 }
 
+/// How often and for how many times the old process is looked for. It may have taken over itself
+/// a moment ago, and its predecessor gives up the name after that.
+const TRY_EVERY: Duration = Duration::from_millis(50);
+const TRIES: u32 = 20;
+
+impl UpgradeError {
+    /// Whether the name may belong to no process, or to one that gives it up, for a moment only.
+    fn may_pass(&self) -> bool {
+        let (Self::NotFound { error, .. } | Self::Lost(error)) = self else { return false };
+        matches!(
+            error.kind(),
+            io::ErrorKind::ConnectionRefused
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::UnexpectedEof
+        )
+    }
+}
+
 /// The old process.
 #[derive(Debug)]
 pub(crate) struct Predecessor {
@@ -47,11 +67,21 @@ pub(crate) struct Predecessor {
 }
 
 impl Predecessor {
-    /// Finds the process with this setting `admin`, and receives its listening sockets.
+    /// Finds the process with this setting `admin`, and receives its listening sockets. Blocks.
     ///
     /// # Errors
     /// [`UpgradeError`].
     pub(crate) fn find(admin: &Address) -> Result<(Self, InheritedSockets), UpgradeError> {
+        for _ in 1..TRIES {
+            match Self::try_find(admin) {
+                Err(error) if error.may_pass() => threads::sleep(TRY_EVERY),
+                outcome => return outcome,
+            }
+        }
+        Self::try_find(admin)
+    }
+
+    fn try_find(admin: &Address) -> Result<(Self, InheritedSockets), UpgradeError> {
         let name = channel_name(admin, admin)?;
         let channel = MessageChannel::connect(&name)
             .map_err(|error| UpgradeError::NotFound { admin: admin.clone(), error })?;

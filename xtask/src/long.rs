@@ -11,8 +11,8 @@ use std::time::Duration;
 #[derive(clap::Subcommand)]
 pub(crate) enum Long {
     /// Change configuration, certificate and program of a running edge, ten times each, under an
-    /// open-loop load over HTTP/1, TLS and HTTP/2 and purges. No request may fail, and no purged page
-    /// may come back
+    /// open-loop load over HTTP/1, TLS and HTTP/2 and purges. No request may fail, and no purged
+    /// page may come back
     Changes(changes::Args),
     /// Kill the binary under load and purges, restart it, and compare its responses with a model
     Crash(crash::Args),

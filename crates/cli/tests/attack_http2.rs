@@ -98,8 +98,8 @@ fn rapid_resets_of_other_pages_delay_no_hit() {
 #[test]
 fn endless_heads_delay_no_hit_and_are_ended() {
     let attacked = AttackedEdge::start("");
-    // The edge ends each connection after a few of these frames, so more of them would be a flood of
-    // TLS handshakes.
+    // The edge ends each connection after a few of these frames, so more of them would be a flood
+    // of TLS handshakes.
     let kind = kind("CONTINUATION without end", "frames", 500, 300);
     let begin = || Http2Frame { flags: END_STREAM, ..request(1, PAGE, &[]) }.octets();
     let more = Http2Frame::new(CONTINUATION, 1, field_block(&[("x", "y")])).octets();

@@ -124,8 +124,8 @@ impl Edge {
         Self::spawn(&mut command, origin)
     }
 
-    /// Starts an edge that takes over from this one, with `arguments` in place of its own. Waits until
-    /// it serves.
+    /// Starts an edge that takes over from this one, with `arguments` in place of its own. Waits
+    /// until it serves.
     pub fn upgraded(&self, origin: &str, arguments: &[&str]) -> Self {
         let (listen, admin) = (self.address.to_string(), self.admin.to_string());
         let mut command = Command::new(binary());

@@ -44,7 +44,8 @@ pub(super) struct Observations {
     good: AtomicU64,
     /// Requests without a complete response with status 200.
     failed: AtomicU64,
-    /// Requests that the server has not processed, by the rules of HTTP/2, and that were sent again.
+    /// Requests that the server has not processed, by the rules of HTTP/2, and that were sent
+    /// again.
     refused: AtomicU64,
     /// Pages older than an answered purge.
     stale: AtomicU64,

@@ -162,9 +162,9 @@ impl Stream {
         }
     }
 
-    /// Takes bytes that [`AsyncWrite::poll_flush`] sends. Several pieces so cost one system call. TLS
-    /// sends them earlier if it has no room for more; see [`Stream::gather_up_to`]. A connection
-    /// without TLS sends them at once.
+    /// Takes bytes that [`AsyncWrite::poll_flush`] sends. Several pieces so cost one system call.
+    /// TLS sends them earlier if it has no room for more; see [`Stream::gather_up_to`]. A
+    /// connection without TLS sends them at once.
     ///
     /// # Errors
     /// As the system reports them.

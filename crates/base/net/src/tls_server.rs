@@ -165,8 +165,8 @@ pub(crate) fn limit(session: &mut ServerConnection, bytes: usize) {
     session.set_buffer_limit(Some(bytes.max(BUFFER_BYTES)));
 }
 
-/// Encrypts as many bytes of `slices` as the session's buffer takes. They are sent by the next flush,
-/// or when the buffer is full.
+/// Encrypts as many bytes of `slices` as the session's buffer takes. They are sent by the next
+/// flush, or when the buffer is full.
 ///
 /// # Errors
 /// As the system reports them.

@@ -111,8 +111,8 @@ pub struct RunningEdge {
 /// quits at once. SIGHUP and SIGUSR1 reopen the access log. SIGHUP also reads the plan again from
 /// `source`. SIGUSR2 calls `start_successor`.
 ///
-/// Sockets from `sockets` serve the listeners with their addresses. A later process may take over by
-/// [`SocketSource::Predecessor`]; this one then drains.
+/// Sockets from `sockets` serve the listeners with their addresses. A later process may take over
+/// by [`SocketSource::Predecessor`]; this one then drains.
 ///
 /// When the edge is ready to accept, it writes one line with its addresses to `output`.
 ///
@@ -360,8 +360,8 @@ impl Drop for RunningEdge {
     }
 }
 
-/// Waits for the first stop, or for another process that takes over, and drains. Returns when all connections are closed, the drain's time
-/// is over or a second stop came.
+/// Waits for the first stop, or for another process that takes over, and drains. Returns when all
+/// connections are closed, the drain's time is over or a second stop came.
 async fn control(shared: &Arc<Shared>, mut stops: Stops) {
     tokio::select! {
         () = stops.next() => service_manager::stopping(),

@@ -40,8 +40,8 @@ const TICK: Duration = Duration::from_millis(20);
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
 /// Time after a hand-over in which an idle connection with HTTP/1 may send another request. The
-/// response says that it is the last one. Closing at once could meet a request on its way, which the
-/// client would have to repeat.
+/// response says that it is the last one. Closing at once could meet a request on its way, which
+/// the client would have to repeat.
 const HAND_OVER_GRACE: Duration = Duration::from_secs(10);
 
 /// A worker spends at most one part in this many of its time on returning memory.

@@ -438,8 +438,8 @@ impl Persistence {
         self.unopened.get().is_some_and(UnopenedDirectory::is_due)
     }
 
-    /// The invalidation that a process has encoded before this one takes over; `None` if it concerns
-    /// no site of this one.
+    /// The invalidation that a process has encoded before this one takes over; `None` if it
+    /// concerns no site of this one.
     pub(crate) fn restored(&self, octets: &[u8]) -> Option<Invalidation> {
         RestoredInvalidation::of_octets(octets, &*self.names, &TextBans).due()
     }

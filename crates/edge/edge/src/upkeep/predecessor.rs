@@ -115,8 +115,8 @@ impl Predecessor {
         // Without a disk nothing else has needed the names of the sites.
         shared.persistence.learn(&shared.sites);
         let own = Arc::clone(shared);
-        // After a panic the old process lacks an answer and ends the link, and then no purge there is
-        // answered with success.
+        // After a panic the old process lacks an answer and ends the link, and then no purge there
+        // is answered with success.
         supervisor::start("petasos-predecessor", move || {
             if let Err(error) = obey(&own, &link) {
                 tracing::warn!("the previous process cannot pass on its purges any more: {error}");

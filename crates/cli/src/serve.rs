@@ -101,7 +101,7 @@ fn start_successor() -> io::Result<Child> {
     let mut arguments = std::env::args_os();
     let program = arguments.next().ok_or(io::ErrorKind::NotFound)?;
     let upgrade = OsStr::new("--upgrade");
-    // What a service manager has said to this process does not hold for the next one.
+    // These variables of the service manager concern this process only.
     std::process::Command::new(program)
         .args(arguments.filter(|argument| argument != upgrade))
         .arg(upgrade)

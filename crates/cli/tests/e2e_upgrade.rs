@@ -82,11 +82,12 @@ fn purge_over_an_old_connection_reaches_the_new_process() {
     let (origin, (_directory, disk)) = (versions(), disk());
     // Without detection, which could purge the page as well.
     let plain = ["--profile", "default"];
-    for arguments in [&[&arguments(&disk)[..], &plain].concat()[..], &plain] {
-        let old = Edge::start(&origin.url(), arguments);
+    let disk = [&arguments(&disk)[..], &plain].concat();
+    for (before, after) in [(&disk[..], &disk[..]), (&plain, &plain), (&plain, &["--profile", "rfc"])] {
+        let old = Edge::start(&origin.url(), before);
         let mut client = Client::connect(old.address);
         client.get("/a", &[]);
-        let new = old.upgraded(&origin.url(), arguments);
+        let new = old.upgraded(&origin.url(), after);
         let purged = get(new.address, "/a", &[]).body;
         assert_eq!(get(new.address, "/a", &[]).body, purged);
         let host = "Host: example.test";
@@ -140,7 +141,7 @@ fn new_process_that_cannot_start_costs_nothing() {
 }
 
 #[test]
-fn signal_starts_the_program_again_in_place() {
+fn sigusr2_starts_a_process_that_takes_over() {
     let origin = pages();
     let first = Edge::start(&origin.url(), &[]);
     // Its addresses are stated, so another process can find it.

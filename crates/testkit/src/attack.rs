@@ -87,7 +87,7 @@ struct Machine {
     is_real_time: bool,
 }
 
-/// What happens to an attack, shared by its attackers.
+/// Progress of an attack, shared by its attackers.
 #[derive(Debug, Default)]
 pub struct Attack {
     is_over: AtomicBool,
@@ -102,7 +102,7 @@ pub struct Attack {
 pub struct AttackKind {
     /// Its name in the output.
     pub name: &'static str,
-    /// What attackers send, such as "streams".
+    /// Unit that attackers send, such as "streams".
     pub unit: &'static str,
     /// Version of HTTP of the honest load in the long form: 1.1 or 2.
     pub http: &'static str,
@@ -338,7 +338,7 @@ impl Attack {
         self.ready.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The times of an attacker's batches. Those of attackers with other numbers lie in between.
+    /// The times of an attacker's batches, shifted so that the attackers alternate.
     pub fn ticks(&self, number: usize, attackers: usize) -> Ticks<'_> {
         let shift = TICK * u32::try_from(number).unwrap() / u32::try_from(attackers).unwrap();
         Ticks { attack: self, next: self.clock.monotonic().plus(shift) }

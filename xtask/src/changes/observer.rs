@@ -37,14 +37,14 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// What all clients saw.
+/// Counts over all clients.
 #[derive(Debug, Default)]
 pub(super) struct Observations {
     is_over: AtomicBool,
     good: AtomicU64,
     /// Requests without a complete response with status 200.
     failed: AtomicU64,
-    /// Requests that the server has not processed, by the rules of HTTP/2, and that were sent
+    /// Requests that the server has not processed, by the rules of HTTP/2. A browser sends them
     /// again.
     refused: AtomicU64,
     /// Pages older than an answered purge.
@@ -67,7 +67,7 @@ impl Observations {
     pub(super) fn print(&self) -> u64 {
         let of = |count: &AtomicU64| count.load(Ordering::SeqCst);
         println!(
-            "observers: {} good, {} failed, {} sent again, {} stale; purges: {}, {} failed",
+            "observers: {} good, {} failed, {} not processed, {} stale; purges: {}, {} failed",
             of(&self.good),
             of(&self.failed),
             of(&self.refused),
@@ -75,7 +75,8 @@ impl Observations {
             of(&self.purges),
             of(&self.purges_failed)
         );
-        of(&self.failed) + of(&self.stale) + of(&self.purges_failed)
+        let nothing = u64::from(of(&self.good) == 0) + u64::from(of(&self.purges) == 0);
+        of(&self.failed) + of(&self.stale) + of(&self.purges_failed) + nothing
     }
 }
 
@@ -121,8 +122,11 @@ impl Observer {
             let floor = self.floors.get(page).map_or(0, |floor| floor.load(Ordering::SeqCst));
             match open.get(page) {
                 Outcome::Answered(answer) if answer.status == 200 && answer.complete => {
-                    let is_stale = answer.text().parse::<u64>().is_ok_and(|version| version < floor);
-                    count(if is_stale { &seen.stale } else { &seen.good });
+                    count(match answer.text().parse::<u64>() {
+                        Ok(version) if version < floor => &seen.stale,
+                        Ok(_) => &seen.good,
+                        Err(_) => &seen.failed,
+                    });
                     if answer.field("Connection") != Some("close") {
                         connection = Some(open);
                     }

@@ -4,7 +4,7 @@
 //! Invariant: a passed socket serves the listener with its address, or is closed and reported. No
 //! second socket is bound beside it, so the connections in its queue are not lost.
 
-use crate::listen::{BindError, BoundSocket, Listener, bind};
+use crate::listen::{BindError, BoundSocket, Listener, bind, resolve};
 use address::Address;
 use listenfd::ListenFd;
 use rustix::net::AddressFamily;
@@ -52,8 +52,13 @@ impl InheritedSockets {
     /// # Errors
     /// See [`BindError`].
     pub fn bind(&mut self, address: &Address, count: usize) -> Result<Vec<Vec<Listener>>, BindError> {
-        let is_meant = |socket: &Listener| is_for(socket.local(), address);
-        let passed: Vec<_> = self.sockets.extract_if(.., |socket| is_meant(socket)).collect();
+        let resolved = resolve(address).ok();
+        let is_exact = |socket: &Listener| resolved.as_ref() == Some(socket.local());
+        let mut passed: Vec<_> = self.sockets.extract_if(.., |socket| is_exact(socket)).collect();
+        if passed.is_empty() {
+            let is_meant = |socket: &Listener| is_for(socket.local(), address);
+            passed = self.sockets.extract_if(.., |socket| is_meant(socket)).collect();
+        }
         if passed.is_empty() {
             return bind(address, count).map(|sockets| sockets.into_iter().map(|one| vec![one]).collect());
         }

@@ -251,7 +251,8 @@ impl Tree {
         self.files.unlock().inspect_err(|error| self.fail(error)).is_ok() && left == 0
     }
 
-    fn is_given_up(&self) -> bool {
+    /// Whether [`Tree::give_up`] was called.
+    pub fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::SeqCst)
     }
 

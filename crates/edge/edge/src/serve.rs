@@ -38,6 +38,10 @@ use tokio::sync::mpsc;
 /// How often the drain checks whether all connections are closed.
 const TICK: Duration = Duration::from_millis(20);
 
+/// Time after a hand-over in which requests at the admin address may end. Purges among them may
+/// have waited for the other process.
+const ADMIN_GRACE: Duration = Duration::from_secs(2);
+
 /// Why an edge could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -87,6 +91,9 @@ pub enum SocketSource {
     /// and ends.
     Predecessor,
 }
+
+/// The name by which a process that takes over finds this one, and all listening sockets.
+type UpgradeSockets = (Arc<str>, Arc<Vec<Listener>>);
 
 /// An edge whose addresses are bound but that does not serve yet.
 pub struct BoundEdge {
@@ -140,6 +147,9 @@ pub fn serve(
         }
     };
     let edge = BoundEdge::prepare(plan, Some(source), inherited, system, predecessor.as_ref())?;
+    // Whatever may fail comes before the old process stops serving.
+    let upgrade_sockets = edge.upgrade_sockets()?;
+    let stops = runtime.block_on(async { Stops::signals() })?;
     if let Some(predecessor) = predecessor {
         predecessor.take_over(&edge.shared)?;
     }
@@ -149,8 +159,7 @@ pub fn serve(
     obey(requests, &edge.shared, &runtime);
     let shared = Arc::clone(&edge.shared);
     runtime.spawn(async move { first_look::look(&shared).await });
-    let stops = runtime.block_on(async { Stops::signals() })?;
-    edge.run(runtime, stops)
+    edge.run(runtime, stops, Some(upgrade_sockets))
 }
 
 /// Handles the signals that do not end the process.
@@ -265,29 +274,34 @@ impl BoundEdge {
         // Not supervised: its end is the result of `join`.
         let thread = std::thread::Builder::new()
             .name("petasos-edge".to_owned())
-            .spawn(move || self.run(runtime()?, Stops::Channel(stops)))?;
+            .spawn(move || self.run(runtime()?, Stops::Channel(stops), None))?;
         Ok(RunningEdge { bound, stop, thread: Some(thread) })
     }
 
     /// All listening sockets, for a process that takes over, and the name by which it finds this
     /// one.
-    fn estate(&self) -> Result<(Arc<str>, Arc<Vec<Listener>>), ServeError> {
+    fn upgrade_sockets(&self) -> Result<UpgradeSockets, ServeError> {
         let name = handover::channel_name(&self.stated_admin, &self.bound.admin)?;
         let sockets = self.sockets.iter().flatten().map(|(_, socket)| socket);
         let sockets = sockets.chain([&self.admin]).map(Listener::try_clone);
         Ok((name.into(), Arc::new(sockets.collect::<io::Result<_>>()?)))
     }
 
-    fn run(self, runtime: Runtime, stops: Stops) -> Result<(), ServeError> {
-        let owns_process = matches!(stops, Stops::Signals { .. });
-        let estate = if owns_process { Some(self.estate()?) } else { None };
+    /// Serves until a stop. `upgrade_sockets`: the edge has the process to itself, and another
+    /// process may take over.
+    fn run(
+        self,
+        runtime: Runtime,
+        stops: Stops,
+        upgrade_sockets: Option<UpgradeSockets>,
+    ) -> Result<(), ServeError> {
         let Self { shared, sockets, admin, writer, .. } = self;
         let mut workers = Vec::with_capacity(sockets.len());
         for (index, own) in sockets.into_iter().enumerate() {
             workers.push(worker::start(Arc::clone(&shared), index, own)?);
         }
         let background = Background::start(&shared)?;
-        if owns_process {
+        if upgrade_sockets.is_some() {
             footprint::start(&shared)?;
         }
         let controlled: io::Result<()> = runtime.block_on(async {
@@ -296,7 +310,7 @@ impl BoundEdge {
                 admin::serve(shared, Arc::clone(&acceptor))
             });
             Background::start_tasks(&shared);
-            if let Some((name, sockets)) = estate {
+            if let Some((name, sockets)) = upgrade_sockets {
                 supervisor::start_task("watchdog", &shared, service_manager::feed);
                 supervisor::start_task("upgrade", &shared, move |shared| {
                     successor::serve(shared, Arc::clone(&name), Arc::clone(&sockets))
@@ -371,6 +385,9 @@ async fn control(shared: &Arc<Shared>, mut stops: Stops) {
     let shared = shared.current();
     shared.drain();
     let drained = async {
+        if shared.is_handed_over() {
+            tokio::time::sleep(ADMIN_GRACE).await;
+        }
         while shared.connections() > 0 {
             tokio::time::sleep(TICK).await;
         }

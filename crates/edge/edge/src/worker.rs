@@ -39,9 +39,9 @@ const TICK: Duration = Duration::from_millis(20);
 /// Time after the begin of a drain in which a handshake may end and its first request may begin.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
-/// Time after a hand-over in which an idle connection with HTTP/1 may send another request. The
-/// response says that it is the last one. Closing at once could meet a request on its way, which
-/// the client would have to repeat.
+/// Time after a hand-over in which a handshake may end, and an idle connection with HTTP/1 may send
+/// another request. The response says that it is the last one. Closing at once could meet a request
+/// on its way, which the client would have to repeat.
 const HAND_OVER_GRACE: Duration = Duration::from_secs(10);
 
 /// A worker spends at most one part in this many of its time on returning memory.
@@ -188,7 +188,7 @@ async fn converse(shared: Arc<Shared>, index: usize, stream: Stream, arrival: Ar
     let prepared = tokio::select! {
         biased;
         prepared = prepare(&shared, index, stream, arrival, &mut slot) => prepared,
-        () = drained_for(&shared, DRAIN_GRACE) => None,
+        () = idle_for(&shared, DRAIN_GRACE) => None,
     };
     if let Some(prepared) = prepared {
         serve_client(&shared, index, prepared).await;

@@ -32,7 +32,7 @@ impl Ledger {
         let old = self.rules.clone();
         self.rules = Rules {
             age_slack: old.age_slack.max(new.age_slack),
-            // What is under way when a fault ends may have the old bounds for some time.
+            // Requests under way when a fault ends may keep the old bounds for some time.
             first_byte_max: old.first_byte_max.max(new.first_byte_max),
             stale_first_byte_max: old.stale_first_byte_max.max(new.stale_first_byte_max),
             end_max: old.end_max.max(new.end_max),

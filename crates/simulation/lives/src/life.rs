@@ -89,7 +89,7 @@ struct Life {
     links: Arc<AtomicU64>,
     /// Whether the visitors' address is closed.
     is_draining: Arc<AtomicBool>,
-    /// What the next reload reads; `None` if the configuration is wrong, which it is not.
+    /// The plan that the next reload reads; `None` only for an invalid configuration.
     next: Option<NextPlan>,
 }
 

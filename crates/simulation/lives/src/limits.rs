@@ -48,7 +48,7 @@ struct WriterProgress {
 }
 
 impl WriterProgress {
-    /// What is wrong with the progress of the writer.
+    /// Describes a writer that makes no progress.
     fn fault(&mut self, society: &Society, edge: &EmbeddedEdge, now: Moment) -> Option<String> {
         let (accepted, durable) = (edge.metric(Metric::DiskAccepted), edge.metric(Metric::DiskDurable));
         if edge.metric(Metric::DiskOff) > 0 || durable == accepted || durable != self.durable {

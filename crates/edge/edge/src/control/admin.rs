@@ -89,7 +89,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Arc<Acceptor>) {
     loop {
         let accepted = tokio::select! {
             biased;
-            () = &mut handed_over => return shared.drained().await,
+            () = &mut handed_over => return,
             accepted = acceptor.accept() => accepted,
         };
         match accepted {

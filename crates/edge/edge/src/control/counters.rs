@@ -115,8 +115,9 @@ metrics! {
          larger than limits.request_buffer_bytes_max, there was no space for it, or the kind of request \
          requires streaming.";
     VisitorsGone: Counter "visitors_gone",
-        "Responses that were not sent completely because the client closed the connection. Usually \
-         harmless; many mean that pages are slow.";
+        "Responses that were not sent completely because the client closed the connection, and requests \
+         over HTTP/2 that the client reset before they began. Usually harmless; many mean that pages are \
+         slow, or that a client resets its requests on purpose.";
     BytesSent: Counter "bytes_sent",
         "Bytes sent to clients, heads included.";
     BytesReceived: Counter "bytes_received",
@@ -406,8 +407,8 @@ metrics! {
     MessagesLost: Counter "messages_lost",
         "Messages to standard error that were lost because it is closed, full or read too slowly.";
     Panics: Counter "panics",
-        "Panics of threads and tasks; the log has the place of each. One in a connection's task costs this \
-         connection. Report each as a bug.";
+        "Panics of threads and tasks. Standard error states the source line of each. A panic in a \
+         connection's task closes that connection. Report each as a bug.";
     ThreadsLost: Counter "threads_lost",
         "Threads, tasks and their jobs that ended unexpectedly. Standard error names each. Petasos starts \
          threads and tasks again; after a panic of the disk's writer, the disk stays off until a restart. \

@@ -155,8 +155,12 @@ impl SiteScope<'_> {
     }
 
     /// The covered hosts. `None` if more than `hosts_max` of them are in use, or while the store
-    /// still adopts the previous process's objects.
+    /// still adopts the previous process's objects, or if a process that takes over has pages under
+    /// hosts that this one does not know.
     fn listed(&self, shared: &Shared, hosts_max: usize) -> Option<Vec<Bytes>> {
+        if shared.persistence.is_released() {
+            return None;
+        }
         let mut hosts = hosts(shared, self.site.id, &self.hosts, hosts_max)?;
         let own = match &self.site.plan.public_host {
             Some(public) => Bytes::copy_from_slice(public.as_bytes()),

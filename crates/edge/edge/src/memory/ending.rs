@@ -21,7 +21,7 @@ pub(crate) struct Ending {
     /// Another process serves in place of this one. No request that begins from here on may be
     /// answered from the store.
     handed_over: AtomicBool,
-    successor: watch::Sender<bool>,
+    hand_over_announced: watch::Sender<bool>,
 }
 
 impl Default for Ending {
@@ -31,7 +31,7 @@ impl Default for Ending {
             quitting: AtomicBool::new(false),
             announced: watch::Sender::new(false),
             handed_over: AtomicBool::new(false),
-            successor: watch::Sender::new(false),
+            hand_over_announced: watch::Sender::new(false),
         }
     }
 }
@@ -54,7 +54,7 @@ impl Ending {
         // Ordered before the message that lets the other process answer its first purge.
         self.handed_over.store(true, Ordering::SeqCst);
         self.drain();
-        self.successor.send_replace(true);
+        self.hand_over_announced.send_replace(true);
     }
 
     /// Whether another process serves in place of this one.
@@ -64,7 +64,7 @@ impl Ending {
 
     /// Ready when another process serves in place of this one.
     pub(crate) fn handed_over(&self) -> impl Future<Output = ()> + Send + use<> {
-        happened(&self.successor)
+        happened(&self.hand_over_announced)
     }
 
     pub(crate) fn is_draining(&self) -> bool {

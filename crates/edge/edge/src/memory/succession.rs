@@ -20,7 +20,7 @@ pub(crate) const CONFIRM: &[u8] = b"";
 pub(crate) const DURABLE: &[u8] = b"durable";
 pub(crate) const IN_FORCE: &[u8] = b"in force";
 
-/// What the other process has confirmed.
+/// The new process's answer to [`CONFIRM`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Confirmation {
     /// Its next start knows all invalidations.
@@ -33,6 +33,10 @@ pub(crate) enum Confirmation {
 #[derive(Debug, Default)]
 pub(crate) struct Succession {
     has_begun: AtomicBool,
+    /// The other process serves, so nothing else than the link can confirm.
+    is_final: AtomicBool,
+    /// An invalidation was sent through the link. Changed under the lock of `link`.
+    has_passed: AtomicBool,
     /// Held during an exchange. Lock order: `link`, then `pending`.
     link: Mutex<Option<MessageChannel>>,
     pending: Mutex<Vec<Vec<u8>>>,
@@ -41,7 +45,9 @@ pub(crate) struct Succession {
 impl Succession {
     /// Passes on all later invalidations through `link`.
     pub(crate) fn begin(&self, link: MessageChannel) {
-        *lock(&self.link) = Some(link);
+        let mut current = lock(&self.link);
+        self.has_passed.store(false, Ordering::SeqCst);
+        *current = Some(link);
         self.has_begun.store(true, Ordering::SeqCst);
     }
 
@@ -50,15 +56,20 @@ impl Succession {
         self.has_begun.load(Ordering::SeqCst)
     }
 
-    /// Whether an exchange has failed.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.has_begun() && lock(&self.link).is_none()
+    /// Whether the other process serves.
+    pub(crate) fn is_final(&self) -> bool {
+        self.is_final.load(Ordering::SeqCst)
     }
 
-    /// Ends the link: the other process has gone before it served.
-    pub(crate) fn abandon(&self) {
-        *lock(&self.link) = None;
-        lock(&self.pending).clear();
+    /// Ends the link: the other process has gone before it served. Calls `owe` if it may have known
+    /// invalidations that the next start does not know.
+    pub(crate) fn abandon(&self, owe: &dyn Fn()) {
+        let mut link = lock(&self.link);
+        *link = None;
+        let pending = std::mem::take(&mut *lock(&self.pending));
+        if !pending.is_empty() || self.has_passed.load(Ordering::SeqCst) {
+            owe();
+        }
     }
 
     /// Adds an invalidation, encoded by `encode`, to those that are to be passed on.
@@ -80,21 +91,43 @@ impl Succession {
     }
 
     /// Passes on all enlisted invalidations, and waits until the other process has put them in
-    /// force. Blocks.
+    /// force. Blocks. If that fails, `owe` is called before a link can begin again, unless nothing
+    /// was passed on.
     ///
     /// # Errors
     /// If the other process is gone or has not answered in time, now or earlier.
-    pub(crate) fn confirm(&self) -> io::Result<Confirmation> {
+    pub(crate) fn confirm(&self, owe: &dyn Fn()) -> io::Result<Confirmation> {
         let mut link = lock(&self.link);
-        let Some(channel) = link.as_ref() else { return Err(io::ErrorKind::NotConnected.into()) };
         let pending = std::mem::take(&mut *lock(&self.pending));
-        let outcome = exchange(channel, &pending);
+        if !pending.is_empty() {
+            self.has_passed.store(true, Ordering::SeqCst);
+        }
+        let outcome = match link.as_ref() {
+            Some(channel) => exchange(channel, &pending),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        };
         if outcome.is_err() {
             // The answer to this exchange could be taken for that to the next one.
-            *link = None;
-            lock(&self.pending).clear();
+            let was_open = link.take().is_some();
+            if !pending.is_empty() || was_open && self.has_passed.load(Ordering::SeqCst) {
+                owe();
+            }
         }
         outcome
+    }
+
+    /// As [`Succession::confirm`], and lets nothing but the link confirm from here on.
+    ///
+    /// # Errors
+    /// As [`Succession::confirm`].
+    pub(crate) fn commit(&self, owe: &dyn Fn()) -> io::Result<()> {
+        self.confirm(owe)?;
+        let link = lock(&self.link);
+        if link.is_none() {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        self.is_final.store(true, Ordering::SeqCst);
+        Ok(())
     }
 }
 
@@ -119,6 +152,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::{CONFIRM, Confirmation, DURABLE, IN_FORCE, PENDING_MAX, Succession};
     use net::MessageChannel;
+    use std::cell::Cell;
     use store::Invalidation;
 
     fn enlist(succession: &Succession, name: &'static [u8]) {
@@ -141,12 +175,46 @@ mod tests {
             assert_eq!(next(), CONFIRM);
             other.send(IN_FORCE, None).unwrap();
         });
-        assert_eq!(succession.confirm().unwrap(), Confirmation::Durable);
+        assert_eq!(succession.confirm(&|| {}).unwrap(), Confirmation::Durable);
         assert!(!succession.is_behind());
-        assert_eq!(succession.confirm().unwrap(), Confirmation::InForce);
+        assert_eq!(succession.confirm(&|| {}).unwrap(), Confirmation::InForce);
         process.join().unwrap();
-        assert!(succession.confirm().is_err(), "the other process is gone");
-        assert!(succession.confirm().is_err() && succession.has_begun());
+        let owed = Cell::new(0);
+        let owe = || owed.set(owed.get() + 1);
+        assert!(succession.confirm(&owe).is_err(), "the other process is gone");
+        assert_eq!(owed.get(), 1, "it knew invalidations");
+        assert!(succession.confirm(&owe).is_err() && owed.get() == 1 && succession.has_begun());
+        enlist(&succession, b"three");
+        assert!(succession.confirm(&owe).is_err() && owed.get() == 2);
+        assert!(succession.commit(&owe).is_err() && !succession.is_final());
+    }
+
+    #[test]
+    fn process_that_learned_of_nothing_owes_nothing() {
+        let succession = Succession::default();
+        let (link, other) = MessageChannel::pair().unwrap();
+        succession.begin(link);
+        drop(other);
+        let owed = Cell::new(false);
+        assert!(succession.confirm(&|| owed.set(true)).is_err());
+        succession.abandon(&|| owed.set(true));
+        assert!(!owed.get());
+    }
+
+    #[test]
+    fn commit_passes_on_what_is_pending() {
+        let succession = Succession::default();
+        let (link, other) = MessageChannel::pair().unwrap();
+        succession.begin(link);
+        enlist(&succession, b"one");
+        let process = std::thread::spawn(move || {
+            assert_eq!(other.receive().unwrap().unwrap().0, b"one");
+            assert_eq!(other.receive().unwrap().unwrap().0, CONFIRM);
+            other.send(DURABLE, None).unwrap();
+        });
+        succession.commit(&|| {}).unwrap();
+        assert!(succession.is_final() && !succession.is_behind());
+        process.join().unwrap();
     }
 
     #[test]
@@ -160,7 +228,7 @@ mod tests {
             assert_eq!(other.receive().unwrap().unwrap().0, CONFIRM);
             other.send(DURABLE, None).unwrap();
         });
-        assert_eq!(succession.confirm().unwrap(), Confirmation::Durable);
+        assert_eq!(succession.confirm(&|| {}).unwrap(), Confirmation::Durable);
         process.join().unwrap();
     }
 }

@@ -49,6 +49,12 @@ pub(crate) fn settle(
         cells.count(Metric::WritesLeftToPurges);
         return Vec::new();
     }
+    if shared.persistence.is_released() {
+        // A refresh that is scheduled here would not reach the store of the process that takes
+        // over.
+        let scope = PurgeScope::Host { host: Bytes::copy_from_slice(key.host()) };
+        return vec![OrderItem { scope, mode: Mode::Soft }];
+    }
     if !site.writes.site.admits(shared.limits.writes_per_minute, stamp(now)) {
         cells.count(Metric::WritesPostponed);
         site.writes.refresh.schedule(now);
@@ -75,6 +81,9 @@ pub(crate) fn settle(
 /// The pages changed by an unsafe method that may be invalidated now. The others are served
 /// further and refreshed in the background.
 pub(crate) fn within_rate(shared: &Shared, cells: &Cells, site: &Site, pages: Vec<Key>) -> Vec<Key> {
+    if shared.persistence.is_released() {
+        return pages;
+    }
     let now = shared.clock.monotonic();
     let is_admitted = |key: &Key| {
         let stored = stored_as(shared, key);

@@ -60,7 +60,8 @@ impl Background {
             // cleanly closed.
             let _ = shared.disk_threads.run_here(within, move || own.persist());
         }
-        shared.persistence.close();
+        // It has reported a disk that hangs; the edge ends without it.
+        let _ = shared.persistence.close();
         shared.disk_threads.dismiss();
     }
 }

@@ -9,10 +9,10 @@ use disk::TierSettings;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// So many ends within [`ENDS_WITHIN`] switch the disk tier off.
+/// Number of ends within [`ENDS_WITHIN`] that switches the disk tier off.
 const ENDS_MAX: usize = 3;
 
-/// The time in which they count.
+/// Period in which ends are counted.
 const ENDS_WITHIN: Duration = Duration::from_secs(300);
 
 /// The file in which the ends of processes with the disk tier of this plan are recorded. `None`

@@ -188,10 +188,11 @@ fn note(shared: &Shared, site: &Site) -> bool {
         return false;
     }
     let Some(disk) = &shared.plan.disk else { return true };
+    let _writing = shared.detections_file.lock().unwrap_or_else(PoisonError::into_inner);
+    // Under the lock, because a process that takes over has the directory after it was released.
     if shared.persistence.is_off() {
         return false;
     }
-    let _writing = shared.detections_file.lock().unwrap_or_else(PoisonError::into_inner);
     let file = DetectionsFile { directory: &disk.directory, disk: &shared.system.disk };
     let newest = shared.newest();
     let sites = newest.as_deref().map_or(&shared.sites, |newest| &newest.sites);

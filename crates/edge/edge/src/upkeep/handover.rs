@@ -1,4 +1,4 @@
-//! What two processes say to each other while one takes over from the other.
+//! Messages between two processes while one takes over from the other.
 //!
 //! ```text
 //!   new process                                  old process
@@ -13,8 +13,9 @@
 //!   (accepts connections)                        (drains)
 //! ```
 //!
-//! Invariant: after *released*, each invalidation of the old process is answered only after the new
-//! one has put it in force. So the new process misses none, whenever the old one stops serving.
+//! Invariant: after *released*, the old process reports an invalidation as successful only after
+//! the new one has put it in force. So the new process misses none, whenever the old one stops
+//! serving.
 
 use address::Address;
 use net::{BindError, MessageChannel};
@@ -23,14 +24,14 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// The version of these messages. Processes with different versions refuse each other.
+/// The version of these messages. The old process refuses a new one with another version.
 pub(crate) const VERSION: u32 = 1;
 
 /// How long a process waits for the other one. The new process reads a disk directory meanwhile,
 /// the old one empties the queue of its disk.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the new process says.
+/// Requests of the new process.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) enum Call {
     /// It wants to take over.
@@ -44,7 +45,7 @@ pub(crate) enum Call {
     TakeOver,
 }
 
-/// What the old process says.
+/// Replies of the old process.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) enum Reply {
     /// A listening socket, which comes with the message.

@@ -53,8 +53,8 @@ pub(crate) struct Persistence {
     writer: Mutex<Option<JoinHandle<()>>>,
     /// The disk and the settings of the tier.
     place: Option<(Arc<dyn Disk>, TierSettings)>,
-    /// The directory of the plan, if it could not be opened, or if a process has received it and
-    /// ended before it served.
+    /// The directory of the plan if this process does not have it open: it could not be opened,
+    /// earlier processes ended too often, or a successor received it and then failed.
     unopened: OnceLock<UnopenedDirectory>,
     /// The process that takes over.
     succession: Succession,
@@ -98,9 +98,9 @@ pub(crate) fn open(
     };
     if let Some(record) = frequent_ends(&settings, system, threads) {
         tracing::error!(
-            "the disk cache is off, because an error in the program's own state has ended it three times \
-             within five minutes; please report this as a bug. Remove {} and restart Petasos to use the disk \
-             again at once",
+            "the disk cache is off: an error in Petasos's own state ended the process at least three times \
+             within five minutes; please report this bug. To use the disk cache at once, remove {} and \
+             restart Petasos",
             record.display()
         );
         return Ok((store, unopened(settings), None));
@@ -346,13 +346,15 @@ impl Persistence {
     }
 
     /// Writes the rest of the queue, and returns when the directory is closed or the disk hangs. In
-    /// the latter case the threads that wait for it are left behind and reported on standard error.
-    pub(crate) fn close(&self) {
-        let Some(tier) = &self.tier else { return };
+    /// the latter case the result is false, and the threads that wait for the disk are left behind
+    /// and reported on standard error.
+    pub(crate) fn close(&self) -> bool {
+        let Some(tier) = &self.tier else { return true };
         self.is_closing.store(true, Ordering::SeqCst);
         if !tier.close() {
             tracing::error!("the disk does not answer; its directory stays as after a crash");
-            return self.say_stuck();
+            self.say_stuck();
+            return false;
         }
         if let Some(writer) = lock(&self.writer).take() {
             // A writer that panicked leaves the directory as a crash does, which the next process
@@ -364,40 +366,44 @@ impl Persistence {
                 "the disk failed while Petasos closed it: {reason}; its directory stays as after a crash"
             );
         }
+        true
     }
 
     /// Passes on all later invalidations through `link`, then closes the directory, so that the
-    /// process at its other end can open it. Blocks.
+    /// process at its other end can open it. Blocks. Returns false if the disk hangs, so that the
+    /// directory stays open.
     ///
     /// That process must answer only after it has opened the directory.
-    pub(crate) fn release(&self, store: &Store, sites: &Sites, link: MessageChannel) {
+    pub(crate) fn release(&self, store: &Store, sites: &Sites, link: MessageChannel) -> bool {
+        if self.is_hung() {
+            return false;
+        }
         self.names.learn(sites);
+        let is_first = !self.succession.has_begun();
         self.succession.begin(link);
         if let Some(unopened) = self.unopened.get() {
             if unopened.is_due() {
                 self.enlist(&Invalidation::EVERYTHING);
             }
             // The other process takes a recorded distrust back when it opens the directory.
-            unopened.settle();
+            unopened.forget();
         }
-        let Some(tier) = &self.tier else { return };
+        let Some(tier) = &self.tier else { return true };
         // An invalidation up to here may be in the journal only, a later one also reaches the other
         // process.
-        if store.persist().is_err() {
+        if is_first && store.persist().is_err() {
             self.enlist(&Invalidation::EVERYTHING);
         }
-        self.close();
+        if !self.close() {
+            return false;
+        }
         tier.give_up_lock();
+        true
     }
 
     /// Whether another process has, or has had, the directory.
     pub(crate) fn is_released(&self) -> bool {
         self.succession.has_begun()
-    }
-
-    /// Whether another process has the directory but does not receive invalidations any more.
-    pub(crate) fn is_out_of_touch(&self) -> bool {
-        self.succession.is_lost()
     }
 
     /// Queues an invalidation for the process that takes over, if there is one.
@@ -409,24 +415,42 @@ impl Persistence {
     /// Waits until the process that takes over has put all invalidations in force. If it has ended,
     /// the next start begins empty.
     fn pass_on(&self) -> Result<(), OffReason> {
-        match self.succession.confirm() {
+        match self.succession.confirm(&|| self.owe_distrust()) {
             Ok(Confirmation::Durable) => Ok(()),
             Ok(Confirmation::InForce) => Err(OffReason::Closed),
-            Err(_) => self.given_up().map_or(Ok(()), UnopenedDirectory::distrust),
+            // Only the other process can put a purge in force.
+            Err(_) if self.succession.is_final() => Err(OffReason::Closed),
+            Err(_) => match self.released_directory().filter(|unopened| unopened.is_due()) {
+                Some(unopened) => unopened.distrust(),
+                None => Ok(()),
+            },
         }
     }
 
     /// Notes that the process that was to take over has ended before it served.
     pub(crate) fn abandon_succession(&self) {
-        let is_behind = self.succession.is_behind();
-        self.succession.abandon();
-        if let Some(unopened) = self.given_up().filter(|_| is_behind) {
-            unopened.owe();
+        self.succession.abandon(&|| self.owe_distrust());
+    }
+
+    /// Lets nothing but the process that takes over confirm invalidations, once it has put all of
+    /// them in force. Blocks.
+    ///
+    /// # Errors
+    /// If that process does not receive invalidations any more.
+    pub(crate) fn commit_succession(&self) -> io::Result<()> {
+        self.succession.commit(&|| self.owe_distrust())
+    }
+
+    /// Makes the next start begin empty, because the process that knew purges is gone. Once it
+    /// serves, its own directory counts.
+    fn owe_distrust(&self) {
+        if let Some(unopened) = self.released_directory().filter(|_| !self.succession.is_final()) {
+            unopened.note_purge();
         }
     }
 
     /// The directory that this process had and does not have any more; `None` without a disk.
-    fn given_up(&self) -> Option<&UnopenedDirectory> {
+    fn released_directory(&self) -> Option<&UnopenedDirectory> {
         if let Some(unopened) = self.unopened.get() {
             return Some(unopened);
         }
@@ -438,10 +462,12 @@ impl Persistence {
         self.unopened.get().is_some_and(UnopenedDirectory::is_due)
     }
 
-    /// The invalidation that a process has encoded before this one takes over; `None` if it
-    /// concerns no site of this one.
-    pub(crate) fn restored(&self, octets: &[u8]) -> Option<Invalidation> {
-        RestoredInvalidation::of_octets(octets, &*self.names, &TextBans).due()
+    /// The invalidation that the previous process has encoded.
+    pub(crate) fn restored(&self, octets: &[u8]) -> Invalidation {
+        let restored = RestoredInvalidation::of_octets(octets, &*self.names, &TextBans);
+        // Other than at a start, this process may have stored pages of a site whose settings differ
+        // from those in the other one.
+        restored.due().unwrap_or(Invalidation::EVERYTHING)
     }
 
     /// Why the disk has failed since its state was last reported. Needed because

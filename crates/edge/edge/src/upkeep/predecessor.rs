@@ -10,7 +10,7 @@ use crate::upkeep::supervisor::{self, ThreadEnd};
 use address::Address;
 use net::{BindError, InheritedSockets, MessageChannel};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use store::{Invalidation, Key, Selector};
 
@@ -39,13 +39,14 @@ pub enum UpgradeError {
     Lost(#[from] io::Error),
 }
 
-/// How often and for how many times the old process is looked for. It may have taken over itself
-/// a moment ago, and its predecessor gives up the name after that.
+/// Interval and number of attempts to find the old process. It may have taken over a moment ago,
+/// and its own predecessor may still hold the name.
 const TRY_EVERY: Duration = Duration::from_millis(50);
 const TRIES: u32 = 20;
 
 impl UpgradeError {
-    /// Whether the name may belong to no process, or to one that gives it up, for a moment only.
+    /// Whether another attempt may succeed, because no process holds the name yet or its holder is
+    /// about to end.
     fn may_pass(&self) -> bool {
         let (Self::NotFound { error, .. } | Self::Lost(error)) = self else { return false };
         matches!(
@@ -62,7 +63,7 @@ impl UpgradeError {
 #[derive(Debug)]
 pub(crate) struct Predecessor {
     channel: MessageChannel,
-    /// Through which it passes on invalidations.
+    /// Carries the invalidations of the old process.
     link: MessageChannel,
 }
 
@@ -114,11 +115,12 @@ impl Predecessor {
         let Self { channel, link } = self;
         // Without a disk nothing else has needed the names of the sites.
         shared.persistence.learn(&shared.sites);
-        let own = Arc::clone(shared);
+        // A weak reference, because the old process may live longer than this one.
+        let own = Arc::downgrade(shared);
         // After a panic the old process lacks an answer and ends the link, and then no purge there
         // is answered with success.
         supervisor::start("petasos-predecessor", move || {
-            if let Err(error) = obey(&own, &link) {
+            if let Err(error) = apply_invalidations(&own, &link) {
                 tracing::warn!("the previous process cannot pass on its purges any more: {error}");
             }
             ThreadEnd::Due
@@ -144,8 +146,9 @@ fn unexpected(reply: Option<Reply>) -> UpgradeError {
 }
 
 /// Puts the invalidations that come through `link` in force until the old process ends.
-fn obey(shared: &Arc<Shared>, link: &MessageChannel) -> io::Result<()> {
+fn apply_invalidations(shared: &Weak<Shared>, link: &MessageChannel) -> io::Result<()> {
     while let Some((message, _)) = link.receive()? {
+        let Some(shared) = shared.upgrade() else { return Ok(()) };
         let shared = shared.current();
         if message == CONFIRM {
             // Both may wait for a disk; the old process limits the time.
@@ -154,9 +157,7 @@ fn obey(shared: &Arc<Shared>, link: &MessageChannel) -> io::Result<()> {
             link.send(if is_durable { DURABLE } else { IN_FORCE }, None)?;
             continue;
         }
-        if let Some(invalidation) = shared.persistence.restored(&message) {
-            put_in_force(&shared, invalidation);
-        }
+        put_in_force(&shared, shared.persistence.restored(&message));
     }
     Ok(())
 }

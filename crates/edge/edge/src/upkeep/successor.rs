@@ -13,10 +13,10 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the name is tried that the previous process has just given up.
+/// Interval between attempts to bind the name, which the predecessor may still hold.
 const NAME_EVERY: Duration = Duration::from_millis(50);
 
-/// How long it is tried.
+/// Total time of these attempts.
 const NAME_WAIT: Duration = Duration::from_secs(5);
 
 /// Pause after a new process could not be accepted for lack of descriptors.
@@ -32,25 +32,26 @@ pub(crate) async fn serve(shared: Arc<Shared>, name: Arc<str>, sockets: Arc<Vec<
 }
 
 /// Starts a process that takes over, and reports if it ends before that.
-pub(crate) fn start(shared: &Arc<Shared>, start: &SuccessorStart) {
-    let mut child = match start() {
+pub(crate) fn start(shared: &Arc<Shared>, start_process: &SuccessorStart) {
+    let mut child = match start_process() {
         Ok(child) => child,
         Err(error) => {
             tracing::error!("SIGUSR2: cannot start a process that takes over: {error}");
             return;
         }
     };
-    tracing::info!("SIGUSR2: process {} was started to take over", child.id());
-    let own = Arc::clone(shared);
-    // Waits for the child to its end, which may be after the end of this process.
+    let process = child.id();
+    tracing::info!("SIGUSR2: process {process} was started to take over");
+    // A weak reference, because the child may live longer than this process.
+    let own = Arc::downgrade(shared);
     let waiting = threads::spawn("petasos-upgrade", move || {
         let ended = child.wait();
-        if let (Ok(status), false) = (ended, own.is_handed_over()) {
-            tracing::error!("process {} ended before it took over: {status}", child.id());
+        if let (Ok(status), Some(false)) = (ended, own.upgrade().map(|own| own.is_handed_over())) {
+            tracing::error!("process {process} ended before it took over: {status}");
         }
     });
     if let Err(error) = waiting {
-        tracing::warn!("the process that takes over is not watched: {error}");
+        tracing::warn!("cannot watch process {process}, which was started to take over: {error}");
     }
 }
 
@@ -58,7 +59,10 @@ async fn attend_all(shared: &Arc<Shared>, name: &str, sockets: &Arc<Vec<Listener
     let listener = match listen(name).await {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::warn!("`petasos serve --upgrade` cannot find this process: {error}");
+            tracing::warn!(
+                "a later `petasos serve --upgrade` will not find this process, because its upgrade socket cannot be \
+                 opened: {error}"
+            );
             return;
         }
     };
@@ -117,12 +121,14 @@ fn hand_over(
     };
     match receive(channel)? {
         Some((Call::Hello { version: VERSION }, _)) => {}
-        Some((Call::Hello { .. }, _)) => return refuse("its version cannot take over from this one"),
+        Some((Call::Hello { .. }, _)) => {
+            return refuse("the new process speaks another version of the upgrade protocol; restart instead");
+        }
         Some(_) => return Err(io::ErrorKind::InvalidData.into()),
         None => return Ok(()),
     }
     if shared.is_draining() {
-        return refuse("this process ends already");
+        return refuse("the old process is already shutting down");
     }
     let (link, others) = MessageChannel::pair()?;
     link.limit_time(PATIENCE)?;
@@ -130,7 +136,7 @@ fn hand_over(
         send(channel, &Reply::Socket, Some(socket.as_fd()))?;
     }
     send(channel, &Reply::Link, Some(others.as_fd()))?;
-    // Were they kept here, they would stay open through a drain.
+    // This thread can outlast the start of a drain, and its copies would keep the listeners open.
     drop((sockets, others));
     tracing::info!("process {process} prepares to take over");
     let mut link = Some(link);
@@ -138,13 +144,15 @@ fn hand_over(
         match call {
             Call::Release => {
                 let Some(link) = link.take() else { return Err(io::ErrorKind::InvalidData.into()) };
-                release(shared, link);
+                if !release(shared, link) {
+                    return refuse("the disk of the old process does not answer");
+                }
                 send(channel, &Reply::Released, None)?;
             }
-            Call::TakeOver if link.is_some() || shared.persistence.is_out_of_touch() => {
-                return refuse("it does not know all purges");
-            }
             Call::TakeOver => {
+                if link.is_some() || shared.persistence.commit_succession().is_err() {
+                    return refuse("the new process does not know all purges");
+                }
                 shared.ending.hand_over();
                 tracing::info!("process {process} serves from now on; this one ends with its connections");
                 service_manager::main_process(process);
@@ -157,10 +165,14 @@ fn hand_over(
 }
 
 /// Closes the directories that the new process needs, after which it learns of each invalidation.
-fn release(shared: &Arc<Shared>, link: MessageChannel) {
+/// Returns false if the disk hangs.
+fn release(shared: &Arc<Shared>, link: MessageChannel) -> bool {
     let current = shared.current();
     // Held, so that no thread writes the file into the other process's directory.
     let _writing = shared.detections_file.lock();
-    shared.persistence.release(&shared.store, &current.sites, link);
-    shared.static_tree.give_up();
+    let is_released = shared.persistence.release(&shared.store, &current.sites, link);
+    if is_released {
+        shared.static_tree.give_up();
+    }
+    is_released
 }

@@ -23,7 +23,10 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> 
         if let Some(tree) = shared.static_tree.tree() {
             tree.run(&shared.store, &*shared.clock, &report);
         }
-        ThreadEnd::of(&shared.ending)
+        match shared.static_tree.tree() {
+            Some(tree) if tree.is_given_up() => ThreadEnd::Due,
+            _ => ThreadEnd::of(&shared.ending),
+        }
     };
     supervisor::start("petasos-tree", work).map(Some)
 }

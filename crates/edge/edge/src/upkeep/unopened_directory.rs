@@ -49,7 +49,7 @@ impl UnopenedDirectory {
     }
 
     /// Notes a purge that a later process would not know.
-    pub(crate) fn owe(&self) {
+    pub(crate) fn note_purge(&self) {
         let mut state = lock(&self.state);
         if *state == DistrustState::NotDue {
             *state = DistrustState::Due;
@@ -57,7 +57,7 @@ impl UnopenedDirectory {
     }
 
     /// Forgets what is due and what is recorded, because another process opens the directory.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn forget(&self) {
         *lock(&self.state) = DistrustState::NotDue;
     }
 

@@ -4,7 +4,7 @@ use crate::PATIENCE;
 use crate::client::Response;
 use crate::wire::{Trust, Wire};
 use bytes::Bytes;
-use h2::client::{SendRequest, handshake};
+use h2::client::{Builder, SendRequest};
 use h2::{RecvStream, SendStream};
 use http::{Method, Request, Version};
 use std::io::{self, Read, Write};
@@ -27,6 +27,9 @@ pub struct Http2Stream {
     /// Sends the rest of the request.
     pub send: SendStream<Bytes>,
 }
+
+/// The window of a client's connection.
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
 impl Http2Client {
     /// Connects without TLS, by prior knowledge.
@@ -55,7 +58,10 @@ impl Http2Client {
         scheme: &'static str,
         host: &str,
     ) -> Self {
-        let (send, connection) = runtime.block_on(handshake(stream)).unwrap();
+        // Responses that are read later must not use up the window of one that is read first.
+        let mut builder = Builder::new();
+        builder.initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+        let (send, connection) = runtime.block_on(builder.handshake(stream)).unwrap();
         runtime.spawn(connection);
         Self { runtime, send, scheme, host: host.to_owned() }
     }

@@ -266,8 +266,8 @@ fn refill_in_leader_mode_removes_nothing() {
     stage.await_quiet();
     stage.origin.kill();
     assert_eq!(stage.metric("petasos_store_objects", ""), 1);
-    // If the end of the origin meets a further fetch of the refill, the breaker opens. A purged page
-    // replaces an error only if the origin was asked.
+    // If the end of the origin meets a further fetch of the refill, the breaker opens. A purged
+    // page replaces an error only if the origin was asked.
     let answer = stage.get("/", &[]);
     assert!(matches!(reason(&answer), "stale-on-error" | "origin-breaker-open"), "{}", answer.head);
 }

@@ -307,11 +307,6 @@ impl Http2Frame {
         Self::new(3, stream, 8_u32.to_be_bytes())
     }
 
-    /// A frame that permits more bytes of content.
-    pub fn window_update(stream: u32, bytes: u32) -> Self {
-        Self::new(8, stream, bytes.to_be_bytes())
-    }
-
     /// The frame on the wire.
     pub fn octets(&self) -> Vec<u8> {
         let bytes = (self.payload.len() as u32).to_be_bytes();

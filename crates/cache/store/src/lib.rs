@@ -50,6 +50,6 @@ pub use key::{Key, SiteId};
 pub use object::{ContentPart, Object};
 pub use record::SiteNames;
 pub use selector::{Invalidation, InvalidationResult, Selector};
-pub use shelf::{ShelvedObject, Spill};
+pub use shelf::{PENDING_INVALIDATIONS_MAX, ShelvedObject, Spill};
 pub use store::{AdoptedEquivalent, Lookup, Publication, PublishResult, Store, StoreLimits, StoreStats};
 pub use sweep::Swept;

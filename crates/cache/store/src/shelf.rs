@@ -27,9 +27,9 @@ use std::task::{Context, Poll};
 /// for each thread that reads.
 const BODY_READ_BYTES_MAX: u64 = 64 << 10;
 
-/// The most invalidations that may wait to be journaled. More than these are replaced by one
-/// invalidation of everything.
-const PENDING_MAX: usize = 4096;
+/// The most invalidations that may wait for the journal or for another process. More than these are
+/// replaced by one invalidation of everything.
+pub const PENDING_INVALIDATIONS_MAX: usize = 4096;
 
 /// The place on the disk of an object that a look-up found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -184,7 +184,7 @@ impl StoreDisk {
         let octets = invalidation.to_octets(&*self.names, disk::INVALIDATION_BYTES_MAX);
         let mut pending = lock(&self.pending);
         pending.push((sequence, octets));
-        if pending.len() > PENDING_MAX {
+        if pending.len() > PENDING_INVALIDATIONS_MAX {
             // One invalidation of everything covers them all. None of them was durable yet, so no
             // promise is broken.
             let sequence = pending.iter().map(|(sequence, _)| *sequence).max().unwrap_or(sequence);

@@ -200,14 +200,15 @@ async fn converse(shared: Arc<Shared>, index: usize, stream: Stream, arrival: Ar
 async fn serve_client(shared: &Arc<Shared>, index: usize, prepared: Prepared) {
     let Prepared { stream, early, arrival, is_http2 } = prepared;
     if is_http2 {
-        let mut stop = Box::pin(drained_for(shared, Duration::ZERO));
+        let mut stop = Box::pin(shared.drained());
         return Box::pin(connection::serve(shared, index, (stream, early), arrival, stop.as_mut())).await;
     }
     let client = ClientConnection::begun(stream, early, arrival, Arc::clone(&shared.limits));
     serve_requests(shared, index, client).await;
 }
 
-/// Ready when an idle connection with HTTP/1 is to be closed: `grace` after the drain has begun.
+/// Ready when a handshake or an idle connection with HTTP/1 is to be ended: `grace` after the drain
+/// has begun, or later after a hand-over.
 fn idle_for(shared: &Shared, grace: Duration) -> impl Future<Output = ()> + Send + use<> {
     let (drained, state) = (shared.drained(), Arc::clone(shared.state()));
     async move {
@@ -215,17 +216,6 @@ fn idle_for(shared: &Shared, grace: Duration) -> impl Future<Output = ()> + Send
         let grace = if state.ending.is_handed_over() { HAND_OVER_GRACE } else { grace };
         if !grace.is_zero() {
             tokio::time::sleep(grace).await;
-        }
-    }
-}
-
-/// Ready some time after the drain has begun.
-fn drained_for(shared: &Shared, time: Duration) -> impl Future<Output = ()> + Send + use<> {
-    let drained = shared.drained();
-    async move {
-        drained.await;
-        if !time.is_zero() {
-            tokio::time::sleep(time).await;
         }
     }
 }

@@ -8,10 +8,7 @@ use net::MessageChannel;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use store::Invalidation;
-
-/// Invalidations that may wait to be passed on. More than these are replaced by one of everything.
-const PENDING_MAX: usize = 4096;
+use store::{Invalidation, PENDING_INVALIDATIONS_MAX};
 
 /// The message that asks whether all invalidations before it are durable.
 pub(crate) const CONFIRM: &[u8] = b"";
@@ -80,7 +77,7 @@ impl Succession {
         let octets = encode(invalidation);
         let mut pending = lock(&self.pending);
         pending.push(octets);
-        if pending.len() > PENDING_MAX {
+        if pending.len() > PENDING_INVALIDATIONS_MAX {
             *pending = vec![encode(&Invalidation::EVERYTHING)];
         }
     }
@@ -150,10 +147,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CONFIRM, Confirmation, DURABLE, IN_FORCE, PENDING_MAX, Succession};
+    use super::{CONFIRM, Confirmation, DURABLE, IN_FORCE, Succession};
     use net::MessageChannel;
     use std::cell::Cell;
-    use store::Invalidation;
+    use store::{Invalidation, PENDING_INVALIDATIONS_MAX};
 
     fn enlist(succession: &Succession, name: &'static [u8]) {
         succession.enlist(|_| name.to_vec(), &Invalidation::EVERYTHING);
@@ -222,7 +219,7 @@ mod tests {
         let succession = Succession::default();
         let (link, other) = MessageChannel::pair().unwrap();
         succession.begin(link);
-        (0..=PENDING_MAX).for_each(|_| enlist(&succession, b"one"));
+        (0..=PENDING_INVALIDATIONS_MAX).for_each(|_| enlist(&succession, b"one"));
         let process = std::thread::spawn(move || {
             assert!(!other.receive().unwrap().unwrap().0.is_empty());
             assert_eq!(other.receive().unwrap().unwrap().0, CONFIRM);

@@ -5,12 +5,14 @@
 
 use crate::Stream;
 use crate::certificates::{ACME_TLS, Certificates};
+use rustix::net::RecvFlags;
 use std::io::{self, IoSlice, Write as _};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tls_terms::TlsVersion;
-use tokio::io::{AsyncWrite as _, AsyncWriteExt as _};
+use tokio::io::{AsyncWrite as _, AsyncWriteExt as _, Interest};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::server::NoServerSessionStorage;
@@ -20,6 +22,10 @@ use tokio_rustls::server::TlsStream;
 
 /// The first byte of every TLS handshake: the type of its records (RFC 8446 section 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
+
+/// Bytes of a first record that are awaited before a session begins. Usual ones are below 2,000
+/// bytes, and a larger one may not fit into the socket's buffer.
+const HELLO_BYTES_MAX: u64 = 4 * 1024;
 
 /// The bytes that a session may always keep for a client that reads slowly: one record (RFC 8446
 /// section 5.1) and its overhead.
@@ -105,13 +111,12 @@ impl TlsServer {
     /// # Errors
     /// [`HandshakeError`].
     pub async fn secure(&self, stream: Stream) -> Result<Stream, HandshakeError> {
-        // The library would answer with an alert, which a plain client cannot read.
         if let Stream::Tcp(plain) = &stream {
-            let mut first = [0];
-            match plain.peek(&mut first).await {
-                Ok(1) if first != [HANDSHAKE_RECORD] => return Err(HandshakeError::NotTls(Box::new(stream))),
-                Ok(1) => {}
-                Ok(_) | Err(_) => return Err(HandshakeError::Broken),
+            match await_hello(plain).await {
+                Ok(true) => {}
+                // The library would answer with an alert, which a plain client cannot read.
+                Ok(false) => return Err(HandshakeError::NotTls(Box::new(stream))),
+                Err(_) => return Err(HandshakeError::Broken),
             }
         }
         let secured = self.acceptor.accept_with(stream, |session| limit(session, BUFFER_BYTES));
@@ -128,6 +133,44 @@ impl TlsServer {
 impl std::fmt::Debug for TlsServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TlsServer").finish_non_exhaustive()
+    }
+}
+
+/// Waits for the first record of a client, which stays in the socket. A client that sends only a
+/// part of it costs no session. False if the client does not speak TLS.
+///
+/// # Errors
+/// If the client closed the connection, or as the system reports them.
+async fn await_hello(stream: &TcpStream) -> io::Result<bool> {
+    loop {
+        let is_closed = stream.ready(Interest::READABLE).await?.is_read_closed();
+        match stream.try_io(Interest::READABLE, || has_hello(stream)) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && !is_closed => {}
+            arrived => return arrived,
+        }
+    }
+}
+
+/// Whether the bytes in the socket begin with a whole record of a handshake; false if with anything
+/// else.
+///
+/// # Errors
+/// `WouldBlock` if more bytes are needed to know; otherwise as [`await_hello`].
+fn has_hello(stream: &TcpStream) -> io::Result<bool> {
+    let mut header = [0; 5];
+    let (_, peeked) = rustix::net::recv(stream, &mut header, RecvFlags::PEEK)?;
+    match (header, peeked) {
+        (_, 0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        ([kind, ..], _) if kind != HANDSHAKE_RECORD => Ok(false),
+        ([_, _, _, high, low], 5) => {
+            let record_bytes = u64::from(u16::from_be_bytes([high, low])) + 5;
+            if rustix::io::ioctl_fionread(stream)? >= record_bytes.min(HELLO_BYTES_MAX) {
+                Ok(true)
+            } else {
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+        }
+        _ => Err(io::ErrorKind::WouldBlock.into()),
     }
 }
 

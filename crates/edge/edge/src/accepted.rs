@@ -152,7 +152,8 @@ async fn secure(
         Ok(Err(HandshakeError::NotTls(stream))) => {
             cells.count(Metric::TlsHandshakesFailed);
             let client = ClientConnection::new(*stream, arrival, Arc::clone(&shared.limits));
-            refuse(shared, index, client, &Refusal::plain_http()).await;
+            // Boxed, so that a handshake needs no memory for it.
+            Box::pin(refuse(shared, index, client, &Refusal::plain_http())).await;
         }
         Ok(Err(HandshakeError::Refused(reason))) => {
             tracing::debug!("a TLS handshake with {} failed: {reason}", arrival.peer);

@@ -204,7 +204,8 @@ async fn serve_client(shared: &Arc<Shared>, index: usize, prepared: Prepared) {
         return Box::pin(connection::serve(shared, index, (stream, early), arrival, stop.as_mut())).await;
     }
     let client = ClientConnection::begun(stream, early, arrival, Arc::clone(&shared.limits));
-    serve_requests(shared, index, client).await;
+    // Boxed, so that a handshake needs no memory for it.
+    Box::pin(serve_requests(shared, index, client)).await;
 }
 
 /// Ready when a handshake or an idle connection with HTTP/1 is to be ended: `grace` after the drain

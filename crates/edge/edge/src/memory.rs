@@ -11,6 +11,7 @@ pub(crate) mod distrust;
 pub(crate) mod ending;
 pub(crate) mod equivalents;
 pub(crate) mod foreign_ports;
+pub(crate) mod grant;
 pub(crate) mod hit_for_miss;
 pub(crate) mod hot_pages;
 pub(crate) mod issuance;

@@ -25,8 +25,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 
+/// Bytes of the first read from the origin: most pages, and all of the memory of a response that
+/// waits for its client when there is little.
+const FIRST_READ_BYTES: usize = 16 * 1024;
+
 /// Largest number of bytes in one read from the origin.
-const READ_BYTES: usize = 64 * 1024;
+const READ_BYTES_MAX: usize = 64 * 1024;
 
 /// The longest wait for the origin's 100 (Continue) before the content is sent without it. Many
 /// origins never send this response (RFC 9110 section 10.1.1).
@@ -99,6 +103,8 @@ struct OriginLink {
     /// Parses the response.
     reading: client::Exchange,
     input: BytesMut,
+    /// Bytes of the next read. Doubles with each read that fills its room.
+    read_bytes: usize,
     output: BytesMut,
     /// Whether the stream may hold bytes that it took and has not sent, as TLS does.
     holds_output: bool,
@@ -394,6 +400,7 @@ impl OriginLink {
             reused,
             reading: client::Exchange::new(&request.method, terms),
             input: BytesMut::new(),
+            read_bytes: FIRST_READ_BYTES,
             output: BytesMut::from(&request.head[..]),
             holds_output: false,
         }
@@ -433,8 +440,12 @@ impl OriginLink {
     /// Reads more of the response. Returns 0 at the end of the stream.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-        net::make_room(&mut self.input, READ_BYTES);
+        net::make_room(&mut self.input, self.read_bytes);
         // `read_buf` keeps no state between polls, so a new future for each poll loses nothing.
-        pin!(stream.read_buf(&mut self.input)).poll(context)
+        let read = ready!(pin!(stream.read_buf(&mut self.input)).poll(context))?;
+        if self.input.len() == self.input.capacity() {
+            self.read_bytes = (2 * self.read_bytes).min(READ_BYTES_MAX);
+        }
+        Poll::Ready(Ok(read))
     }
 }

@@ -118,7 +118,7 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         }
         Metric::PopularPages => shared.hot_pages.len() as u64,
         Metric::FillingBytes => shared.transit.taken(),
-        Metric::BufferedBytes => shared.buffers.bytes(),
+        Metric::BufferedBytes => shared.buffers.memory().taken(),
         Metric::SpoolBytes => shared.buffers.spool.bytes(),
         Metric::SpoolClosing => shared.buffers.spool.closing(),
         Metric::SpoolErrors => shared.buffers.spool.errors(),

@@ -15,7 +15,7 @@ use crate::request::client::ClientConnection;
 use crate::request::client_address::client_of;
 use crate::request::forward;
 use crate::request::guard::guard;
-use crate::request::interrupted::{BATCH_BYTES, Interrupted};
+use crate::request::interrupted::Interrupted;
 use crate::request::lookup::PageRequest;
 use crate::request::visit::Visit;
 use crate::shared::Shared;
@@ -148,7 +148,7 @@ impl<'a> BodyRepair<'a> {
                 OriginEvent::Data(octets) => {
                     left = left.checked_sub(octets.len() as u64).ok_or(Interrupted::Damage)?;
                     client.push(std::mem::replace(&mut held, octets));
-                    if client.queued_bytes() >= BATCH_BYTES {
+                    if !client.has_room(self.shared.buffers.memory()) {
                         client.flush().await?;
                     }
                 }

@@ -81,7 +81,7 @@ pub(crate) async fn serve(
     stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
 ) {
     let named = stream.server_name().map(str::to_ascii_lowercase);
-    let carrier = Metered::new(stream, early, Arc::clone(&shared.buffers));
+    let carrier = Metered::new(stream, early, shared.buffers.memory());
     let handshake = builder(&shared.limits).handshake(carrier.clone());
     let connection = match tokio::time::timeout(shared.limits.request_head_timeout, handshake).await {
         Ok(Ok(connection)) => connection,
@@ -103,7 +103,7 @@ pub(crate) async fn serve(
         streams: StreamsShared::default(),
         carrier,
         counted: (0, 0),
-        windows: Windows::new(Arc::clone(&shared.buffers)),
+        windows: Windows::new(shared.buffers.memory()),
         usage: Usage::default(),
         begun: shared.clock.monotonic(),
         patience: Patience::new(),

@@ -6,7 +6,7 @@
 //! count in the budget of the buffers.
 
 use crate::http2::outlet::{ROUND_BYTES, lock};
-use crate::memory::buffers::Buffers;
+use crate::memory::budget::{MemoryShare, Reservation};
 use bytes::{Buf as _, BytesMut};
 use net::Stream;
 use std::io::{self, IoSlice};
@@ -39,9 +39,8 @@ struct Carrier {
     is_read_out: bool,
     /// Why bytes that `h2` had written could not be sent.
     broken: Option<io::ErrorKind>,
-    buffers: Arc<Buffers>,
-    /// Bytes that the budget has granted until the system has accepted everything.
-    granted_bytes: u64,
+    /// Memory of the budget, until the system has accepted everything.
+    granted: Reservation,
 }
 
 impl ContentMeter {
@@ -56,7 +55,7 @@ impl ContentMeter {
 
 impl Metered {
     /// `early` holds the bytes that were already read from the stream.
-    pub(crate) fn new(stream: Stream, early: BytesMut, buffers: Arc<Buffers>) -> Self {
+    pub(crate) fn new(stream: Stream, early: BytesMut, share: &Arc<MemoryShare>) -> Self {
         Self(Arc::new(Mutex::new(Carrier {
             stream,
             early,
@@ -65,8 +64,7 @@ impl Metered {
             is_gathering: false,
             is_read_out: false,
             broken: None,
-            buffers,
-            granted_bytes: 0,
+            granted: Reservation::empty(share),
         })))
     }
 
@@ -106,25 +104,17 @@ impl Carrier {
     /// Makes room for a whole turn in TLS, if the budget permits.
     fn take_room(&mut self) {
         let bytes = GATHERED_BYTES as u64;
-        let is_due = self.is_gathering && self.granted_bytes == 0 && self.stream.is_secured();
-        if is_due && self.buffers.take(bytes) {
-            self.granted_bytes = bytes;
+        let is_due = self.is_gathering && self.granted.bytes() == 0 && self.stream.is_secured();
+        if is_due && self.granted.add(bytes, 0) {
             self.stream.gather_up_to(GATHERED_BYTES);
         }
     }
 
     fn give_room_back(&mut self) {
-        let bytes = std::mem::take(&mut self.granted_bytes);
-        if bytes > 0 {
-            self.buffers.give_back(bytes);
+        if self.granted.bytes() > 0 {
+            self.granted.shrink_to(0);
             self.stream.gather_up_to(0);
         }
-    }
-}
-
-impl Drop for Carrier {
-    fn drop(&mut self) {
-        self.buffers.give_back(self.granted_bytes);
     }
 }
 

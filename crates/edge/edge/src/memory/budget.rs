@@ -37,6 +37,11 @@ impl Reservation {
         Self { share: Arc::clone(share), bytes: 0 }
     }
 
+    /// The share that it belongs to.
+    pub(crate) const fn share(&self) -> &Arc<MemoryShare> {
+        &self.share
+    }
+
     /// Its size in bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes

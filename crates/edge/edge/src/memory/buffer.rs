@@ -9,7 +9,8 @@
 //! are being written stay in memory until the file has them, so a failing disk costs only capacity.
 //! If bytes cannot be read back, the buffer is lost and nothing more comes out.
 
-use crate::memory::buffers::Buffers;
+use crate::memory::budget::MemoryShare;
+use crate::memory::grant::Grant;
 use crate::memory::spool::SpoolFile;
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
@@ -18,21 +19,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// Maximum memory of one buffer, including its allowance. Further bytes go to the file.
-const MEMORY_BYTES_MAX: u64 = 1024 * 1024;
-
-/// Memory is taken from the budget in steps of this size.
-const STEP_BYTES: u64 = 64 * 1024;
-
 /// Bytes of one write to the file.
 const WRITE_BYTES: u64 = 256 * 1024;
 
-/// Bytes of one read from the file. They are not counted in the memory budget.
+/// The most that a write exceeds [`WRITE_BYTES`] by: its last piece.
+const PIECE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Bytes of one read from the file. They are not counted in the memory budget, so a read is short
+/// when the budget has no memory left.
 const READ_BYTES: u64 = 64 * 1024;
+const SHORT_READ_BYTES: u64 = 16 * 1024;
 
 /// A queue of bytes.
 pub(crate) struct Buffer {
-    buffers: Arc<Buffers>,
+    grant: Grant,
     front: PieceQueue,
     back: PieceQueue,
     file: SpoolFile,
@@ -40,9 +40,6 @@ pub(crate) struct Buffer {
     written: u64,
     read: u64,
     transfer: Option<Transfer>,
-    /// Memory that is granted in advance, and memory taken from the budget.
-    allowance_bytes: u64,
-    taken_bytes: u64,
     bytes_max: u64,
     /// Nothing more is written to the file.
     is_file_closed: bool,
@@ -76,17 +73,17 @@ enum Transfer {
 pub(crate) struct Lost;
 
 impl Buffer {
-    pub(crate) fn new(buffers: Arc<Buffers>, file: SpoolFile, allowance_bytes: u64, bytes_max: u64) -> Self {
+    /// A buffer that holds `bytes_max` bytes at most. Bytes that `grant` has no memory for go to the
+    /// file.
+    pub(crate) fn new(grant: Grant, file: SpoolFile, bytes_max: u64) -> Self {
         Self {
-            buffers,
+            grant,
             front: PieceQueue::default(),
             back: PieceQueue::default(),
             file,
             written: 0,
             read: 0,
             transfer: None,
-            allowance_bytes,
-            taken_bytes: 0,
             bytes_max,
             is_file_closed: false,
             is_lost: false,
@@ -96,13 +93,12 @@ impl Buffer {
     /// Whether another piece may be pushed now. If not, and no transfer is under way, only `pop`
     /// makes room.
     pub(crate) fn has_room(&mut self) -> bool {
-        if self.held_bytes() < self.allowance_bytes + self.taken_bytes {
-            return true;
-        }
-        let more = self.allowance_bytes + self.taken_bytes + STEP_BYTES <= MEMORY_BYTES_MAX
-            && self.buffers.take(STEP_BYTES);
-        self.taken_bytes += if more { STEP_BYTES } else { 0 };
-        more
+        self.grant.has_room(self.held_bytes())
+    }
+
+    /// The share that its memory is taken from.
+    pub(crate) const fn share(&self) -> &Arc<MemoryShare> {
+        self.grant.share()
     }
 
     /// Whether a transfer is under way that may make room without `pop`.
@@ -120,12 +116,7 @@ impl Buffer {
     /// The next piece in memory; `None` if there is none.
     pub(crate) fn pop(&mut self) -> Option<Bytes> {
         let piece = self.front.pop()?;
-        while self.taken_bytes > 0
-            && self.held_bytes() + STEP_BYTES <= self.allowance_bytes + self.taken_bytes
-        {
-            self.taken_bytes -= STEP_BYTES;
-            self.buffers.give_back(STEP_BYTES);
-        }
+        self.grant.shrink(self.held_bytes());
         Some(piece)
     }
 
@@ -189,11 +180,12 @@ impl Buffer {
     }
 
     /// Starts to read the file if no bytes before it are left in memory.
-    fn begin_read(&self) -> Option<Transfer> {
+    fn begin_read(&mut self) -> Option<Transfer> {
         if self.is_file_empty() || self.front.bytes > 0 {
             return None;
         }
-        let bytes = (self.written - self.read).min(READ_BYTES);
+        let bytes_max = if self.has_room() { READ_BYTES } else { SHORT_READ_BYTES };
+        let bytes = (self.written - self.read).min(bytes_max);
         let operation = Box::pin(self.file.read(self.read, usize::try_from(bytes).ok()?));
         Some(Transfer::Read(operation, bytes))
     }
@@ -208,7 +200,7 @@ impl Buffer {
             (self.written, self.read) = (0, 0);
         }
         let queue = if is_first { &mut self.front } else { &mut self.back };
-        let after = self.written + queue.bytes.min(WRITE_BYTES + STEP_BYTES);
+        let after = self.written + queue.bytes.min(WRITE_BYTES + PIECE_BYTES_MAX);
         if queue.bytes == 0 || after > self.bytes_max || !self.file.reserve(after) {
             return None;
         }
@@ -313,7 +305,6 @@ impl Drop for Buffer {
         // Dropped before `file`, because a transfer that has not started must not be the last owner
         // of the file.
         self.transfer = None;
-        self.buffers.give_back(self.taken_bytes);
     }
 }
 
@@ -402,7 +393,7 @@ mod tests {
         while buffers.spool.bytes() > 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!((buffers.bytes(), buffers.spool.errors()), (0, 0));
+        assert_eq!((buffers.memory().taken(), buffers.spool.errors()), (0, 0));
     }
 
     #[tokio::test]

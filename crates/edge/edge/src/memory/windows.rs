@@ -5,14 +5,13 @@
 //! of the buffers granted. They are returned when the connection ends, because a client keeps the
 //! window that it was given.
 
-use crate::memory::buffers::Buffers;
+use crate::memory::budget::{MemoryShare, Reservation};
 use h1::BodyFraming;
 use std::sync::Arc;
 
 /// The window of one connection.
 pub(crate) struct Windows {
-    buffers: Arc<Buffers>,
-    granted_bytes: u64,
+    granted: Reservation,
 }
 
 impl Windows {
@@ -26,24 +25,14 @@ impl Windows {
     /// The window of one stream. That of the connection limits it.
     pub(crate) const STREAM_BYTES: u32 = Self::GROWN_BYTES;
 
-    pub(crate) const fn new(buffers: Arc<Buffers>) -> Self {
-        Self { buffers, granted_bytes: 0 }
+    pub(crate) fn new(share: &Arc<MemoryShare>) -> Self {
+        Self { granted: Reservation::empty(share) }
     }
 
     /// Whether the window grows for a request with content in this framing.
     pub(crate) fn grow(&mut self, framing: BodyFraming) -> bool {
         let is_short = matches!(framing, BodyFraming::Length(bytes) if bytes <= Self::FIRST_BYTES.into());
         let more_bytes = u64::from(Self::GROWN_BYTES - Self::FIRST_BYTES);
-        if is_short || self.granted_bytes > 0 || !self.buffers.take(more_bytes) {
-            return false;
-        }
-        self.granted_bytes = more_bytes;
-        true
-    }
-}
-
-impl Drop for Windows {
-    fn drop(&mut self) {
-        self.buffers.give_back(self.granted_bytes);
+        !is_short && self.granted.bytes() == 0 && self.granted.add(more_bytes, 0)
     }
 }

@@ -9,6 +9,8 @@ mod content;
 
 use crate::http2::tunnel::Http2Tunnel;
 use crate::http2::wire::Http2Wire;
+use crate::memory::budget::MemoryShare;
+use crate::memory::grant::Grant;
 use crate::request::arrival::Arrival;
 use crate::request::http1_wire::Http1Wire;
 use crate::request::pace::Pace;
@@ -32,6 +34,12 @@ const HEAD_READ_BYTES: usize = 4 * 1024;
 
 /// Bytes of one read of request content.
 const CONTENT_READ_BYTES: usize = 64 * 1024;
+
+/// Bytes that are gathered for one write, as long as they are available without waiting.
+pub(crate) const BATCH_BYTES: u64 = 128 * 1024;
+
+/// Queued bytes that need no memory from a budget: a head.
+const QUEUE_ALLOWANCE_BYTES: u64 = 4 * 1024;
 
 /// Bytes of a file that are sent at once.
 const FILE_SEND_BYTES: u64 = 256 * 1024;
@@ -57,6 +65,8 @@ pub(crate) struct ClientConnection {
     sent_bytes: u64,
     /// Bytes of the other responses of a connection with HTTP/2 when this one last waited.
     bytes_of_others: u64,
+    /// The memory of the queue beyond its first piece.
+    queue_grant: Option<Grant>,
 }
 
 /// The protocol of a client.
@@ -134,6 +144,7 @@ impl ClientConnection {
             received_bytes: 0,
             sent_bytes: 0,
             bytes_of_others: 0,
+            queue_grant: None,
         }
     }
 
@@ -246,6 +257,17 @@ impl ClientConnection {
         }
     }
 
+    /// Whether another piece of content may be queued, which this response alone holds. The first
+    /// piece needs no budget; more pieces, up to [`BATCH_BYTES`], need memory of `share`.
+    pub(crate) fn has_room(&mut self, share: &Arc<MemoryShare>) -> bool {
+        let queued_bytes = self.queued_bytes() as u64;
+        if queued_bytes < QUEUE_ALLOWANCE_BYTES {
+            return true;
+        }
+        let grant = || Grant::new(share, QUEUE_ALLOWANCE_BYTES, QUEUE_ALLOWANCE_BYTES + BATCH_BYTES);
+        self.queue_grant.get_or_insert_with(grant).has_room(queued_bytes)
+    }
+
     /// Whether [`ClientConnection::write_at_once`] can send a head and its content.
     pub(crate) fn writes_at_once(&self) -> bool {
         matches!(&self.wire, Wire::Http1(wire) if wire.queued_bytes() == 0)
@@ -306,6 +328,7 @@ impl ClientConnection {
         };
         match flushed {
             Poll::Ready(Ok(())) => {
+                self.queue_grant = None;
                 // A pause of the origin that follows is not the client's.
                 self.write_pace.moved(0);
                 Poll::Ready(Ok(()))

@@ -5,12 +5,13 @@
 
 use crate::control::counters::Metric;
 use crate::fetch::body_repair::BodyRepair;
+use crate::memory::budget::MemoryShare;
 use crate::request::client::ClientConnection;
 use crate::request::deliver::Beginning;
 use crate::request::delivery::ContentSource;
 use crate::request::event_stream::while_open;
 use crate::request::gunzip::Gunzip;
-use crate::request::interrupted::{BATCH_BYTES, Interrupted};
+use crate::request::interrupted::Interrupted;
 use crate::request::lookup::stored_without_gzip;
 use crate::request::respond::ResponseAccount;
 use crate::request::visit::{RequestOutcome, Visit};
@@ -138,8 +139,10 @@ impl Visit<'_> {
         let mut content_bytes = 0;
         let bytes_max = self.shared.limits.decoded_bytes_max;
         let cells = self.cells();
-        let sending = send(self.client, source, written.framing, bytes_max, &mut content_bytes);
-        let sent = while_open(self.shared, cells, head, sending).await.unwrap_or(Err(Interrupted::Drain));
+        let target = (&mut *self.client, self.shared.buffers.memory());
+        let sending = send(target, source, written.framing, bytes_max, &mut content_bytes);
+        let sent =
+            while_open(self.shared, cells, head, sending).await.unwrap_or(Err(Interrupted::Drain));
         let whole = sent.is_ok();
         (self.outcome(head.status, account.reason, content_bytes, sent, &written), whole)
     }
@@ -160,10 +163,10 @@ async fn flush(client: &mut ClientConnection, source: &mut CodedSource<'_>) -> R
     flushed.await.map_err(Interrupted::from)
 }
 
-/// Sends the queue and then at most `bytes_max` bytes of decoded content. Adds the bytes of content
-/// to `content_bytes`.
+/// Sends the queue and then at most `bytes_max` bytes of decoded content, in memory of `share`.
+/// Adds the bytes of content to `content_bytes`.
 async fn send(
-    client: &mut ClientConnection,
+    (client, share): (&mut ClientConnection, &Arc<MemoryShare>),
     mut source: CodedSource<'_>,
     framing: BodyFraming,
     bytes_max: u64,
@@ -186,7 +189,7 @@ async fn send(
         let Some(mut coded) = source.next().await? else { break };
         while !coded.is_empty() {
             push(client, gunzip.step(&mut coded)?);
-            if client.queued_bytes() >= BATCH_BYTES {
+            if !client.has_room(share) {
                 flush(client, &mut source).await?;
                 // A client on the same machine accepts everything at once, so this gives other
                 // connections their turn.

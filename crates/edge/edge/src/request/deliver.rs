@@ -5,9 +5,9 @@
 
 use crate::fetch::body_repair::BodyRepair;
 use crate::memory::buffer::Buffer;
-use crate::request::client::{ClientConnection, SendError};
+use crate::request::client::{BATCH_BYTES, ClientConnection, SendError};
 use crate::request::excerpt::Extract;
-use crate::request::interrupted::{BATCH_BYTES, Interrupted};
+use crate::request::interrupted::Interrupted;
 use crate::request::respond::SerialisedHead;
 use bytes::Bytes;
 use disk::FileRange;
@@ -269,7 +269,8 @@ pub(crate) async fn send_filling(
             Some(Ok(octets)) => {
                 *content_bytes += octets.len() as u64;
                 client.push_content(framing, octets);
-                if client.queued_bytes() >= BATCH_BYTES {
+                // The pieces belong to the body that is being filled, which counts them.
+                if client.queued_bytes() as u64 >= BATCH_BYTES {
                     client.flush().await?;
                 }
             }
@@ -439,11 +440,11 @@ impl<'w> Sending<'w> {
         loop {
             // First, so that a buffer counts as full only if it cannot be moved to the spool
             // either.
-            let is_wanted = client.queued_bytes() < BATCH_BYTES;
+            let is_wanted = client.has_room(self.buffer.share());
             let moved = self.buffer.poll_move(context, is_wanted).is_ready();
             let received = self.poll_receive(client, content_bytes, context);
             let queued = self.queue(client, framing);
-            if received && client.queued_bytes() < BATCH_BYTES && self.exchange.is_some() {
+            if received && client.has_room(self.buffer.share()) && self.exchange.is_some() {
                 continue;
             }
             let is_due = client.queued_bytes() > 0;
@@ -462,7 +463,7 @@ impl<'w> Sending<'w> {
     /// anything was queued.
     fn queue(&mut self, client: &mut ClientConnection, framing: BodyFraming) -> bool {
         let mut queued = false;
-        while client.queued_bytes() < BATCH_BYTES
+        while client.has_room(self.buffer.share())
             && let Some(octets) = self.buffer.pop()
         {
             client.push_content(framing, octets);

@@ -6,9 +6,6 @@ use crate::request::client::SendError;
 use crate::request::gunzip::Undecodable;
 use origin::FetchError;
 
-/// Bytes that are gathered for one write, as long as they are available without waiting.
-pub(crate) const BATCH_BYTES: usize = 128 * 1024;
-
 /// Why sending stopped before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Interrupted {

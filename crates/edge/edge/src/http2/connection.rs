@@ -250,8 +250,28 @@ impl Session {
         let priority = Priority::of_request(&request.head.fields);
         let wire = Http2Wire::new((receive, respond), &self.streams, priority, is_tunnel);
         let limits = Arc::clone(&self.shared.limits);
-        let client = ClientConnection::http2(wire, self.arrival, limits, request.expect_continue);
-        let mut answering = Box::pin(answer(Arc::clone(&self.shared), self.index, client, request, refusal));
+        let mut client = ClientConnection::http2(wire, self.arrival, limits, request.expect_continue);
+        let (shared, index) = (Arc::clone(&self.shared), self.index);
+        // A block owns the client, because a function that takes it by value keeps room for it
+        // twice.
+        let mut answering = Box::pin(async move {
+            let after = match refusal {
+                None => Box::pin(pipeline::run(&shared, index, &mut client, &request)).await,
+                Some(refusal) => {
+                    Box::pin(say(&shared, index, client, &request.head.method, refusal)).await;
+                    return;
+                }
+            };
+            match after {
+                AfterResponse::Keep | AfterResponse::Close | AfterResponse::Linger => {}
+                AfterResponse::Gone => client.abandon(),
+                AfterResponse::Tunnel(stream, early) => {
+                    let idle_timeout = shared.limits.tunnel_idle_timeout;
+                    let tunnel = tunnel(client.into_tunnel(), (stream, early), idle_timeout);
+                    let _ = Box::pin(shared.until_streams_end(shared.cells(index), tunnel)).await;
+                }
+            }
+        });
         if answering.as_mut().poll(context).is_pending() {
             self.requests.spawn(answering);
         }
@@ -274,7 +294,8 @@ impl Session {
                 let shared = Arc::clone(&self.shared);
                 let refusal = Refusal::malformed(error);
                 let method = Method::from_token(method.as_str().as_bytes());
-                self.requests.spawn(say(shared, self.index, client, method, refusal));
+                let index = self.index;
+                self.requests.spawn(async move { say(&shared, index, client, &method, refusal).await });
             }
         }
     }
@@ -331,33 +352,9 @@ fn nonce(shared: &Shared) -> String {
     format!("{}A==", digits.get(..21).unwrap_or_default())
 }
 
-/// Runs a request, or answers it with `refusal`.
-async fn answer(
-    shared: Arc<Shared>,
-    index: usize,
-    client: ClientConnection,
-    request: Request,
-    refusal: Option<Refusal>,
-) {
-    let mut client = client;
-    if let Some(refusal) = refusal {
-        return say(shared, index, client, request.head.method, refusal).await;
-    }
-    match Box::pin(pipeline::run(&shared, index, &mut client, &request)).await {
-        AfterResponse::Keep | AfterResponse::Close | AfterResponse::Linger => {}
-        AfterResponse::Gone => client.abandon(),
-        AfterResponse::Tunnel(stream, early) => {
-            let idle_timeout = shared.limits.tunnel_idle_timeout;
-            let tunnel = tunnel(client.into_tunnel(), (stream, early), idle_timeout);
-            let _ = Box::pin(shared.until_streams_end(shared.cells(index), tunnel)).await;
-        }
-    }
-}
-
 /// Answers a request that runs through no step.
-async fn say(shared: Arc<Shared>, index: usize, client: ClientConnection, method: Method, refusal: Refusal) {
-    let mut client = client;
-    let recipient = Recipient::new(&method, Version::Http11, true);
+async fn say(shared: &Shared, index: usize, mut client: ClientConnection, method: &Method, refusal: Refusal) {
+    let recipient = Recipient::new(method, Version::Http11, true);
     let (written, page) = respond::write_refusal(&refusal, shared.clock.now(), recipient);
     client.push_head(&written);
     client.push(page);

@@ -29,6 +29,7 @@ use semantics::{
     ConditionOutcome, Reason, concerns_conditions, downstream_head, evaluate_conditions, has_conditions,
 };
 use std::borrow::Cow;
+use std::pin::pin;
 use std::sync::Arc;
 use store::{FillingReader, Object};
 
@@ -45,6 +46,7 @@ impl Visit<'_> {
             let sent = self.client.flush().await.map_err(Interrupted::from);
             return self.outcome(head.status, account.reason, 0, sent, &written);
         }
+        // The rarer ways are boxed, so that the others need no memory for them.
         match content {
             ContentSource::Stored(object) => self.send_stored(&object, decoded, &account).await,
             ContentSource::Filling { answer, reader, own } => {
@@ -54,7 +56,7 @@ impl Visit<'_> {
             ContentSource::Claimed(response) => self.send_response(response, decoded, false, &account).await,
             ContentSource::Own(response) => self.send_response(response, None, true, &account).await,
             ContentSource::SuspectedWrite(response, suspected) => {
-                self.send_suspected_write(response, suspected, &account).await
+                Box::pin(self.send_suspected_write(response, suspected, &account)).await
             }
             ContentSource::Watched(response, watcher) => {
                 self.send_watched(response, decoded, watcher, &account).await
@@ -145,10 +147,11 @@ impl Visit<'_> {
     ) -> RequestOutcome {
         let repair = BodyRepair::of(self);
         if let Some(head) = decoded {
-            return self.send_decoded(&head, CodedSource::stored(object, &repair), account).await.0;
+            let sending = self.send_decoded(&head, CodedSource::stored(object, &repair), account);
+            return Box::pin(sending).await.0;
         }
         if let Some(excerpt) = Excerpt::of(&self.request.head, object, &self.shared.boundary) {
-            return self.send_excerpt(&excerpt, object, account).await;
+            return Box::pin(self.send_excerpt(&excerpt, object, account)).await;
         }
         let written = respond::write_hit(object, account, self.recipient);
         let sent = deliver::send_stored(self.client, object, &written, &repair).await;
@@ -180,13 +183,14 @@ impl Visit<'_> {
         account: &ResponseAccount,
     ) -> RequestOutcome {
         if let Some(head) = decoded {
-            return self.send_decoded(&head, CodedSource::Filling(reader), account).await.0;
+            return Box::pin(self.send_decoded(&head, CodedSource::Filling(reader), account)).await.0;
         }
         let written = self.write_head(head, framing, account);
         self.begin(&written);
         let (cells, mut content_bytes) = (self.cells(), 0);
         let sending = deliver::send_filling(self.client, reader, written.framing, &mut content_bytes);
-        let sent = while_open(self.shared, cells, head, sending).await.unwrap_or(Err(Interrupted::Drain));
+        let sent =
+            while_open(self.shared, cells, head, pin!(sending)).await.unwrap_or(Err(Interrupted::Drain));
         self.outcome(head.status, account.reason, content_bytes, sent, &written)
     }
 
@@ -246,7 +250,8 @@ impl Visit<'_> {
         account: &ResponseAccount,
     ) -> (RequestOutcome, bool) {
         if let Some(head) = decoded {
-            return self.send_decoded(&head, CodedSource::Exchange(exchange, wanted), account).await;
+            return Box::pin(self.send_decoded(&head, CodedSource::Exchange(exchange, wanted), account))
+                .await;
         }
         let written = self.write_head(head, framing, account);
         self.begin(&written);
@@ -261,7 +266,8 @@ impl Visit<'_> {
             wanted,
             buffer,
         );
-        let sent = while_open(self.shared, cells, head, sending).await.unwrap_or(Err(Interrupted::Drain));
+        let sent =
+            while_open(self.shared, cells, head, pin!(sending)).await.unwrap_or(Err(Interrupted::Drain));
         let whole = sent.is_ok();
         (self.outcome(head.status, account.reason, content_bytes, sent, &written), whole)
     }

@@ -23,6 +23,7 @@ use semantics::{WithoutGzip, decoded_head, refuses_gzip, without_gzip};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use store::{FillingReader, Object, OnDisk};
 
@@ -142,7 +143,7 @@ impl Visit<'_> {
         let target = (&mut *self.client, self.shared.buffers.memory());
         let sending = send(target, source, written.framing, bytes_max, &mut content_bytes);
         let sent =
-            while_open(self.shared, cells, head, sending).await.unwrap_or(Err(Interrupted::Drain));
+            while_open(self.shared, cells, head, pin!(sending)).await.unwrap_or(Err(Interrupted::Drain));
         let whole = sent.is_ok();
         (self.outcome(head.status, account.reason, content_bytes, sent, &written), whole)
     }

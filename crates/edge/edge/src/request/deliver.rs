@@ -33,7 +33,8 @@ pub(crate) async fn send_stored(
     let has_content = head.framing != BodyFraming::Empty;
     if let Some(body) = object.on_disk().filter(|_| has_content) {
         client.push_head_pieces(&[&object.prebuilt_shared(), &head.octets], head.framing);
-        return send_from_disk(client, object, body, (0, object.content_bytes()), repair).await;
+        // Boxed, so that a response from memory needs no memory for it.
+        return Box::pin(send_from_disk(client, object, body, (0, object.content_bytes()), repair)).await;
     }
     if !client.writes_at_once() {
         client.push_head_pieces(&[&object.prebuilt_shared(), &head.octets], head.framing);
@@ -84,7 +85,7 @@ pub(crate) async fn send_excerpt(
         match extract {
             Extract::Octets(octets) => client.push(octets.clone()),
             Extract::OnDisk { first, bytes } => {
-                send_from_disk(client, object, body, (*first, *bytes), repair).await?;
+                Box::pin(send_from_disk(client, object, body, (*first, *bytes), repair)).await?;
             }
         }
     }

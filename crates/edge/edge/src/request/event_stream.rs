@@ -6,6 +6,7 @@
 use crate::control::counters::Cells;
 use crate::shared::Shared;
 use message::{ResponseHead, names};
+use std::pin::Pin;
 
 /// Whether a response is an event stream.
 pub(crate) fn is_event_stream(head: &ResponseHead) -> bool {
@@ -17,11 +18,14 @@ pub(crate) fn is_event_stream(head: &ResponseHead) -> bool {
 
 /// Runs `sending`, which sends the content of a response with this head. An event stream is ended
 /// `limits.drain_streams` after the drain began; the result is then `None`.
+///
+/// The work is pinned by the caller, because each function that takes a future by value keeps room
+/// for it twice.
 pub(crate) async fn while_open<T>(
     shared: &Shared,
     cells: &Cells,
     head: &ResponseHead,
-    sending: impl Future<Output = T>,
+    sending: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
     if is_event_stream(head) { shared.until_streams_end(cells, sending).await } else { Some(sending.await) }
 }

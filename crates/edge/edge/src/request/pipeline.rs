@@ -49,6 +49,7 @@ pub(crate) async fn run(
     let stripped = OnceLock::new();
     let mut visit = Visit::new(shared, worker, client, request, &stripped);
     let mut step = Step::Guard;
+    // Large steps of requests that are no hits are boxed, so that a hit needs no memory for them.
     let outcome = loop {
         step = match step {
             Step::Guard => visit.guard(),
@@ -56,10 +57,10 @@ pub(crate) async fn run(
             Step::Refresh(order) => visit.refresh(order).await,
             Step::Key(subject) => visit.key(subject),
             Step::Lookup(page_request) => visit.lookup(page_request),
-            Step::LeakGuard(page_request) => visit.leak_guard(page_request).await,
+            Step::LeakGuard(page_request) => Box::pin(visit.leak_guard(page_request)).await,
             Step::Read(page_request, shelved) => visit.read(page_request, shelved).await,
             Step::Wait(waiting) => visit.wait(waiting).await,
-            Step::Pass(passing) => visit.pass(passing).await,
+            Step::Pass(passing) => Box::pin(visit.pass(passing)).await,
             Step::Deliver(delivery) => break visit.deliver(delivery).await,
             Step::Refuse(refusal) => break visit.refuse(refusal).await,
             Step::Reply(reply, reason) => break visit.reply(reply, reason).await,

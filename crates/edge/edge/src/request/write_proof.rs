@@ -14,6 +14,7 @@ use crate::request::visit::{RequestOutcome, Visit};
 use crate::request::writes;
 use message::{ResponseHead, names};
 use semantics::{WriteEffect, WriteExchange, written};
+use std::pin::pin;
 
 /// Bytes of a response's content that are inspected to see whether its request was a write.
 const CONTENT_BYTES_MAX: usize = 64 * 1024;
@@ -62,7 +63,7 @@ impl Visit<'_> {
             &mut content,
             buffer,
         );
-        let (sent, tail) = while_open(self.shared, cells, &head, sending)
+        let (sent, tail) = while_open(self.shared, cells, &head, pin!(sending))
             .await
             .unwrap_or_else(|| (Err(Interrupted::Drain), Tail::default()));
         if let WriteEffect::Changed(changed) = self.written(&suspected, &head, Some(&content.octets())) {

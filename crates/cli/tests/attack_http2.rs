@@ -1,5 +1,5 @@
-//! Floods of HTTP/2 inside TLS against the real binary: rapid resets, CONTINUATION, SETTINGS, PING
-//! and bombs of header fields.
+//! Floods of HTTP/2 inside TLS against the real binary: rapid resets, CONTINUATION, SETTINGS and
+//! PING, windows that stay closed or open byte by byte, and bombs of header fields.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 #![allow(clippy::print_stdout, reason = "the figures of the attack are its result")]
@@ -17,6 +17,11 @@ const END_HEADERS: u8 = 4;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const CONTINUATION: u8 = 9;
+/// Settings that close the windows of all streams: SETTINGS_INITIAL_WINDOW_SIZE is 0.
+const CLOSED_WINDOWS: [u8; 6] = [0, 4, 0, 0, 0, 0];
+/// Streams that a connection may have at once by default (`limits.http2_streams_max`).
+const STREAMS: u32 = 100;
+
 /// The head of a request, with further fields.
 fn request(stream: u32, target: &str, fields: &[(&str, &str)]) -> Http2Frame {
     let base = [(":method", "GET"), (":scheme", "https"), (":authority", SERVER_NAME), (":path", target)];
@@ -32,6 +37,7 @@ fn octets(frames: &[Http2Frame]) -> Vec<u8> {
 fn flood<B: FnMut(u32) -> (Vec<u8>, u64)>(
     attacked: &AttackedEdge,
     kind: &AttackKind,
+    settings: &[u8],
     begin: impl Fn() -> Vec<u8> + Sync,
     new_batch: impl Fn(usize) -> B + Sync,
 ) -> AttackOutcome {
@@ -41,7 +47,7 @@ fn flood<B: FnMut(u32) -> (Vec<u8>, u64)>(
         attack.ready();
         while ticks.wait() {
             // The edge may refuse a connection while it is busy with the others.
-            let Ok(mut frames) = attacked.frames(&[]) else { continue };
+            let Ok(mut frames) = attacked.frames(settings) else { continue };
             frames.send_octets(&begin());
             for count in 0.. {
                 let (octets, units) = batch(count);
@@ -82,14 +88,14 @@ fn resets(count: u32, target: impl Fn(u32) -> String, fields: &[(&str, &str)]) -
 fn rapid_resets_of_hits_delay_no_other_hit() {
     let attacked = AttackedEdge::start("");
     let kind = kind("rapid resets of hits", "streams", 9_000, 2_000);
-    flood(&attacked, &kind, Vec::new, |_| |count| resets(count, |_| PAGE.to_owned(), &[]));
+    flood(&attacked, &kind, &[], Vec::new, |_| |count| resets(count, |_| PAGE.to_owned(), &[]));
 }
 
 #[test]
 fn rapid_resets_of_other_pages_delay_no_hit() {
     let attacked = AttackedEdge::start("");
     let kind = kind("rapid resets of pages that are not stored", "streams", 9_000, 2_000);
-    let outcome = flood(&attacked, &kind, Vec::new, |_| {
+    let outcome = flood(&attacked, &kind, &[], Vec::new, |_| {
         |count| resets(count, |stream| format!("/other/{stream}"), &[("cookie", "session=1")])
     });
     let seen = attacked.origin.seen();
@@ -106,7 +112,7 @@ fn endless_heads_delay_no_hit_and_are_ended() {
     let kind = kind("CONTINUATION without end", "frames", 500, 300);
     let begin = || Http2Frame { flags: END_STREAM, ..request(1, PAGE, &[]) }.octets();
     let more = Http2Frame::new(CONTINUATION, 1, field_block(&[("x", "y")])).octets();
-    let outcome = flood(&attacked, &kind, begin, |_| |_| (more.clone(), 1));
+    let outcome = flood(&attacked, &kind, &[], begin, |_| |_| (more.clone(), 1));
     assert!(outcome.closed > 0, "no connection was ended");
 }
 
@@ -115,7 +121,7 @@ fn floods_of_pings_delay_no_hit_and_are_ended() {
     let attacked = AttackedEdge::start("");
     let kind = kind("PING", "frames", 90_000, 300_000);
     let pings = Http2Frame::new(PING, 0, [7; 8]).octets().repeat(100);
-    let outcome = flood(&attacked, &kind, Vec::new, |_| |_| (pings.clone(), 100));
+    let outcome = flood(&attacked, &kind, &[], Vec::new, |_| |_| (pings.clone(), 100));
     assert!(outcome.closed > 0 && floods(&attacked) >= 1.0, "no connection was ended");
 }
 
@@ -124,8 +130,29 @@ fn floods_of_settings_delay_no_hit_and_are_ended() {
     let attacked = AttackedEdge::start("");
     let kind = kind("SETTINGS", "frames", 90_000, 300_000);
     let settings = Http2Frame::new(SETTINGS, 0, [0, 4, 0, 0, 255, 255]).octets().repeat(100);
-    let outcome = flood(&attacked, &kind, Vec::new, |_| |_| (settings.clone(), 100));
+    let outcome = flood(&attacked, &kind, &[], Vec::new, |_| |_| (settings.clone(), 100));
     assert!(outcome.closed > 0 && floods(&attacked) >= 1.0, "no connection was ended");
+}
+
+#[test]
+fn closed_windows_delay_no_hit_and_stay_within_memory() {
+    let attacked = AttackedEdge::start("");
+    let kind = kind("windows that open byte by byte", "updates", 9_000, 2_000);
+    // A third of the responses is private: the edge must fetch them, and may not share them.
+    let begin = || {
+        let heads = (0..STREAMS).map(|number| {
+            let fields: &[(&str, &str)] = if number % 3 == 0 { &[("cookie", "session=1")] } else { &[] };
+            request(number * 2 + 1, &format!("/filling/{number}"), fields)
+        });
+        octets(&heads.collect::<Vec<_>>())
+    };
+    flood(&attacked, &kind, &CLOSED_WINDOWS, begin, |_| {
+        |count| {
+            let streams = (0..10).map(|number| (count * 10 + number) % STREAMS * 2 + 1);
+            let updates: Vec<_> = streams.map(|stream| Http2Frame::window_update(stream, 1)).collect();
+            (octets(&updates), 10)
+        }
+    });
 }
 
 #[test]
@@ -137,7 +164,7 @@ fn bombs_of_indexed_fields_delay_no_hit_and_are_ended() {
     let value = "y".repeat(3_000);
     let bomb =
         |stream| Http2Frame { kind: 1, flags: END_HEADERS | END_STREAM, stream, payload: vec![0xbe; 16_000] };
-    let outcome = flood(&attacked, &kind, Vec::new, |_| {
+    let outcome = flood(&attacked, &kind, &[], Vec::new, |_| {
         |count: u32| {
             let stream = count / 4 * 2 + 3;
             match (count, count % 4) {
@@ -155,4 +182,23 @@ fn bombs_of_indexed_fields_delay_no_hit_and_are_ended() {
         }
     });
     assert!(outcome.closed > 0, "no connection was ended");
+}
+
+#[test]
+fn large_heads_that_stay_open_stay_within_memory() {
+    let attacked = AttackedEdge::start("");
+    let kind = kind("large heads of requests that do not end", "heads", 900, 1_000);
+    let large = "y".repeat(15_000);
+    flood(&attacked, &kind, &[], Vec::new, |_| {
+        |count: u32| {
+            if count >= STREAMS {
+                return (Vec::new(), 0);
+            }
+            let fields = [("content-length", "100000"), ("x", &large[..]), ("cookie", "session=1")];
+            let base = [(":method", "POST"), (":scheme", "https"), (":authority", SERVER_NAME)];
+            let head = field_block(&[&base[..], &[(":path", "/form")], &fields].concat());
+            let frame = Http2Frame { kind: 1, flags: END_HEADERS, stream: count * 2 + 1, payload: head };
+            (frame.octets(), 1)
+        }
+    });
 }

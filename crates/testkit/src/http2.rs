@@ -307,6 +307,11 @@ impl Http2Frame {
         Self::new(3, stream, 8_u32.to_be_bytes())
     }
 
+    /// A frame that opens the window of a stream by this many bytes (RFC 9113 section 6.9).
+    pub fn window_update(stream: u32, bytes: u32) -> Self {
+        Self::new(8, stream, bytes.to_be_bytes())
+    }
+
     /// The frame on the wire.
     pub fn octets(&self) -> Vec<u8> {
         let bytes = (self.payload.len() as u32).to_be_bytes();

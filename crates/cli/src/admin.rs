@@ -2,11 +2,13 @@
 
 use crate::why::runtime;
 use address::Address;
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
+use message::Status;
+use net::{CertificateFiles, OriginTlsTerms, TlsClient};
 use platform::SystemClock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use why::{FetchedResponse, Fetcher};
+use why::{FetchedResponse, Fetcher, ProbeError};
 
 /// The edge that a command calls.
 #[derive(Debug, clap::Args)]
@@ -17,23 +19,70 @@ pub(crate) struct AdminArgs {
     /// File whose first line is the token; it takes precedence over the variable PETASOS_TOKEN
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Connect with TLS, because the edge has the setting admin_certificate. FILE has the
+    /// certificates of the authorities that the edge's certificate must be from, or that certificate
+    /// itself, as PEM; `system` stands for the authorities that this system trusts
+    #[arg(long, value_name = "FILE")]
+    admin_ca: Option<PathBuf>,
+    /// Certificate that the edge demands by its setting admin_client_ca, and its key, as PEM files. One
+    /// file may hold both
+    #[arg(long, value_name = "CERT,KEY", requires = "admin_ca")]
+    admin_certificate: Option<String>,
 }
 
+/// The value of `--admin-ca` for the authorities that the system trusts.
+const SYSTEM: &str = "system";
+
 impl AdminArgs {
+    /// What sends requests to the edge.
+    ///
+    /// # Errors
+    /// If a file of the arguments about TLS cannot be used.
+    pub(crate) fn fetcher(&self) -> anyhow::Result<Fetcher> {
+        let tls = self.admin_ca.as_deref().map(|authorities| self.tls(authorities)).transpose()?;
+        Ok(Fetcher { tls, clock: Arc::new(SystemClock::new()) })
+    }
+
+    fn tls(&self, authorities: &Path) -> anyhow::Result<TlsClient> {
+        let certificate = self.admin_certificate.as_deref().map(|pair| {
+            let (chain, key) = pair.split_once(',').unwrap_or((pair, pair));
+            CertificateFiles { chain: chain.into(), key: key.into() }
+        });
+        let authorities = (authorities != Path::new(SYSTEM)).then(|| authorities.to_owned());
+        let terms = OriginTlsTerms { authorities, certificate, is_verified: true };
+        TlsClient::for_origin(&terms).context("cannot secure the connection to the admin address")
+    }
+
     /// Posts JSON to `target`, with the token if there is one, and returns the edge's answer.
     ///
     /// # Errors
     /// If the token cannot be read, or no edge answers.
     pub(crate) fn call(&self, target: &'static str, content: &[u8]) -> anyhow::Result<FetchedResponse> {
         let token = self.token()?;
-        let fetcher = Fetcher { tls: None, clock: Arc::new(SystemClock::new()) };
+        let fetcher = self.fetcher()?;
         let call = why::call_edge(&fetcher, &self.admin, target, token.as_deref(), content);
-        runtime()?.block_on(call).with_context(|| {
-            format!(
-                "no edge answers at the admin address {}; start `petasos serve`, or give its admin address with --admin",
-                self.admin
-            )
-        })
+        let answer = runtime()?.block_on(call).map_err(|error| self.failure(error))?;
+        let is_plain = self.admin_ca.is_none() && answer.head.status == Status::BAD_REQUEST;
+        ensure!(
+            !is_plain || !says_tls(&answer.content),
+            "the admin address {} speaks TLS; name the authority of its certificate with --admin-ca",
+            self.admin
+        );
+        Ok(answer)
+    }
+
+    fn failure(&self, error: ProbeError) -> anyhow::Error {
+        let admin = &self.admin;
+        let context = match error {
+            ProbeError::Tls(_) => format!(
+                "the connection to the admin address {admin} cannot be secured with --admin-ca and --admin-certificate"
+            ),
+            _ => format!(
+                "no edge answers at the admin address {admin}; start `petasos serve`, or give its admin address with \
+                 --admin"
+            ),
+        };
+        anyhow::Error::new(error).context(context)
     }
 
     /// The token: the first line of the token file, or else `PETASOS_TOKEN`. `None` if neither is
@@ -47,6 +96,11 @@ impl AdminArgs {
             None => Ok(std::env::var("PETASOS_TOKEN").ok().filter(|token| !token.is_empty())),
         }
     }
+}
+
+/// Whether a response tells a plain client that the port speaks TLS, as that of Petasos does.
+fn says_tls(content: &[u8]) -> bool {
+    String::from_utf8_lossy(content).contains("https://")
 }
 
 fn read_token(file: &Path) -> anyhow::Result<String> {

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     edge: AdminArgs,
     /// Fetch the page from the site itself, which needs no Petasos in front
-    #[arg(long, conflicts_with_all = ["admin", "token_file"])]
+    #[arg(long, conflicts_with_all = ["admin", "token_file", "admin_ca", "admin_certificate"])]
     direct: bool,
     /// Print the result as JSON
     #[arg(long)]
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Asks the running edge at its admin address.
 fn ask(args: &Args, url: &HttpUrl, lines: &[HeaderLine]) -> anyhow::Result<String> {
     let token = args.edge.token()?;
-    let fetcher = Fetcher { tls: None, clock: Arc::new(SystemClock::new()) };
+    let fetcher = args.edge.fetcher()?;
     let reply = runtime()?.block_on(why::ask(&fetcher, &args.edge.admin, token.as_deref(), url, lines))?;
     Ok(if args.json { reply.document } else { why::answer_text(url, &reply.answer) })
 }

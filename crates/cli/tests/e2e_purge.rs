@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use testkit::{Edge, HeldPort, Origin, eventually, get, petasos, petasos_with, response};
+use testkit::{Authority, Edge, HeldPort, KeyKind, Origin, eventually, get, petasos, petasos_with, response};
 
 const PAGES: &[&str] = &["/news/1", "/news/2", "/shop"];
 
@@ -177,4 +177,43 @@ fn check_shows_the_errors_in_a_list_of_networks() {
     let configuration = format!("origin = 'http://127.0.0.1:1'\ntrusted_proxies = ['@{list}', '::1']\n");
     let output = petasos(["check", &write("petasos.toml", &configuration), "--print"]);
     assert!(output.stdout.contains("trusted proxies 192.0.2.0/24, ::1\n"), "{}", output.stdout);
+}
+
+#[test]
+fn edge_that_demands_a_certificate_is_reached_with_one() {
+    let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let (edges, clients) = (Authority::new("of edges"), Authority::new("of clients"));
+    let valid = (2000, 2100);
+    edges.issue(&["127.0.0.1"], KeyKind::Ecdsa, valid).write(directory.path(), "edge");
+    clients.issue(&["operator"], KeyKind::Ecdsa, valid).write(directory.path(), "operator");
+    std::fs::write(at("edges.pem"), edges.pem()).unwrap();
+    std::fs::write(at("clients.pem"), clients.pem()).unwrap();
+    let configuration = format!(
+        "admin_certificate = '{},{}'\nadmin_client_ca = '{}'\n",
+        at("edge.pem"),
+        at("edge.key"),
+        at("clients.pem")
+    );
+    let edge = Edge::configured(&origin.url(), &configuration, &[]);
+    stored(&edge);
+    let admin = edge.admin.to_string();
+    let run = |arguments: &[&str]| petasos([&["purge", "--all", "--admin", &admin], arguments].concat());
+    let (ca, own) = (at("edges.pem"), format!("{},{}", at("operator.pem"), at("operator.key")));
+    let done = run(&["--admin-ca", &ca, "--admin-certificate", &own]);
+    assert_eq!((done.code, done.stdout.as_str()), (Some(0), "3 stored responses were removed.\n"));
+    let asked =
+        petasos(["why", "--admin", &admin, "--admin-ca", &ca, "--admin-certificate", &own, "http://a/"]);
+    assert_eq!(asked.code, Some(0), "{}", asked.stderr);
+    for (arguments, words) in [
+        (&[][..], "--admin-ca"),
+        (&["--admin-ca", &ca], "certificate"),
+        (&["--admin-ca", &at("clients.pem"), "--admin-certificate", &own], "no authority"),
+        (&["--admin-ca", &at("none.pem")], "cannot read"),
+        (&["--admin-certificate", &own], "--admin-ca"),
+    ] {
+        let refused = run(arguments);
+        assert_eq!(refused.code, Some(2), "{arguments:?}");
+        assert!(refused.stderr.contains(words), "{arguments:?}: {}", refused.stderr);
+    }
 }

@@ -1,5 +1,6 @@
 //! The bytes of a test client's connection, plain or inside TLS.
 
+use crate::PemFiles;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -8,7 +9,8 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::client::Resumption;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio_rustls::rustls::{
     ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned, SupportedProtocolVersion,
 };
@@ -61,6 +63,17 @@ impl Trust {
     pub fn offering(&self, protocol: &[u8]) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         config.alpn_protocols = vec![protocol.to_vec()];
+        Self { config: Arc::new(config) }
+    }
+
+    /// The same trust for connections that show this certificate to a server that asks for one.
+    pub fn presenting(&self, own: &PemFiles) -> Self {
+        let certificate = CertificateDer::from_pem_slice(own.certificate.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap();
+        let signing = aws_lc_rs::sign::any_supported_type(&key).unwrap();
+        let own = CertifiedKey::new(vec![certificate], signing);
+        let mut config = ClientConfig::clone(&self.config);
+        config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(own));
         Self { config: Arc::new(config) }
     }
 

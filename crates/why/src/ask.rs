@@ -94,7 +94,7 @@ pub async fn ask(
 }
 
 /// Posts JSON to `target` at the admin address of a running edge, with the token if one is given.
-/// Returns the response.
+/// Returns the response. The connection has TLS if the fetcher has a client for it.
 ///
 /// # Errors
 /// [`ProbeError`].
@@ -123,7 +123,13 @@ pub async fn call_edge(
     let request = RequestHead { method: Method::Post, target, version: Version::Http11, fields };
     within_time(async {
         let stream = Stream::connect(admin).await.map_err(|error| connection_failure(admin, &error))?;
-        fetcher.exchange(stream, request, content).await
+        let Some(tls) = &fetcher.tls else { return fetcher.exchange(stream, request, content).await };
+        let name = match admin {
+            Address::Ip(address) => address.ip().to_string(),
+            Address::Host { name, .. } => name.clone(),
+            Address::Unix(_) => "localhost".to_owned(),
+        };
+        fetcher.exchange(tls.secure(stream, &name).await?, request, content).await
     })
     .await
 }

@@ -258,7 +258,8 @@ impl<S: AsyncRead + Unpin> ResponseStream<S> {
 }
 
 fn broken(error: io::Error) -> ProbeError {
-    ProbeError::Broken(error.kind())
+    // In TLS 1.3 a server refuses the client's certificate after the client's handshake.
+    TlsError::inside(&error, "").map_or(ProbeError::Broken(error.kind()), ProbeError::Tls)
 }
 
 impl From<ExchangeError> for ProbeError {

@@ -4,9 +4,10 @@
 //! that sent plain text: the caller gets its connection back to say so.
 
 use crate::Stream;
-use crate::certificates::{ACME_TLS, Certificates};
+use crate::certificates::{ACME_TLS, CertificateError, Certificates, read_chain};
 use rustix::net::RecvFlags;
 use std::io::{self, IoSlice, Write as _};
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -15,9 +16,10 @@ use tokio::io::{AsyncWrite as _, AsyncWriteExt as _, Interest};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
-use tokio_rustls::rustls::server::NoServerSessionStorage;
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
+use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_rustls::rustls::version::{TLS12, TLS13};
-use tokio_rustls::rustls::{Error, ServerConfig, ServerConnection};
+use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig, ServerConnection};
 use tokio_rustls::server::TlsStream;
 
 /// The first byte of every TLS handshake: the type of its records (RFC 8446 section 5.1).
@@ -41,6 +43,9 @@ pub struct TlsServerTerms {
     pub version_min: TlsVersion,
     /// The application protocols, in the order of preference (RFC 7301).
     pub protocols: Vec<&'static [u8]>,
+    /// The PEM file with the authorities of client certificates. Each client must then have a
+    /// certificate from one of them. `None`: clients need none.
+    pub client_authorities: Option<PathBuf>,
 }
 
 /// Secures the connections of a listener. Cheap to clone.
@@ -56,6 +61,17 @@ pub enum TlsServerError {
     /// An error of the TLS library.
     #[error("TLS cannot be set up: {0}")]
     Library(#[from] Error),
+    /// The file with the authorities of clients cannot be read.
+    #[error(transparent)]
+    Authorities(#[from] CertificateError),
+    /// A certificate in that file cannot be an authority.
+    #[error("{} holds a certificate that cannot be an authority of clients: {reason}", file.display())]
+    Authority {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with the certificate.
+        reason: String,
+    },
 }
 
 /// Why a client's connection could not be secured.
@@ -75,7 +91,8 @@ pub enum HandshakeError {
 }
 
 impl TlsServer {
-    /// Serves these certificates on these terms. Tickets for resuming sessions are encrypted with a
+    /// Serves these certificates on these terms. Reads the file with authorities, so it blocks.
+    /// Tickets for resuming sessions are encrypted with a
     /// key of this process, which changes every six hours.
     ///
     /// # Errors
@@ -89,7 +106,11 @@ impl TlsServer {
         let builder = ServerConfig::builder_with_provider(Arc::new(crate::tls::provider()))
             .with_protocol_versions(versions)?;
         let resolver = Arc::clone(&certificates);
-        let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
+        let builder = match &terms.client_authorities {
+            None => builder.with_no_client_auth(),
+            Some(file) => builder.with_client_cert_verifier(client_verifier(file)?),
+        };
+        let mut config = builder.with_cert_resolver(resolver);
         config.alpn_protocols = terms.protocols.iter().map(|name| name.to_vec()).collect();
         if answers_challenges {
             config.alpn_protocols.push(ACME_TLS.to_vec());
@@ -134,6 +155,18 @@ impl std::fmt::Debug for TlsServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TlsServer").finish_non_exhaustive()
     }
+}
+
+/// Accepts clients with a certificate from one of the authorities in a file; blocks.
+fn client_verifier(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, TlsServerError> {
+    let unusable = |reason: String| TlsServerError::Authority { file: file.to_owned(), reason };
+    let mut authorities = RootCertStore::empty();
+    for certificate in read_chain(file)? {
+        authorities.add(certificate).map_err(|error| unusable(error.to_string()))?;
+    }
+    let provider = Arc::new(crate::tls::provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider);
+    verifier.build().map_err(|error| unusable(error.to_string()))
 }
 
 /// Waits for the first record of a client, which stays in the socket. A client that sends only a

@@ -217,8 +217,9 @@ petasos purge --all
 
 `--soft` marks pages stale and removes nothing. `--refill` makes the edge fetch the most requested
 of the pages again. The command calls the running edge at its admin address (`--admin`,
-127.0.0.1:8081), with the token from PETASOS_TOKEN or `--token-file`. Exit code 0: the purge is
-done, even if no page was stored; 2: it is not.
+127.0.0.1:8081), with the token from PETASOS_TOKEN or `--token-file`, or with a certificate
+([tls.md](tls.md#the-admin-address)). Exit code 0: the purge is done, even if no page was stored; 2:
+it is not.
 
 ## Purge requests
 

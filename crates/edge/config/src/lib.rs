@@ -29,8 +29,8 @@ pub use log_level::LogLevel;
 pub use machine::Machine;
 pub use peers::PeerEntry;
 pub use plan::{
-    AccessLogTarget, AcmePlan, DiskPlan, EdgeLimits, EdgePlan, ListenerPlan, OriginTlsPlan, RedirectPlan,
-    SitePlan, StaticTreePlan, TlsPlan,
+    AccessLogTarget, AcmePlan, AdminTlsPlan, DiskPlan, EdgeLimits, EdgePlan, ListenerPlan, OriginTlsPlan,
+    RedirectPlan, SitePlan, StaticTreePlan, TlsPlan,
 };
 pub use reference::settings_reference;
 pub use setting::{CertificatePaths, CertificateSource, Setting, SettingKind, SettingScope, SettingValue};

@@ -13,7 +13,7 @@ mod reload;
 
 pub use acme::AcmePlan;
 pub use limits::EdgeLimits;
-pub use listeners::{ListenerPlan, RedirectPlan, TlsPlan};
+pub use listeners::{AdminTlsPlan, ListenerPlan, RedirectPlan, TlsPlan};
 pub use origins::OriginTlsPlan;
 
 use crate::ReadFile;
@@ -27,7 +27,9 @@ use crate::setting::{Setting, SettingValue};
 use crate::table::SETTINGS;
 use crate::void::void_settings;
 use address::{Address, OriginUrl, Prefixes};
-use contradictions::{clashes, disobedience, leading_address, nameless_token, nameless_tree};
+use contradictions::{
+    clashes, clients_without_tls, disobedience, leading_address, nameless_token, nameless_tree,
+};
 use document::{Diagnostic, Place};
 use profiles::{AUTO, DEFAULT, Pattern, Policy, Profile};
 use proxy_protocol::Version;
@@ -44,6 +46,8 @@ pub struct EdgePlan {
     pub listeners: Vec<ListenerPlan>,
     /// The address where metrics and status are served.
     pub admin: Address,
+    /// How connections to `admin` are secured. `None`: they are plain.
+    pub admin_tls: Option<AdminTlsPlan>,
     /// Worker threads, at least 1.
     pub workers: usize,
     /// Memory that the process may occupy, in bytes (setting `memory`).
@@ -89,7 +93,8 @@ pub struct EdgePlan {
 
 /// Settings about files and directories whose places the plan keeps, because the files are examined
 /// only after the plan was resolved.
-const FILE_SETTINGS: [&str; 8] = [
+const FILE_SETTINGS: [&str; 9] = [
+    "admin_certificate",
     "disk",
     "disk_size",
     "spool_directory",
@@ -253,6 +258,7 @@ impl EdgePlan {
         Self {
             listeners,
             admin: top.address("admin"),
+            admin_tls: AdminTlsPlan::resolve(top),
             workers: top
                 .count("workers")
                 .map_or_else(|| default_workers(machine), |count| usize::try_from(count).unwrap_or(1)),
@@ -322,8 +328,9 @@ impl EdgePlan {
         // Writing into a String cannot fail.
         let _ = writeln!(
             text,
-            "admin {}, {} workers, {} for stored responses",
+            "admin {}{}, {} workers, {} for stored responses",
             self.admin,
+            self.admin_tls.as_ref().map(AdminTlsPlan::explain).unwrap_or_default(),
             self.workers,
             document::quantity::format_size(self.memory_bytes),
         );
@@ -541,6 +548,7 @@ pub(crate) fn resolve(
     problems.extend(listeners::clashes(document, &listeners));
     problems.extend(acme::problems(&top, machine, &listeners));
     problems.extend(nameless_token(&top));
+    problems.extend(clients_without_tls(&top));
     problems.extend(sense::errors(&top, read));
     if !problems.is_empty() {
         return Err(problems);
@@ -915,6 +923,19 @@ mod tests {
     }
 
     #[test]
+    fn admin_address_has_tls_by_a_certificate() {
+        let text = "admin_certificate = '/c.pem,/k.pem'\nadmin_client_ca = '/a.pem'\n";
+        let plan = load(text, &origin()).unwrap();
+        let tls = plan.admin_tls.as_ref().unwrap();
+        assert_eq!(tls.client_authorities.as_deref(), Some(std::path::Path::new("/a.pem")));
+        let words =
+            "admin 127.0.0.1:8081 with TLS from 1.3 on with /c.pem,/k.pem for clients certified by /a.pem, ";
+        assert!(plan.explain().contains(words), "{}", plan.explain());
+        let fault = load("\nadmin_client_ca = '/a.pem'", &origin()).unwrap_err();
+        assert!(fault.contains("petasos.toml:2") && fault.contains("write admin_certificate"), "{fault}");
+    }
+
+    #[test]
     fn flags_take_lists_and_the_token() {
         let flags = |more: &[(&'static str, &str)]| {
             let more = more.iter().map(|(key, text)| (*key, (*text).to_owned()));
@@ -938,6 +959,8 @@ mod tests {
         assert_eq!(
             missing,
             [
+                "admin_certificate",
+                "admin_client_ca",
                 "workers",
                 "memory",
                 "disk",

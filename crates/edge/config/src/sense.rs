@@ -100,7 +100,7 @@ pub(crate) fn cautions(top: &SettingLevels<'_>, plan: &EdgePlan) -> Vec<Diagnost
 }
 
 fn open_admin(top: &SettingLevels<'_>, plan: &EdgePlan) -> Option<Diagnostic> {
-    if plan.admin.is_loopback() {
+    if plan.admin.is_loopback() || plan.admin_tls.is_some() {
         return None;
     }
     let place = top.place("admin")?;
@@ -110,7 +110,8 @@ fn open_admin(top: &SettingLevels<'_>, plan: &EdgePlan) -> Option<Diagnostic> {
             "use a loopback address such as 127.0.0.1:8081; other machines are refused without a token_file"
         }
         Some(_) => {
-            "use a loopback address such as 127.0.0.1:8081, unless only machines that you trust can reach it"
+            "use a loopback address such as 127.0.0.1:8081, or TLS by admin_certificate, unless only machines that \
+             you trust can reach it"
         }
     };
     Some(Diagnostic::warning(message, place).with_help(help))
@@ -292,6 +293,7 @@ mod tests {
             "purge_peers = ['10.0.0.1']\nproxy_protocol = ['10.0.0.2']",
             "admin = 'localhost:8081'",
             "admin = 'unix:/run/a'",
+            "admin = '0.0.0.0:8081'\nadmin_certificate = '/c.pem,/k.pem'",
             "trusted_proxies = ['10.0.0.0/8', '0.0.0.0/1']",
             "disk = '/d'\ndisk_size = '100MiB'",
         ] {

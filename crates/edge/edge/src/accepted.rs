@@ -136,8 +136,8 @@ async fn header(stream: &mut Stream) -> io::Result<Header> {
 }
 
 /// Secures a connection. `None`: that failed, and the client was told if it can be.
-async fn secure(
-    shared: &Arc<Shared>,
+pub(crate) async fn secure(
+    shared: &Shared,
     index: usize,
     tls: &TlsServer,
     stream: Stream,

@@ -6,7 +6,7 @@ use crate::memory::issuance::{Issuance, local_authority, terms};
 use crate::origins;
 use acme::FileError;
 use clock::Timestamp;
-use config::{EdgePlan, TlsPlan};
+use config::{AdminTlsPlan, EdgePlan, TlsPlan};
 use net::{
     Certificate, CertificateError, CertificateFiles, Certificates, Refreshed, TlsServer, TlsServerError,
     TlsServerTerms,
@@ -25,6 +25,8 @@ pub(crate) const HTTP_2: &[u8] = b"h2";
 pub(crate) struct Listeners {
     /// `None` for a plain listener.
     secured: Vec<Option<SecuredListener>>,
+    /// `None` if the admin address speaks plain HTTP.
+    admin: Option<SecuredListener>,
     /// The certificates that Petasos obtains itself.
     pub(crate) issuance: Arc<Issuance>,
 }
@@ -71,7 +73,32 @@ impl Listeners {
                 Err(more) => errors.extend(more),
             }
         }
-        if errors.is_empty() { Ok(Self { secured, issuance }) } else { Err(errors) }
+        let admin = plan.admin_tls.as_ref().map(SecuredListener::open_admin).transpose();
+        let admin = admin.unwrap_or_else(|more| {
+            errors.extend(more);
+            None
+        });
+        if errors.is_empty() { Ok(Self { secured, admin, issuance }) } else { Err(errors) }
+    }
+
+    /// The problems with the files of the admin address: errors that prevent the start, or the
+    /// fault of a certificate that is not valid at `now`. Blocks.
+    pub(crate) fn check_admin(
+        tls: &AdminTlsPlan,
+        now: Timestamp,
+    ) -> Result<Option<CertificateError>, Vec<ListenerError>> {
+        let secured = SecuredListener::open_admin(tls)?;
+        let serving = secured.certificates.serving();
+        Ok(serving.iter().find_map(|certificate| certificate.fault_at(now)))
+    }
+
+    /// What secures the connections of the admin address. `None`: they are plain.
+    pub(crate) fn admin_tls(&self) -> Option<&TlsServer> {
+        self.admin.as_ref().map(|secured| &secured.server)
+    }
+
+    fn all_secured(&self) -> impl Iterator<Item = &SecuredListener> {
+        self.secured.iter().flatten().chain(&self.admin)
     }
 
     /// What secures the connections of a listener. `None`: they are plain.
@@ -79,21 +106,19 @@ impl Listeners {
         self.secured.get(number)?.as_ref().map(|secured| &secured.server)
     }
 
-    /// Whether any listener has TLS.
+    /// Whether any listener or the admin address has TLS.
     pub(crate) fn has_tls(&self) -> bool {
-        self.secured.iter().any(Option::is_some)
+        self.all_secured().next().is_some()
     }
 
     /// Reads changed certificates again; see [`Certificates::refresh`]. Blocks.
     pub(crate) fn refresh(&self, now: Timestamp, at_once: bool) -> Vec<Refreshed> {
-        let secured = self.secured.iter().flatten();
-        secured.flat_map(|listener| listener.certificates.refresh(now, at_once)).collect()
+        self.all_secured().flat_map(|listener| listener.certificates.refresh(now, at_once)).collect()
     }
 
     /// The certificates that serve.
     fn serving(&self) -> impl Iterator<Item = Arc<Certificate>> {
-        let listeners = self.secured.iter().flatten();
-        listeners.flat_map(|listener| listener.certificates.serving().to_vec())
+        self.all_secured().flat_map(|listener| listener.certificates.serving().to_vec())
     }
 
     /// The faults of certificates that are not valid at `now`.
@@ -120,11 +145,26 @@ impl SecuredListener {
         if !plan.acme_names.is_empty() {
             certificates = certificates.with_challenges(Arc::clone(&issuance.answers.tls));
         }
-        let certificates = Arc::new(certificates);
         let protocols = if http2 { vec![HTTP_2, HTTP_1_1] } else { vec![HTTP_1_1] };
         let version_min = if plan.is_at_least_1_3 { TlsVersion::Tls13 } else { TlsVersion::Tls12 };
-        let terms = TlsServerTerms { version_min, protocols };
-        let server = TlsServer::new(Arc::clone(&certificates), &terms).map_err(|error| vec![error.into()])?;
+        let terms = TlsServerTerms { version_min, protocols, client_authorities: None };
+        Self::on_terms(certificates, &terms)
+    }
+
+    fn open_admin(plan: &AdminTlsPlan) -> Result<Self, Vec<ListenerError>> {
+        let certificates = Certificates::read(&[origins::files(&plan.certificate)])
+            .map_err(|errors| errors.into_iter().map(ListenerError::from).collect::<Vec<_>>())?;
+        let terms = TlsServerTerms {
+            version_min: TlsVersion::Tls13,
+            protocols: vec![HTTP_1_1],
+            client_authorities: plan.client_authorities.clone(),
+        };
+        Self::on_terms(certificates, &terms)
+    }
+
+    fn on_terms(certificates: Certificates, terms: &TlsServerTerms) -> Result<Self, Vec<ListenerError>> {
+        let certificates = Arc::new(certificates);
+        let server = TlsServer::new(Arc::clone(&certificates), terms).map_err(|error| vec![error.into()])?;
         Ok(Self { server, certificates })
     }
 }

@@ -260,7 +260,8 @@ impl BoundEdge {
                 in_a_url(&listener.address, if listener.tls.is_some() { "https" } else { "http" })
             })
             .collect();
-        let admin = in_a_url(&self.bound.admin, "http");
+        let is_secured = self.shared.plan.admin_tls.is_some();
+        let admin = in_a_url(&self.bound.admin, if is_secured { "https" } else { "http" });
         format!("petasos: serving {} -> {}, admin {admin}", listen.join(", "), sites.join(", "))
     }
 

@@ -126,7 +126,11 @@ mod tests {
         let challenges = Arc::new(ChallengeCertificates::default());
         let certificates = Certificates::read(&[CertificateFiles { chain, key }]).unwrap();
         let certificates = Arc::new(certificates.with_challenges(Arc::clone(&challenges)));
-        let terms = TlsServerTerms { version_min: TlsVersion::Tls12, protocols: vec![HTTP] };
+        let terms = TlsServerTerms {
+            version_min: TlsVersion::Tls12,
+            protocols: vec![HTTP],
+            client_authorities: None,
+        };
         let server = TlsServer::new(certificates, &terms).unwrap();
 
         let (certificate, outcome) = shown(&server, "a.test", &[ACME_TLS]).await;

@@ -53,6 +53,17 @@ pub(super) fn nameless_token(top: &SettingLevels<'_>) -> Option<Diagnostic> {
     Some(problem.with_help("write token_file = \"/etc/petasos/token\", or use --token-file FILE"))
 }
 
+/// Refuses `admin_client_ca` without `admin_certificate`, because plain HTTP has no client
+/// certificates.
+pub(super) fn clients_without_tls(top: &SettingLevels<'_>) -> Option<Diagnostic> {
+    if top.stated("admin_client_ca").is_none() || top.stated("admin_certificate").is_some() {
+        return None;
+    }
+    let place = top.place("admin_client_ca")?;
+    let problem = Diagnostic::new("`admin_client_ca` needs TLS at the admin address", place);
+    Some(problem.with_help("write admin_certificate = \"CERT.pem,KEY.pem\" too"))
+}
+
 /// Refuses a site without names in the static tree, because visitors could create pages under any
 /// host name.
 pub(super) fn nameless_tree(levels: &SettingLevels<'_>, site: &Place) -> Option<Diagnostic> {

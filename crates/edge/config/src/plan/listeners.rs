@@ -10,6 +10,7 @@ use address::{Address, Prefixes};
 use document::{Diagnostic, Place};
 use profiles::Pattern;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 
 /// An address where clients connect.
 #[derive(Clone, Debug)]
@@ -40,6 +41,15 @@ pub struct TlsPlan {
     pub is_at_least_1_3: bool,
     /// Where the setting `tls` was written.
     pub place: Place,
+}
+
+/// How connections to the admin address are secured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminTlsPlan {
+    /// The certificate of the address.
+    pub certificate: CertificatePaths,
+    /// The file with the authorities of client certificates. `None`: clients need none.
+    pub client_authorities: Option<PathBuf>,
 }
 
 /// The redirection of plain requests to https.
@@ -221,6 +231,23 @@ impl EdgePlan {
         let secured = self.listeners.iter().filter(|listener| listener.tls.is_some());
         let ports: Vec<u16> = secured.filter_map(|listener| listener.address.port()).collect();
         ports.first().copied().filter(|_| !ports.contains(&HTTPS_PORT))
+    }
+}
+
+impl AdminTlsPlan {
+    /// The settings of the admin address for TLS. `None`: it speaks plain HTTP.
+    pub(super) fn resolve(top: &SettingLevels<'_>) -> Option<Self> {
+        let Some(SettingValue::Certificate(certificate)) = top.value("admin_certificate") else {
+            return None;
+        };
+        Some(Self { certificate, client_authorities: top.text("admin_client_ca").map(PathBuf::from) })
+    }
+
+    /// The settings in a line of `petasos check --print`.
+    pub(super) fn explain(&self) -> String {
+        let clients = self.client_authorities.as_ref();
+        let clients = clients.map(|file| format!(" for clients certified by {}", file.display()));
+        format!(" with TLS from 1.3 on with {}{}", self.certificate, clients.unwrap_or_default())
     }
 }
 

@@ -3,10 +3,11 @@
 //!
 //! Invariants: only purges and calls about a detected profile change anything. Both need the token
 //! or, without one, a client on this machine. All paths except `/healthz` need the token or a
-//! client on this machine. A request whose Host or Origin is not the address itself is refused,
+//! client on this machine. A client certificate stands for the token. A request whose Host or Origin is not the address itself is refused,
 //! because a page of another site could make a browser send it. The content of a request has a size
 //! limit, and is read only after the head has shown that its client may send the request.
 
+use crate::accepted::secure;
 use crate::control::counters::Metric;
 use crate::control::metrics;
 use crate::control::purge_access::Entrance;
@@ -15,6 +16,7 @@ use crate::control::uncompressed::UncompressedPage;
 use crate::control::why::{self, QUESTION_BYTES_MAX};
 use crate::fetch::breaker::state_name;
 use crate::memory::detection::Detected;
+use crate::request::arrival::Arrival;
 use crate::request::client::{ClientConnection, ReceiveOutcome};
 use crate::request::date::http_date;
 use crate::request::respond::{self, Recipient};
@@ -27,6 +29,7 @@ use acme::CertificateReport;
 use address::Address;
 use api::why::Question;
 use bytes::Bytes;
+use config::AdminTlsPlan;
 use h1::{BodyFraming, Request};
 use message::{Frame, Method, RequestHead, ResponseHead, Status, Version, names};
 use net::{Acceptor, Peer, Stream};
@@ -116,25 +119,40 @@ impl AdminEntrance {
 
     /// Serves a connection in a task. Beyond the limit it is refused.
     pub(crate) fn take(&self, shared: &Arc<Shared>, stream: Stream, peer: Peer) {
-        let shared = &shared.current();
-        let client = ClientConnection::new(stream, peer, Arc::clone(&shared.limits));
+        let shared = shared.current();
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            let conversation = converse(Arc::clone(shared), client);
             tokio::spawn(async move {
-                conversation.await;
+                if let Some((client, is_certified)) = secured(&shared, stream, peer).await {
+                    Box::pin(converse(shared, client, is_certified)).await;
+                }
                 drop(place);
             });
             return;
         }
         shared.cells(0).count(Metric::AdminConnectionsRefused);
         if let Ok(turn) = Arc::clone(&self.refusals).try_acquire_owned() {
-            let refused = refuse(Arc::clone(shared), client);
             tokio::spawn(async move {
-                refused.await;
+                if let Some((client, _)) = secured(&shared, stream, peer).await {
+                    Box::pin(refuse(shared, client)).await;
+                }
                 drop(turn);
             });
         }
     }
+}
+
+/// Secures a connection, if the address has TLS. `None` if that failed. Also returns whether the
+/// client has shown a certificate of an authority that the operator named.
+async fn secured(shared: &Shared, stream: Stream, peer: Peer) -> Option<(ClientConnection, bool)> {
+    let mut arrival = Arrival::from(peer);
+    let Some(tls) = shared.listeners.admin_tls() else {
+        return Some((ClientConnection::new(stream, arrival, Arc::clone(&shared.limits)), false));
+    };
+    let stream = Box::pin(secure(shared, 0, tls, stream, arrival)).await?;
+    arrival.is_secured = true;
+    let names_authorities = |tls: &AdminTlsPlan| tls.client_authorities.is_some();
+    let is_certified = shared.plan.admin_tls.as_ref().is_some_and(names_authorities);
+    Some((ClientConnection::new(stream, arrival, Arc::clone(&shared.limits)), is_certified))
 }
 
 /// Tells a client that the limit of connections is reached, and closes.
@@ -145,7 +163,7 @@ async fn refuse(shared: Arc<Shared>, mut client: ClientConnection) {
     }
 }
 
-async fn converse(shared: Arc<Shared>, mut client: ClientConnection) {
+async fn converse(shared: Arc<Shared>, mut client: ClientConnection, is_certified: bool) {
     let mut shared = shared;
     let mut stop = Box::pin(std::future::pending());
     loop {
@@ -157,7 +175,8 @@ async fn converse(shared: Arc<Shared>, mut client: ClientConnection) {
             _ => return,
         };
         shared = shared.current();
-        let reply: PurgeReply = match refusal(&shared, client.peer(), &request.head) {
+        let arrival = client.arrival();
+        let reply: PurgeReply = match refusal(&shared, arrival, is_certified, &request.head) {
             Some(page) => page.into(),
             None => {
                 let content = read_content(&mut client, &request).await;
@@ -193,12 +212,21 @@ async fn send(
     client.flush().await.is_ok()
 }
 
-/// The answer to a request that its client may not send here. It depends on the head alone.
-fn refusal(shared: &Shared, peer: Peer, request: &RequestHead) -> Option<AdminPage> {
+/// The answer to a request that its client may not send here. It depends on the head alone, and on
+/// whether the client has shown a certificate.
+fn refusal(
+    shared: &Shared,
+    arrival: Arrival,
+    is_certified: bool,
+    request: &RequestHead,
+) -> Option<AdminPage> {
+    let peer = arrival.peer;
     let is_call = purge::api::ApiRoute::of(&request.target).is_some()
         || [detection_call::PATH, RELOAD_PATH].contains(&path(request));
-    let refused = if !is_own(request, &shared.plan.admin) {
+    let refused = if !is_own(request, &shared.plan.admin, arrival.is_secured) {
         FOREIGN
+    } else if is_certified {
+        return None;
     } else if is_call {
         shared.purge_access.may_purge(Entrance::Admin, peer, &request.fields).err()?.text()
     } else if path(request) == HEALTH_PATH || shared.purge_access.may_read(peer, &request.fields) {
@@ -363,8 +391,8 @@ impl From<AdminPage> for PurgeReply {
 
 /// Whether the request names this address, `configured` in the setting `admin`, and comes from no
 /// page of another site. Other names are refused because a foreign site's name may resolve to this
-/// machine.
-fn is_own(request: &RequestHead, configured: &Address) -> bool {
+/// machine. With TLS every name is good, because the certificate is for none of a foreign site.
+fn is_own(request: &RequestHead, configured: &Address, is_secured: bool) -> bool {
     let Some(host) = request.fields.only(names::HOST) else { return false };
     let (name, _) = h1::split_port(host);
     let configured =
@@ -372,9 +400,10 @@ fn is_own(request: &RequestHead, configured: &Address) -> bool {
     let literal = std::str::from_utf8(name)
         .is_ok_and(|name| name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok());
     let own_origin = request.fields.all("Origin").all(|origin| {
-        origin.strip_prefix(b"http://").is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+        let scheme: &[u8] = if is_secured { b"https://" } else { b"http://" };
+        origin.strip_prefix(scheme).is_some_and(|authority| authority.eq_ignore_ascii_case(host))
     });
-    (literal || configured || name.eq_ignore_ascii_case(b"localhost")) && own_origin
+    (is_secured || literal || configured || name.eq_ignore_ascii_case(b"localhost")) && own_origin
 }
 
 /// Writes a document as JSON. Serialisation cannot fail: a document is plain data with strings as
@@ -474,7 +503,7 @@ mod tests {
     fn answered(shared: &Arc<Shared>, peer: Peer, head: &RequestHead, content: &[u8]) -> AdminPage {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let answered = || runtime.block_on(answer(shared, head, content));
-        refusal(shared, peer, head).unwrap_or_else(answered)
+        refusal(shared, peer.into(), false, head).unwrap_or_else(answered)
     }
 
     fn asked(method: Method, target: &'static str, fields: &[(&'static str, &'static str)]) -> (u16, String) {

@@ -1,9 +1,10 @@
-//! Checks the certificates of a plan for `petasos check`: those of listeners, and those for
-//! connections to origins.
+//! Checks the certificates of a plan for `petasos check`: those of listeners and the admin address,
+//! and those for connections to origins.
 //!
 //! Invariant: a certificate that prevents the start is an error, any other finding a warning. Each
 //! has the place of its setting.
 
+use crate::listeners::Listeners;
 use crate::origins;
 use clock::Timestamp;
 use config::{EdgePlan, OriginTlsPlan, TlsPlan};
@@ -16,7 +17,18 @@ pub fn check_certificates(plan: &EdgePlan, now: Timestamp) -> Vec<Diagnostic> {
     let secured = plan.listeners.iter().filter_map(|listener| listener.tls.as_ref());
     let of_listeners = secured.flat_map(|tls| problems(tls, plan, now));
     let origins = plan.sites.iter().filter_map(|site| site.origin_tls.as_ref());
-    of_listeners.chain(origins.filter_map(|tls| of_origin(tls, now))).collect()
+    let of_origins = origins.filter_map(|tls| of_origin(tls, now));
+    of_listeners.chain(of_admin(plan, now)).chain(of_origins).collect()
+}
+
+/// The problems with the files of the admin address.
+fn of_admin(plan: &EdgePlan, now: Timestamp) -> Vec<Diagnostic> {
+    let Some(tls) = &plan.admin_tls else { return Vec::new() };
+    let place = plan.place("admin_certificate");
+    match Listeners::check_admin(tls, now) {
+        Ok(fault) => fault.map(|fault| Diagnostic::warning(fault.to_string(), place)).into_iter().collect(),
+        Err(errors) => errors.iter().map(|error| Diagnostic::new(error.to_string(), place.clone())).collect(),
+    }
 }
 
 /// The problem with the files of an https origin, if there is one.

@@ -120,10 +120,13 @@ fn try_reload(old: &Arc<Shared>) -> Result<ReloadSummary, String> {
 }
 
 /// The listeners of the new plan. If nothing about TLS has changed, they go on, and clients can
-/// resume their sessions.
+/// resume their sessions. A file with authorities of clients is read again, because the operator
+/// may have taken one out.
 fn listeners(old: &Shared, plan: &EdgePlan) -> Result<Arc<Listeners>, String> {
     let same = old.plan.listeners.iter().zip(&plan.listeners).all(|(old, new)| old.has_same_tls(new));
-    if same && terms(&old.plan) == terms(plan) {
+    let is_same_admin = old.plan.admin_tls == plan.admin_tls;
+    let has_clients = plan.admin_tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
+    if same && is_same_admin && !has_clients && terms(&old.plan) == terms(plan) {
         return Ok(Arc::clone(&old.listeners));
     }
     let opened = Listeners::open(plan, old.clock.now(), Arc::clone(&old.listeners.issuance));

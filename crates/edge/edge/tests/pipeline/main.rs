@@ -10,6 +10,7 @@
     reason = "a test that cannot go on panics"
 )]
 
+mod admin_tls;
 mod breaker;
 mod client_address;
 mod clock_jumps;

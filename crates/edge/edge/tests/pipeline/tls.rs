@@ -290,7 +290,7 @@ fn upgraded_connection_is_a_tunnel_inside_tls() {
     let application = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", application.local_addr().unwrap());
     let secured = Secured::start(&["a.test"], |plan| plan.sites[0].origin = url.parse().unwrap());
-    let answering = std::thread::spawn(move || {
+    let answering = thread::spawn(move || {
         use std::io::{Read as _, Write as _};
         let (mut stream, _) = application.accept().unwrap();
         let mut head = Vec::new();

@@ -138,7 +138,7 @@ impl Session {
         self.carrier.begin_turn();
         self.poll_accept(context);
         if self.carrier.poll_sent(context).is_ready() || self.has_ended {
-            self.streams.order.begin_round();
+            self.streams.order.begin_round(self.has_ended);
         }
         for accepted in std::mem::take(&mut self.accepted) {
             self.begin(accepted, context);

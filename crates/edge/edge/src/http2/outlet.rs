@@ -2,17 +2,18 @@
 //! its client.
 //!
 //! Invariants: a response is given send capacity only if no response before it can use any. A
-//! response that its client does not accept holds up no other. Reserved capacity is given back
-//! before the next attempt, so that none lies idle. `h2` holds at most one round of bytes that it
-//! has not sent.
+//! response that its client does not accept holds up no other, and costs nothing until `h2` says
+//! that its window has opened. Capacity is given back before the next attempt, so that none lies
+//! idle. `h2` holds at most one round of bytes that it has not sent.
 
 use crate::http2::priority::Priority;
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http::HeaderMap;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 /// Bytes that an incremental response sends before the next one of its urgency gets its turn.
 const TURN_BYTES: usize = 16 * 1024;
@@ -41,9 +42,23 @@ pub(crate) struct Outlet {
     /// Bytes that were sent so far.
     sent_bytes: u64,
     is_broken: bool,
+    /// Exists from the first time on that it was in the queue of its connection.
+    readiness: Option<Arc<Readiness>>,
     /// Whether it is in the queue of its connection.
     is_waiting: bool,
     waker: Option<Waker>,
+}
+
+/// Whether an attempt to send may succeed. `h2` sets it when it has capacity for a blocked stream,
+/// or when the stream has ended.
+#[derive(Debug)]
+struct Readiness(AtomicBool);
+
+/// An outlet in the queue of its connection.
+#[derive(Debug)]
+struct WaitingOutlet {
+    outlet: SharedOutlet,
+    readiness: Arc<Readiness>,
 }
 
 /// The place of a response in the order. The smallest is sent first.
@@ -64,7 +79,7 @@ pub(crate) struct SendOrder {
 #[derive(Debug, Default)]
 struct OrderState {
     /// In their order.
-    waiting: Vec<SharedOutlet>,
+    waiting: Vec<WaitingOutlet>,
     /// Bytes that `h2` may still be given in this round.
     left_bytes: usize,
     /// Bytes of responses that were sent so far.
@@ -83,6 +98,8 @@ enum Attempt {
     Done,
     /// The turn is over; more could be sent.
     TurnOver,
+    /// The round is over; more could be sent.
+    RoundOver,
     /// The windows are full.
     Blocked,
 }
@@ -99,6 +116,7 @@ impl Outlet {
             moved_bytes: 0,
             sent_bytes: 0,
             is_broken: false,
+            readiness: None,
             is_waiting: false,
             waker: None,
         }))
@@ -150,10 +168,18 @@ impl Outlet {
             if left == 0 {
                 break Attempt::TurnOver;
             }
+            if *round == 0 {
+                break Attempt::RoundOver;
+            }
             self.send.reserve_capacity(self.queued_bytes.min(left));
             let bytes = self.send.capacity().min(front.len()).min(left).min(*round);
             if bytes == 0 {
-                break self.blocked();
+                let blocked = self.blocked();
+                if blocked == Attempt::Blocked {
+                    self.wake_sender();
+                    return blocked;
+                }
+                break blocked;
             }
             let is_all = bytes == front.len();
             let piece = if is_all { std::mem::take(front) } else { front.split_to(bytes) };
@@ -176,12 +202,21 @@ impl Outlet {
                 return Attempt::Done;
             }
         };
-        // Only one response at a time holds capacity that it does not use at once.
+        self.give_capacity_back();
+        self.wake_sender();
+        attempt
+    }
+
+    /// Only one response at a time holds capacity that it does not use at once.
+    fn give_capacity_back(&mut self) {
         self.send.reserve_capacity(0);
+    }
+
+    /// Wakes the request if bytes have moved or the stream has ended.
+    fn wake_sender(&mut self) {
         if self.moved_bytes > 0 || self.is_broken || !self.has_output() {
             self.waker.take().into_iter().for_each(Waker::wake);
         }
-        attempt
     }
 
     /// Sends the end, which needs no window.
@@ -194,20 +229,39 @@ impl Outlet {
         if sent.is_ok() { Attempt::Done } else { self.broke() }
     }
 
-    /// The windows are full, unless the client has ended the stream.
+    /// The windows are full, unless the client has ended the stream. `h2` sets the readiness when
+    /// it has one byte for the stream, which is all that a blocked stream reserves.
     fn blocked(&mut self) -> Attempt {
-        // The connection makes the next attempt after each frame that it has read, so nobody needs
-        // to be woken.
-        match self.send.poll_reset(&mut Context::from_waker(Waker::noop())) {
-            Poll::Pending => Attempt::Blocked,
-            Poll::Ready(_) => self.broke(),
+        let waker = Waker::from(Arc::clone(self.readiness()));
+        let mut context = Context::from_waker(&waker);
+        if self.send.poll_reset(&mut context).is_ready() {
+            return self.broke();
         }
+        self.send.reserve_capacity(1);
+        // An earlier change of the capacity is reported first.
+        while let Poll::Ready(changed) = self.send.poll_capacity(&mut context) {
+            match changed {
+                Some(Ok(0)) => {}
+                Some(Ok(_)) => {
+                    waker.wake();
+                    break;
+                }
+                None | Some(Err(_)) => return self.broke(),
+            }
+        }
+        Attempt::Blocked
+    }
+
+    fn readiness(&mut self) -> &Arc<Readiness> {
+        self.readiness.get_or_insert_with(|| Arc::new(Readiness(AtomicBool::new(true))))
     }
 
     fn broke(&mut self) -> Attempt {
         self.queue.clear();
         (self.queued_bytes, self.end) = (0, None);
         self.is_broken = true;
+        // The next attempt takes it out of the queue of its connection.
+        self.readiness.iter().for_each(|readiness| readiness.set());
         Attempt::Done
     }
 }
@@ -230,8 +284,9 @@ impl SendOrder {
             // It takes turns with those that wait, without catching up on theirs.
             own.order.turns = state.turns_of(own.order.priority).unwrap_or(own.order.turns);
             let key = own.order;
+            let readiness = Arc::clone(own.readiness());
             drop(own);
-            state.insert(Arc::clone(outlet), key);
+            state.insert(WaitingOutlet { outlet: Arc::clone(outlet), readiness }, key);
         } else {
             drop(own);
         }
@@ -251,9 +306,13 @@ impl SendOrder {
         lock(&self.state).resets.push(Arc::clone(outlet));
     }
 
-    /// Begins a round: `h2` has sent everything. Sends what the windows permit now.
-    pub(crate) fn begin_round(&self) {
+    /// Begins a round: `h2` has sent everything. Sends what the windows permit now. All streams of
+    /// a connection that `has_ended` learn it.
+    pub(crate) fn begin_round(&self, has_ended: bool) {
         let mut state = lock(&self.state);
+        if has_ended {
+            state.waiting.iter().for_each(|waiting| waiting.readiness.set());
+        }
         for outlet in state.resets.drain(..) {
             lock(&outlet).send.send_reset(Reason::INTERNAL_ERROR);
         }
@@ -263,14 +322,14 @@ impl SendOrder {
 }
 
 impl OrderState {
-    fn insert(&mut self, outlet: SharedOutlet, key: OrderKey) {
-        let place = self.waiting.partition_point(|other| lock(other).order < key);
-        self.waiting.insert(place, outlet);
+    fn insert(&mut self, waiting: WaitingOutlet, key: OrderKey) {
+        let place = self.waiting.partition_point(|other| lock(&other.outlet).order < key);
+        self.waiting.insert(place, waiting);
     }
 
     /// The least number of turns that a waiting outlet of this priority has had.
     fn turns_of(&self, priority: Priority) -> Option<u64> {
-        let orders = self.waiting.iter().map(|outlet| lock(outlet).order);
+        let orders = self.waiting.iter().map(|waiting| lock(&waiting.outlet).order);
         orders.filter(|order| order.priority == priority).map(|order| order.turns).min()
     }
 
@@ -278,29 +337,64 @@ impl OrderState {
     fn send(&mut self) {
         let before = self.left_bytes;
         self.send_in_order();
+        if self.left_bytes > 0 && self.waiting.iter().any(|waiting| waiting.readiness.is_set()) {
+            // A response has given back what one before it can use.
+            self.send_in_order();
+        }
         self.moved_bytes += (before - self.left_bytes) as u64;
     }
 
     fn send_in_order(&mut self) {
+        // Capacity that `h2` has given to a response may belong to one before it.
+        for waiting in self.waiting.iter().filter(|waiting| waiting.readiness.is_set()) {
+            lock(&waiting.outlet).give_capacity_back();
+        }
         let mut at = 0;
-        while let Some(outlet) = self.waiting.get(at) {
-            let mut own = lock(outlet);
+        while let Some(waiting) = self.waiting.get(at).filter(|_| self.left_bytes > 0) {
+            if !waiting.readiness.take() {
+                at += 1;
+                continue;
+            }
+            let mut own = lock(&waiting.outlet);
             match own.attempt(&mut self.left_bytes) {
                 Attempt::Blocked => at += 1,
+                Attempt::RoundOver => waiting.readiness.set(),
                 Attempt::Done => {
                     own.is_waiting = false;
                     drop(own);
-                    self.waiting.remove(at);
+                    self.waiting.remove(at).readiness.set();
                 }
                 Attempt::TurnOver => {
                     own.order.turns += 1;
                     let key = own.order;
                     drop(own);
-                    let outlet = self.waiting.remove(at);
-                    self.insert(outlet, key);
+                    let waiting = self.waiting.remove(at);
+                    waiting.readiness.set();
+                    self.insert(waiting, key);
                 }
             }
         }
+    }
+}
+
+impl Readiness {
+    fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Whether it is set; clears it.
+    fn take(&self) -> bool {
+        self.is_set() && self.0.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl Wake for Readiness {
+    fn wake(self: Arc<Self>) {
+        self.set();
     }
 }
 

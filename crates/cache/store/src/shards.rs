@@ -27,7 +27,7 @@ impl Shards {
     #[expect(clippy::expect_used, reason = "the mask is below the number of shards, a power of two")]
     pub(crate) fn of(&self, hash: u64) -> MutexGuard<'_, Shard> {
         let place = (hash >> 32) as usize & (self.0.len() - 1);
-        self.at(place).expect("the mask is below the number of shards")
+        sound(self.0.get(place).expect("the mask is below the number of shards").lock())
     }
 
     /// The locked shard at an index, or `None` behind the last shard.

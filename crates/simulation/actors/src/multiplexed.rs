@@ -6,11 +6,14 @@
 use crate::content::slice;
 use crate::exchange::{Ending, Reply};
 use crate::moment::Timeline;
+use crate::read::READ_BYTES;
 use crate::visit::{Manner, Upload, Visit, VisitMethod};
 use bytes::Bytes;
 use h2::client::{Builder, ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream, SendStream};
 use http::{Request, Version};
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
@@ -213,31 +216,81 @@ async fn read_content(
     (manner, deadline): (Manner, Instant),
     own_delay: &mut Duration,
 ) -> Result<(), Ending> {
+    // Bytes that the current read may still take. A slow visitor pauses between two reads, as with
+    // HTTP/1, and each read takes what has arrived. A pause after each frame would let the lengths
+    // of the frames decide about its rate, which then falls below `limits.response_rate_min`.
+    let mut left = 0;
     loop {
-        if let Manner::SlowRead { pause_ms } = manner {
-            let pause = Duration::from_millis(pause_ms);
-            sleep(pause).await;
-            *own_delay += pause;
-        }
-        if matches!(manner, Manner::Abort { after_bytes } if body.len() >= after_bytes) {
-            return Err(Ending::GivenUp);
-        }
-        match timeout_at(deadline, content.data()).await {
-            Err(_) => return Err(Ending::TimedOut),
-            Ok(None) => return Ok(()),
-            Ok(Some(Err(_))) => return Err(Ending::Cut),
-            Ok(Some(Ok(octets))) => {
+        let arrived = match left {
+            0 => Poll::Pending,
+            _ => poll_fn(|context| Poll::Ready(content.poll_data(context))).await,
+        };
+        let frame = match arrived {
+            Poll::Ready(frame) => frame,
+            Poll::Pending => {
+                if let Manner::SlowRead { pause_ms } = manner {
+                    let pause = Duration::from_millis(pause_ms);
+                    sleep(pause).await;
+                    *own_delay += pause;
+                }
+                left = READ_BYTES;
+                timeout_at(deadline, content.data()).await.map_err(|_| Ending::TimedOut)?
+            }
+        };
+        match frame {
+            None => return Ok(()),
+            Some(Err(_)) => return Err(Ending::Cut),
+            Some(Ok(octets)) => {
+                left = left.saturating_sub(octets.len());
                 body.extend_from_slice(&octets);
                 content.flow_control().release_capacity(octets.len()).map_err(|_| Ending::Cut)?;
             }
+        }
+        if matches!(manner, Manner::Abort { after_bytes } if body.len() >= after_bytes) {
+            return Err(Ending::GivenUp);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::translate;
-    use crate::visit::VisitMethod;
+    use super::{read, translate};
+    use crate::exchange::Reply;
+    use crate::moment::Timeline;
+    use crate::visit::{Manner, VisitMethod};
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use std::time::Duration;
+    use tokio::io::DuplexStream;
+    use tokio::time::Instant;
+
+    /// Answers one request with `frames` frames of 300 bytes.
+    async fn answer_in_frames(stream: DuplexStream, frames: usize) {
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        let (_, mut respond) = connection.accept().await.unwrap().unwrap();
+        let mut send = respond.send_response(Response::new(()), false).unwrap();
+        for _ in 0..frames {
+            send.send_data(Bytes::from_static(&[b'a'; 300]), false).unwrap();
+        }
+        send.send_data(Bytes::new(), true).unwrap();
+        while let Some(Ok(_)) = connection.accept().await {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_visitor_reads_all_frames_that_have_arrived() {
+        let (own, its) = tokio::io::duplex(1 << 16);
+        tokio::spawn(answer_in_frames(its, 130));
+        let (send, connection) = h2::client::handshake(own).await.unwrap();
+        tokio::spawn(connection);
+        let mut send = send.ready().await.unwrap();
+        let request = Request::get("http://a.test/").body(()).unwrap();
+        let (response, _) = send.send_request(request, true).unwrap();
+        let (mut reply, manner) = (Reply::default(), Manner::SlowRead { pause_ms: 1000 });
+        let deadline = Instant::now() + Duration::from_secs(60);
+        assert_eq!(read(response, manner, Timeline::start(0), deadline, &mut reply).await, Ok(()));
+        assert_eq!(reply.body.len(), 39_000);
+        assert!(reply.own_delay <= Duration::from_secs(10), "{:?}", reply.own_delay);
+    }
 
     #[test]
     fn head_is_translated_without_the_fields_of_http_1() {

@@ -7,7 +7,7 @@
 //! idle. `h2` holds at most one round of bytes that it has not sent.
 
 use crate::http2::priority::Priority;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use h2::{Reason, SendStream};
 use http::HeaderMap;
 use std::collections::VecDeque;
@@ -21,6 +21,11 @@ const TURN_BYTES: usize = 16 * 1024;
 /// Bytes of responses that `h2` is given between two times at which it sends. They are all of its
 /// memory for responses, and what a more urgent response waits for.
 pub(crate) const ROUND_BYTES: usize = 64 * 1024;
+
+/// Pieces below this size are copied together, up to this size. An origin may send chunks of a few
+/// bytes, but a client may end a connection with many small frames: `h2` and clients made with it
+/// hold some hundred of them.
+const GATHERED_BYTES: usize = 4 * 1024;
 
 /// The end of a response.
 #[derive(Debug)]
@@ -164,7 +169,9 @@ impl Outlet {
     fn attempt(&mut self, round: &mut usize) -> Attempt {
         let mut left = if self.order.priority.is_incremental { TURN_BYTES } else { usize::MAX };
         let attempt = loop {
-            let Some(front) = self.queue.front_mut() else { break self.send_end() };
+            if self.queue.is_empty() {
+                break self.send_end();
+            }
             if left == 0 {
                 break Attempt::TurnOver;
             }
@@ -172,7 +179,8 @@ impl Outlet {
                 break Attempt::RoundOver;
             }
             self.send.reserve_capacity(self.queued_bytes.min(left));
-            let bytes = self.send.capacity().min(front.len()).min(left).min(*round);
+            let piece = take(&mut self.queue, self.send.capacity().min(left).min(*round));
+            let bytes = piece.len();
             if bytes == 0 {
                 let blocked = self.blocked();
                 if blocked == Attempt::Blocked {
@@ -180,11 +188,6 @@ impl Outlet {
                     return blocked;
                 }
                 break blocked;
-            }
-            let is_all = bytes == front.len();
-            let piece = if is_all { std::mem::take(front) } else { front.split_to(bytes) };
-            if is_all {
-                self.queue.pop_front();
             }
             left -= bytes;
             *round -= bytes;
@@ -398,7 +401,68 @@ impl Wake for Readiness {
     }
 }
 
+/// Takes the content of the next frame, at most `bytes_max` bytes.
+fn take(queue: &mut VecDeque<Bytes>, bytes_max: usize) -> Bytes {
+    let Some(front) = queue.front_mut() else { return Bytes::new() };
+    if front.len() > bytes_max {
+        return front.split_to(bytes_max);
+    }
+    let first = std::mem::take(front);
+    queue.pop_front();
+    let gathered_max = GATHERED_BYTES.min(bytes_max);
+    let fits = |gathered: usize, next: &Bytes| gathered + next.len() <= gathered_max;
+    if queue.front().is_none_or(|next| !fits(first.len(), next)) {
+        return first;
+    }
+    let mut gathered = BytesMut::with_capacity(gathered_max);
+    gathered.extend_from_slice(&first);
+    while let Some(next) = queue.pop_front_if(|next| fits(gathered.len(), next)) {
+        gathered.extend_from_slice(&next);
+    }
+    gathered.freeze()
+}
+
 /// The state is consistent after every step, so a panic elsewhere does no harm.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GATHERED_BYTES, take};
+    use bytes::Bytes;
+    use std::collections::VecDeque;
+
+    /// The lengths of the frames in which pieces of these lengths are taken.
+    fn frames(pieces: &[usize], bytes_max: usize) -> Vec<usize> {
+        let content: Vec<u8> = (0..pieces.iter().sum()).map(|at: usize| at as u8).collect();
+        let mut rest = Bytes::from(content.clone());
+        let mut queue: VecDeque<Bytes> = pieces.iter().map(|bytes| rest.split_to(*bytes)).collect();
+        let (mut taken, mut lengths) = (Vec::new(), Vec::new());
+        while !queue.is_empty() {
+            let frame = take(&mut queue, bytes_max);
+            taken.extend_from_slice(&frame);
+            lengths.push(frame.len());
+        }
+        assert!(taken == content, "the bytes keep their order");
+        lengths
+    }
+
+    #[test]
+    fn small_pieces_share_a_frame() {
+        assert_eq!(frames(&[10; 1000], usize::MAX), [4090, 4090, 1820]);
+        assert_eq!(frames(&[10; 5], 25), [20, 20, 10]);
+    }
+
+    #[test]
+    fn large_pieces_are_not_copied() {
+        let large = 2 * GATHERED_BYTES;
+        assert_eq!(frames(&[large, 10, large, 10, 10], usize::MAX), [large, 10, large, 20]);
+        assert_eq!(frames(&[large], GATHERED_BYTES), [GATHERED_BYTES, GATHERED_BYTES]);
+    }
+
+    #[test]
+    fn nothing_is_taken_without_capacity() {
+        assert!(take(&mut VecDeque::from([Bytes::from_static(b"a")]), 0).is_empty());
+    }
 }

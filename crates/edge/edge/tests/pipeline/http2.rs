@@ -113,6 +113,19 @@ fn contents_and_trailers_pass_both_ways() {
 }
 
 #[test]
+fn response_in_many_small_chunks_has_few_frames() {
+    let chunks = format!("HTTP/1.1 200 OK\r\n{FRESH}\r\nTransfer-Encoding: chunked\r\n\r\n")
+        + &"a\r\n0123456789\r\n".repeat(3000)
+        + "0\r\n\r\n";
+    let stage = stage(move |_| vec![Action::Send(chunks.clone().into_bytes())]);
+    // A client made with `h2` ends a connection with more than some hundred small frames.
+    let answer = client(&stage).get("/", &[]);
+    assert_eq!((answer.complete, answer.body.len()), (true, 30_000));
+    let passed = client(&stage).get("/", &["authorization: Basic dTpw"]);
+    assert_eq!((passed.complete, passed.body.len()), (true, 30_000));
+}
+
+#[test]
 fn truncated_response_ends_with_a_reset() {
     let stage = stage(|_| {
         let head = format!("HTTP/1.1 200 OK\r\n{FRESH}\r\nContent-Length: 10\r\n\r\nhello");

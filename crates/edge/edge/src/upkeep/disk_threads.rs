@@ -89,8 +89,8 @@ impl DiskThreads {
         drop(jobs);
     }
 
-    /// Ends the idle threads and thereby their heaps. Free pages go back to the system, and other
-    /// threads take over the rest.
+    /// Ends the threads and thereby their heaps: idle ones now, busy ones after their job, unless
+    /// another job waits. Free pages go back to the system, and other threads take over the rest.
     pub(crate) fn dismiss(&self) {
         self.0.state().dismissals += 1;
         self.0.wake.notify_all();
@@ -145,14 +145,19 @@ impl DiskPool {
     fn work(&self) {
         let mut state = self.state();
         loop {
+            let dismissals = state.dismissals;
             if let Some(job) = state.jobs.pop_front() {
                 drop(state);
                 supervisor::survive(THREAD, job);
                 state = self.state();
+                // The end of an edge dismisses also a thread that a hanging disk holds.
+                if state.dismissals != dismissals && state.jobs.is_empty() {
+                    state.threads -= 1;
+                    return;
+                }
                 continue;
             }
             state.idle += 1;
-            let dismissals = state.dismissals;
             let stays = |state: &mut ThreadsState| state.jobs.is_empty() && state.dismissals == dismissals;
             let waited = self.wake.wait_timeout_while(state, IDLE, stays);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -167,12 +172,13 @@ impl DiskPool {
 
 #[cfg(test)]
 mod tests {
-    use super::{DiskJob, DiskThreads, THREADS_MAX, ThreadsState};
+    use super::{DiskJob, DiskThreads, IDLE, THREADS_MAX, ThreadsState};
     use std::sync::Arc;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
     use std::time::Duration;
+    use tokio::time::Instant;
 
     #[test]
     fn queued_work_is_refused_if_there_is_no_thread() {
@@ -200,6 +206,25 @@ mod tests {
             pool.dismiss();
             testkit::eventually("no thread", || pool.0.state().threads == 0);
         }
+    }
+
+    #[test]
+    fn thread_dismissed_during_its_job_ends_after_it() {
+        let pool = DiskThreads::default();
+        let (release, gate) = channel::<()>();
+        let (begin, begun) = channel();
+        let job = pool.begin(move || {
+            begin.send(()).unwrap();
+            // Ends when `release` is dropped.
+            let _ = gate.recv();
+        });
+        begun.recv().unwrap();
+        pool.dismiss();
+        let released = Instant::now();
+        drop(release);
+        testkit::eventually("no thread", || pool.0.state().threads == 0);
+        assert!(released.elapsed() < IDLE, "it did not wait for another job");
+        drop(job);
     }
 
     #[test]

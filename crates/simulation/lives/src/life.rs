@@ -500,6 +500,11 @@ impl Life {
             self.violate(format!("the end of the edge takes more than {END_MAX:?}"));
             return;
         }
+        // A thread in an operation that hangs ends only after the disk has answered. Its fault ends
+        // by itself, also if the edge drained early.
+        while self.world.disk().hung() > 0 {
+            sleep(Duration::from_secs(1)).await;
+        }
         // Threads that were told to end need some turns.
         sleep(Duration::from_secs(30)).await;
         self.note("the edge has ended");

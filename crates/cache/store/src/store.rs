@@ -495,8 +495,10 @@ impl Store {
     /// A hard invalidation of a single page frees its memory at once. All other hard invalidations
     /// free theirs when [`Store::sweep`] has passed. When many invalidations wait for the sweep,
     /// this function performs a small part of it, so that invalidations do not outrun the sweep.
+    /// Objects are evicted for the memory that the invalidation itself takes.
     pub fn invalidate(&self, invalidation: &Invalidation) -> InvalidationResult {
         let Invalidation { selector, mode } = invalidation;
+        let log_bytes = self.log.bytes();
         // The invalidation is in force from here on. The rest frees memory, journals and counts.
         let RecordedInvalidation { sequence, mut objects, is_crowded } = self.log.record(selector, *mode);
         if is_crowded {
@@ -525,6 +527,10 @@ impl Store {
                 objects = Some(self.count(|shard| shard.counters().objects));
             }
             Selector::Prefix { .. } | Selector::Tags { .. } | Selector::Ban { .. } => {}
+        }
+        if self.log.bytes() > log_bytes {
+            // The record takes its memory from the objects. One purge may name thousands of tags.
+            self.trim();
         }
         InvalidationResult { sequence, objects }
     }
@@ -594,6 +600,11 @@ impl Store {
     /// Call it many times a second, from a thread that may take time.
     pub fn fit(&self, resident_bytes: u64, resident_bytes_max: u64) {
         self.budget.fit(self.stats().bytes, resident_bytes, resident_bytes_max);
+        self.trim();
+    }
+
+    /// Evicts objects until each shard is within its budget.
+    fn trim(&self) {
         for place in 0..self.shards.count() {
             while self.shards.at(place).is_some_and(|mut shard| shard.trim(TRIM_OBJECTS)) {
                 // Give a thread that waits for this shard's lock the chance to take it.
@@ -688,7 +699,7 @@ impl DiskWrite {
     }
 }
 
-/// Objects that [`Store::fit`] evicts under one hold of a shard's lock.
+/// Objects that [`Store::trim`] evicts under one hold of a shard's lock.
 const TRIM_OBJECTS: usize = 64;
 
 /// Slots that [`Store::invalidate`] sweeps itself while many invalidations wait for the sweep.

@@ -216,6 +216,18 @@ fn purge_of_too_many_tags_purges_the_site() {
 }
 
 #[test]
+fn purge_of_many_tags_evicts_objects_at_once() {
+    let store = Store::new(StoreLimits { memory_bytes_max: 8 << 20, ..StoreLimits::default() }, 1);
+    for number in 0..1_000 {
+        assert_eq!(publish(&store, &number.to_string(), 0, &[7; 20_000]), PublishResult::Stored);
+    }
+    let any_of = (0..10_000).map(|number| format!("other:{number}").into()).collect();
+    purge(&store, Selector::Tags { site: SITE, any_of, all_of: Vec::new() });
+    let stats = store.stats();
+    assert!(stats.tag_bytes > 1 << 20 && stats.bytes <= 8 << 20, "{stats:?}");
+}
+
+#[test]
 fn store_shrinks_for_other_memory_of_the_process() {
     let limits = StoreLimits {
         memory_bytes_max: 8 << 20,

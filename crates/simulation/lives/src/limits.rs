@@ -97,7 +97,7 @@ fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) ->
     // Stalled fetches count as active again when their clients go on, beyond the limit.
     let active_max = settings.naming.sites() * (settings.fetches_max + STALLED_FETCHES_MAX);
     let bounds = [
-        ("the store takes", edge.metric(Metric::StoreBytes), memory),
+        ("the store takes", edge.metric(Metric::StoreBytes), edge.metric(Metric::StoreBytesMax)),
         ("bodies outside the store take", edge.metric(Metric::FillingBytes), memory),
         ("buffers take", edge.metric(Metric::BufferedBytes), memory / 10 + (1 << 20)),
         ("the spool takes", edge.metric(Metric::SpoolBytes), settings.spool_bytes.unwrap_or(0)),

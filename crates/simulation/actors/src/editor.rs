@@ -158,7 +158,8 @@ where
         let method = Method::from_token(method.as_bytes());
         let deadline = Instant::now() + PATIENCE;
         let reading = Reading { timeline: self.timeline, manner: Manner::Plain, deadline };
-        ask(stream, &method, text, reading).await
+        let memory = lock(&self.ledger).memory().clone();
+        ask(stream, &method, text, reading, memory).await
     }
 
     fn name(&self) -> String {

@@ -198,7 +198,8 @@ where
         let method = Method::from_token(attempt.method().as_bytes());
         let deadline = Instant::now() + REFUSAL_MAX;
         let reading = Reading { timeline: self.timeline, manner: Manner::Plain, deadline };
-        ask(stream, &method, text, reading).await
+        let memory = lock(&self.ledger).memory().clone();
+        ask(stream, &method, text, reading, memory).await
     }
 }
 

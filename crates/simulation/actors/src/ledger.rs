@@ -17,6 +17,7 @@ use crate::site::SitePlan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use world::MemoryMeter;
 
 /// Largest number of lines in the log.
 const LOG_LINES_MAX: usize = 100_000;
@@ -69,11 +70,12 @@ pub struct Ledger {
     is_dead: bool,
     /// The rules before each reload of this life.
     pub(crate) retired: Vec<RetiredRules>,
+    memory: MemoryMeter,
 }
 
 impl Ledger {
     /// An empty record.
-    pub const fn new(site: Arc<SitePlan>, rules: Rules) -> Self {
+    pub fn new(site: Arc<SitePlan>, rules: Rules) -> Self {
         Self {
             site,
             rules,
@@ -89,6 +91,7 @@ impl Ledger {
             broken: BTreeMap::new(),
             is_dead: false,
             retired: Vec::new(),
+            memory: MemoryMeter::default(),
             tally: Tally {
                 endings: BTreeMap::new(),
                 statuses: BTreeMap::new(),
@@ -130,6 +133,11 @@ impl Ledger {
         let age_slack = self.rules.age_slack.max(rules.age_slack);
         let assumed_max = self.rules.assumed_max.max(rules.assumed_max);
         self.rules = Rules { age_slack, assumed_max, ..rules };
+    }
+
+    /// Counts the memory of the bodies that the actors of this record hold.
+    pub const fn memory(&self) -> &MemoryMeter {
+        &self.memory
     }
 
     /// Violations so far, the first ones.

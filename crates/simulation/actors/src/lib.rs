@@ -6,6 +6,7 @@
 
 mod answer;
 mod application;
+mod body;
 mod content;
 mod dialect;
 mod editor;

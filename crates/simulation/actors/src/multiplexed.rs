@@ -3,6 +3,7 @@
 //! Invariant: the protocol alone decides whether a response is complete. The ledger judges the
 //! content.
 
+use crate::body::CountedBody;
 use crate::content::slice;
 use crate::exchange::{Ending, Reply};
 use crate::moment::Timeline;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
+use world::MemoryMeter;
 
 /// The window of a connection in bytes: one slow response must not hold up the others.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
@@ -44,6 +46,8 @@ pub(crate) struct Exchange {
     is_given_up: bool,
     timeline: Timeline,
     deadline: Instant,
+    /// Counts the body of the response.
+    memory: MemoryMeter,
 }
 
 impl Multiplexed {
@@ -75,6 +79,7 @@ impl Multiplexed {
         head: &str,
         timeline: Timeline,
         within: Duration,
+        memory: &MemoryMeter,
     ) -> Option<Exchange> {
         let gives_up = matches!(visit.manner, Manner::HalfHead { .. } | Manner::Abort { after_bytes: 0 });
         let content = |upload: Upload| (Bytes::from(slice(&visit.upload_id(), 0, upload.bytes)), upload);
@@ -86,6 +91,7 @@ impl Multiplexed {
             is_given_up: gives_up,
             timeline,
             deadline: Instant::now() + within,
+            memory: memory.clone(),
         })
     }
 }
@@ -129,7 +135,7 @@ impl Exchange {
     }
 
     async fn carry_out(self, reply: &mut Reply) -> Result<(), Ending> {
-        let Self { send, request, upload, manner, is_given_up, timeline, deadline } = self;
+        let Self { send, request, upload, manner, is_given_up, timeline, deadline, memory } = self;
         let mut ready = match timeout_at(deadline, send.ready()).await {
             Ok(ready) => ready.map_err(|_| Ending::Closed)?,
             Err(_) => return Err(Ending::TimedOut),
@@ -144,7 +150,7 @@ impl Exchange {
         }
         let pauses = upload.as_ref().map_or(Duration::ZERO, |(_, upload)| upload.pauses());
         reply.own_delay += pauses;
-        let read = read(response, manner, timeline, deadline, reply);
+        let read = read(response, manner, timeline, deadline, &memory, reply);
         let Some((content, upload)) = upload else { return read.await };
         tokio::pin!(read);
         tokio::select! {
@@ -192,6 +198,7 @@ async fn read(
     manner: Manner,
     timeline: Timeline,
     deadline: Instant,
+    memory: &MemoryMeter,
     reply: &mut Reply,
 ) -> Result<(), Ending> {
     let response = match timeout_at(deadline, response).await {
@@ -204,15 +211,15 @@ async fn read(
     for (name, value) in &parts.headers {
         reply.fields.push(name.as_str().to_owned(), value.as_bytes().to_vec());
     }
-    let mut body = Vec::new();
+    let mut body = CountedBody::new(memory);
     let ended = read_content(content, &mut body, (manner, deadline), &mut reply.own_delay).await;
-    reply.body = body.into();
+    reply.body = body.freeze();
     ended
 }
 
 async fn read_content(
     mut content: RecvStream,
-    body: &mut Vec<u8>,
+    body: &mut CountedBody,
     (manner, deadline): (Manner, Instant),
     own_delay: &mut Duration,
 ) -> Result<(), Ending> {
@@ -242,11 +249,11 @@ async fn read_content(
             Some(Err(_)) => return Err(Ending::Cut),
             Some(Ok(octets)) => {
                 left = left.saturating_sub(octets.len());
-                body.extend_from_slice(&octets);
+                body.push(&octets);
                 content.flow_control().release_capacity(octets.len()).map_err(|_| Ending::Cut)?;
             }
         }
-        if matches!(manner, Manner::Abort { after_bytes } if body.len() >= after_bytes) {
+        if matches!(manner, Manner::Abort { after_bytes } if body.octets().len() >= after_bytes) {
             return Err(Ending::GivenUp);
         }
     }
@@ -263,6 +270,7 @@ mod tests {
     use std::time::Duration;
     use tokio::io::DuplexStream;
     use tokio::time::Instant;
+    use world::MemoryMeter;
 
     /// Answers one request with `frames` frames of 300 bytes.
     async fn answer_in_frames(stream: DuplexStream, frames: usize) {
@@ -287,7 +295,10 @@ mod tests {
         let (response, _) = send.send_request(request, true).unwrap();
         let (mut reply, manner) = (Reply::default(), Manner::SlowRead { pause_ms: 1000 });
         let deadline = Instant::now() + Duration::from_secs(60);
-        assert_eq!(read(response, manner, Timeline::start(0), deadline, &mut reply).await, Ok(()));
+        assert_eq!(
+            read(response, manner, Timeline::start(0), deadline, &MemoryMeter::default(), &mut reply).await,
+            Ok(())
+        );
         assert_eq!(reply.body.len(), 39_000);
         assert!(reply.own_delay <= Duration::from_secs(10), "{:?}", reply.own_delay);
     }

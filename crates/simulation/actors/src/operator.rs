@@ -341,7 +341,8 @@ where
         let method = Method::from_token(call.line().0.as_bytes());
         let deadline = Instant::now() + ANSWER_MAX * 2;
         let reading = Reading { timeline: self.timeline, manner: Manner::Plain, deadline };
-        ask(stream, &method, text, reading).await
+        let memory = lock(&self.ledger).memory().clone();
+        ask(stream, &method, text, reading, memory).await
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::answer::{Answer, Conditions, answer, recognised};
 use crate::application::{SAVE_FIELD, SaveForm};
+use crate::body::CountedBody;
 use crate::content::{ContentId, NONE, verify};
 use crate::event::{FaultId, FaultPlace, Stamp};
 use crate::fault::{OriginFault, OriginFaults};
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use world::Random;
+use world::{CountedMemory, MemoryMeter, Random};
 
 /// Longest time for which an origin that never answers keeps its connection.
 const HANG_MAX: Duration = Duration::from_secs(900);
@@ -45,12 +46,15 @@ struct OriginState {
     seed: u64,
     faults: OriginFaults,
     connections: AtomicU64,
+    memory: MemoryMeter,
 }
 
 /// What the origin decided when a request arrived.
 struct Decision {
     received: Stamp,
     answer: Answer,
+    /// Counts the body of the answer.
+    _memory: CountedMemory,
     page: Option<PagePlan>,
     tags: Vec<String>,
     modified_secs: u64,
@@ -61,7 +65,8 @@ impl Origin {
     /// connection.
     pub fn new(site: SharedSite, ledger: SharedLedger, timeline: Timeline, seed: u64) -> Self {
         let (faults, connections) = (OriginFaults::new(), AtomicU64::new(0));
-        Self { shared: Arc::new(OriginState { site, ledger, timeline, seed, faults, connections }) }
+        let memory = lock(&ledger).memory().clone();
+        Self { shared: Arc::new(OriginState { site, ledger, timeline, seed, faults, connections, memory }) }
     }
 
     /// The switch of its faults.
@@ -147,11 +152,11 @@ impl Origin {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let mut decoder = BodyDecoder::new(request.framing);
-        let mut body = Vec::new();
+        let mut body = CountedBody::new(&self.shared.memory);
         loop {
             match decoder.decode(&mut connection.input) {
                 Ok(Decoded::NeedMore) => connection.receive().await?,
-                Ok(Decoded::Data(octets)) => body.extend_from_slice(&octets),
+                Ok(Decoded::Data(octets)) => body.push(&octets),
                 Ok(Decoded::End(_)) => break,
                 Err(error) => {
                     self.complain(format!("the origin received a malformed body: {error}"));
@@ -164,10 +169,11 @@ impl Origin {
         let Some((id, bytes)) = named.and_then(|(id, bytes)| Some((ContentId::parse(id)?, bytes))) else {
             return Ok(());
         };
+        let body = body.octets();
         if bytes != body.len().to_string() {
             self.complain(format!("an upload \"{id}\" of {bytes} bytes arrived with {} bytes", body.len()));
         }
-        if let Err(fault) = verify(&id, 0, &body) {
+        if let Err(fault) = verify(&id, 0, body) {
             self.complain(format!("an upload \"{id}\" arrived changed: {fault}"));
         }
         Ok(())
@@ -207,7 +213,8 @@ impl Origin {
         drop(ledger);
         let Some((page, state, id)) = found else {
             let answer = start.unwrap_or_else(nothing);
-            return Decision { received, answer, page: None, tags: Vec::new(), modified_secs: 0 };
+            let _memory = self.counted(&answer);
+            return Decision { received, answer, _memory, page: None, tags: Vec::new(), modified_secs: 0 };
         };
         let tags = if has_wrong_tags {
             self.shared.faults.count(OriginFault::WrongTags);
@@ -230,7 +237,14 @@ impl Origin {
                 answer
             }
         };
-        Decision { received, answer, page: Some(page), tags, modified_secs }
+        let _memory = self.counted(&answer);
+        Decision { received, answer, _memory, page: Some(page), tags, modified_secs }
+    }
+
+    fn counted(&self, answer: &Answer) -> CountedMemory {
+        let mut memory = self.shared.memory.holder();
+        memory.set(answer.body.capacity());
+        memory
     }
 
     /// Sends the response, with a fault.

@@ -181,7 +181,8 @@ where
         let method = Method::from_token(method.as_bytes());
         let deadline = Instant::now() + PATIENCE;
         let reading = Reading { timeline: self.timeline, manner: Manner::Plain, deadline };
-        let mut reader = Reader { stream, input: BytesMut::new() };
+        let memory = lock(&self.ledger).memory().clone();
+        let mut reader = Reader { stream, input: BytesMut::new(), memory };
         reader.response(&method, reading).await.0
     }
 }

@@ -3,6 +3,7 @@
 //! Invariant: the framing alone decides whether a response is complete. The ledger judges the
 //! content.
 
+use crate::body::CountedBody;
 use crate::exchange::{Ending, Reply};
 use crate::moment::Timeline;
 use crate::visit::Manner;
@@ -12,6 +13,7 @@ use message::Method;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
+use world::MemoryMeter;
 
 /// Largest number of informational responses before the final one.
 const INFORMATIONAL_MAX: usize = 8;
@@ -24,6 +26,8 @@ pub(crate) struct Reader<R> {
     pub(crate) stream: R,
     /// Bytes that arrived and are not read yet.
     pub(crate) input: BytesMut,
+    /// Counts the bodies.
+    pub(crate) memory: MemoryMeter,
 }
 
 /// How to read one response.
@@ -59,12 +63,20 @@ where
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{token}Content-Length: 0\r\n\r\n"
     );
     let reading = Reading { timeline, manner: Manner::Plain, deadline: Instant::now() + within };
-    ask(stream, &Method::Post, &text, reading).await
+    // The answer is short, so that nobody counts it.
+    ask(stream, &Method::Post, &text, reading, MemoryMeter::default()).await
 }
 
-/// Sends a request on a stream of its own, and reads the response meanwhile. The edge may answer
+/// Sends a request on a stream of its own, and reads the response meanwhile, whose body `memory`
+/// counts. The edge may answer
 /// before it has read everything, so that writing may fail.
-pub(crate) async fn ask<S>(stream: S, method: &Method, text: &str, reading: Reading) -> Reply
+pub(crate) async fn ask<S>(
+    stream: S,
+    method: &Method,
+    text: &str,
+    reading: Reading,
+    memory: MemoryMeter,
+) -> Reply
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -74,7 +86,7 @@ where
         let _ = writer.flush().await;
         std::future::pending::<()>().await;
     };
-    let mut reader = Reader { stream: reader, input: BytesMut::new() };
+    let mut reader = Reader { stream: reader, input: BytesMut::new(), memory };
     tokio::select! {
         biased;
         (reply, _) = reader.response(method, reading) => reply,
@@ -131,7 +143,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         progress.reply.status = Some(response.head.status.code());
         progress.reply.fields = response.head.fields;
         let mut decoder = BodyDecoder::new(response.framing);
-        let mut body = BytesMut::new();
+        let mut body = CountedBody::new(&self.memory);
         let result = self.read_body(&mut decoder, &mut body, reading, progress).await;
         progress.reply.body = body.freeze();
         result.map(|()| response.persistent)
@@ -140,13 +152,13 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     async fn read_body(
         &mut self,
         decoder: &mut BodyDecoder,
-        body: &mut BytesMut,
+        body: &mut CountedBody,
         reading: Reading,
         progress: &mut Progress,
     ) -> Result<(), Ending> {
         loop {
             match decoder.decode(&mut self.input) {
-                Ok(Decoded::Data(octets)) => body.extend_from_slice(&octets),
+                Ok(Decoded::Data(octets)) => body.push(&octets),
                 Ok(Decoded::End(_)) => return Ok(()),
                 Ok(Decoded::NeedMore) => {
                     if !self.receive(reading, progress).await? {

@@ -170,9 +170,11 @@ where
                 pending.iter().for_each(|request| self.end(request, &nothing));
                 return;
             };
+            let memory = lock(&self.ledger).memory().clone();
             let mut exchanges = JoinSet::new();
             for (place, request) in pending.iter().enumerate() {
-                let exchange = connection.exchange(&request.visit, &request.head, self.timeline, PATIENCE);
+                let exchange =
+                    connection.exchange(&request.visit, &request.head, self.timeline, PATIENCE, &memory);
                 exchanges.spawn(async move {
                     match exchange {
                         Some(exchange) => (place, exchange.run().await),
@@ -256,7 +258,8 @@ where
             return Some(connection);
         }
         let (reader, writer) = tokio::io::split((self.connect)()?);
-        let reader = Reader { stream: reader, input: BytesMut::new() };
+        let memory = lock(&self.ledger).memory().clone();
+        let reader = Reader { stream: reader, input: BytesMut::new(), memory };
         Some(Connected { reader, writer, carried: 0 })
     }
 

@@ -13,13 +13,9 @@ use world::World;
 /// How often the figures are compared with their bounds, in simulated time.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What the process may allocate beside the configured memory: the program's tables, the write
-/// queue of the disk, connections with their buffers, and the actors with the bodies that they
-/// compare.
+/// What the edge may allocate beside the configured memory: the program's tables, and connections
+/// with their buffers. docs/performance.md promises it.
 const BESIDE_BYTES: u64 = 24 << 20;
-
-/// The largest pages that a crowd and its origin hold beside that, whole, to compare them.
-const LARGEST_PAGES: u64 = 4;
 
 /// What the disk may take beyond its size: segments that are being written, the journal and marks.
 const DISK_BESIDE_BYTES: u64 = 2 << 20;
@@ -69,7 +65,7 @@ impl WriterProgress {
 /// Compares figures with their bounds until the edge has ended.
 pub(crate) async fn watch(world: World, society: Society, edge: SharedEdge, timeline: Timeline) {
     let mut writer = WriterProgress { durable: 0, since: timeline.now() };
-    let before = (society.allocated_bytes)().saturating_sub(world.disk().memory_bytes());
+    let before = without_actors(&world, &society).saturating_sub(world.disk().memory_bytes());
     let settled = Instant::now() + SHRINKING_MAX;
     loop {
         sleep(LOOK_EVERY).await;
@@ -96,6 +92,7 @@ fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) ->
     let memory = settings.memory_bytes;
     // Stalled fetches count as active again when their clients go on, beyond the limit.
     let active_max = settings.naming.sites() * (settings.fetches_max + STALLED_FETCHES_MAX);
+    let allocated_max = memory + BESIDE_BYTES;
     let bounds = [
         ("the store takes", edge.metric(Metric::StoreBytes), edge.metric(Metric::StoreBytesMax)),
         ("bodies outside the store take", edge.metric(Metric::FillingBytes), memory),
@@ -112,7 +109,7 @@ fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) ->
             (memory / 8).clamp(QUEUE_BYTES.0, QUEUE_BYTES.1) / 2 + PUSH_BYTES,
         ),
         ("active fetches are", edge.metric(Metric::OriginFetchesActive), active_max as u64),
-        ("the process has allocated", allocated_bytes(world, society, before), allocated_max(society)),
+        ("the edge has allocated", edge_bytes(world, society, before, allocated_max), allocated_max),
     ];
     let beyond = bounds.into_iter().find(|(_, value, bound)| value > bound);
     beyond.map(|(what, value, bound)| format!("{what} {value}, more than {bound}"))
@@ -125,17 +122,19 @@ fn disk_excess(world: &World, settings: &Settings) -> Option<String> {
     (bytes > bound).then(|| format!("the disk holds {bytes}, more than {bound}"))
 }
 
-/// The bound of what the process allocates.
-fn allocated_max(society: &Society) -> u64 {
-    let largest = lock(&society.site).plan().pages.iter().map(|page| page.bytes as u64).max();
-    society.settings.memory_bytes + BESIDE_BYTES + LARGEST_PAGES * largest.unwrap_or(0)
+/// What the process has allocated without the actors: the bodies that they hold to send and to
+/// compare them, and what waits in connections. Their number follows from the crowd, and the edge
+/// cannot bound it.
+fn without_actors(world: &World, society: &Society) -> u64 {
+    let of_actors = lock(&society.ledger).memory().bytes() + world.open_pipes().memory_bytes();
+    (society.allocated_bytes)().saturating_sub(of_actors)
 }
 
-/// What the process has allocated since the beginning of the watch, without the simulated disk,
-/// which is counted only if it decides, because counting takes long.
-fn allocated_bytes(world: &World, society: &Society, before: u64) -> u64 {
-    let allocated = (society.allocated_bytes)().saturating_sub(before);
-    if allocated <= allocated_max(society) {
+/// What the edge has allocated since the beginning of the watch. The simulated disk is subtracted
+/// only if it decides, because counting its memory takes long.
+fn edge_bytes(world: &World, society: &Society, before: u64, bound: u64) -> u64 {
+    let allocated = without_actors(world, society).saturating_sub(before);
+    if allocated <= bound {
         return allocated;
     }
     allocated.saturating_sub(world.disk().memory_bytes())

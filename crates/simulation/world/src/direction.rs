@@ -5,6 +5,7 @@
 //! other side changes something.
 
 use crate::Random;
+use crate::memory_meter::{CountedMemory, MemoryMeter};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::task::Waker;
@@ -55,6 +56,7 @@ pub(crate) struct Direction {
     capacity_bytes: usize,
     /// Bytes that the reader has not read, whether they have arrived or not.
     bytes: VecDeque<u8>,
+    memory: CountedMemory,
     /// How many of `bytes` have arrived.
     arrived: usize,
     /// The later arrivals, in order: a number of bytes and their moment.
@@ -71,10 +73,11 @@ pub(crate) struct Direction {
 }
 
 impl Direction {
-    pub(crate) fn new(capacity_bytes: usize) -> Self {
+    pub(crate) fn new(capacity_bytes: usize, memory: &MemoryMeter) -> Self {
         Self {
             capacity_bytes: capacity_bytes.max(1),
             bytes: VecDeque::new(),
+            memory: memory.holder(),
             arrived: 0,
             arrivals: VecDeque::new(),
             end: None,
@@ -169,6 +172,7 @@ impl Direction {
             self.bytes.extend(part);
             left -= part.len();
         }
+        self.memory.set(self.bytes.capacity());
         let written = bytes_max - left;
         match self.arrival(latency) {
             Some(moment) => self.arrivals.push_back((written, moment)),

@@ -6,6 +6,7 @@
 
 use crate::Random;
 use crate::direction::{Direction, End, Readable, Writable, latency};
+use crate::memory_meter::MemoryMeter;
 use net::Connection;
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -33,7 +34,7 @@ pub struct PipeSettings {
     pub loss_percent: u64,
     /// Whether closing an end with unread bytes resets the connection, as TCP does.
     pub reset_if_unread: bool,
-    /// Counts the ends that are open.
+    /// Counts the ends that are open, and the memory of the bytes between them.
     pub open: OpenPipes,
 }
 
@@ -75,14 +76,24 @@ impl PipeSettings {
     }
 }
 
-/// A count of open ends of connections. Clones are the same count.
+/// A count of open ends of connections, and of the memory of the bytes between them. Clones are the
+/// same count.
 #[derive(Clone, Debug, Default)]
-pub struct OpenPipes(Arc<AtomicUsize>);
+pub struct OpenPipes {
+    ends: Arc<AtomicUsize>,
+    memory: MemoryMeter,
+}
 
 impl OpenPipes {
     /// The number of ends that have not been dropped.
     pub fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.ends.load(Ordering::Relaxed)
+    }
+
+    /// The memory of the bytes that wait in all connections. On a real machine it belongs to the
+    /// kernel.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory.bytes()
     }
 }
 
@@ -100,10 +111,10 @@ pub struct Pipe {
 
 /// Makes a connection and returns its two ends.
 pub fn pipe(settings: &PipeSettings, mut random: Random) -> (Pipe, Pipe) {
-    let there = Arc::new(Mutex::new(Direction::new(settings.capacity_bytes)));
-    let back = Arc::new(Mutex::new(Direction::new(settings.capacity_bytes)));
+    let there = Arc::new(Mutex::new(Direction::new(settings.capacity_bytes, &settings.open.memory)));
+    let back = Arc::new(Mutex::new(Direction::new(settings.capacity_bytes, &settings.open.memory)));
     let mut end = |outgoing: &Arc<Mutex<Direction>>, incoming: &Arc<Mutex<Direction>>| {
-        settings.open.0.fetch_add(1, Ordering::Relaxed);
+        settings.open.ends.fetch_add(1, Ordering::Relaxed);
         Pipe {
             settings: settings.clone(),
             random: Mutex::new(Random::new(random.number())),
@@ -289,7 +300,7 @@ impl AsyncWrite for Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        self.settings.open.0.fetch_sub(1, Ordering::Relaxed);
+        self.settings.open.ends.fetch_sub(1, Ordering::Relaxed);
         let is_unread = self.settings.reset_if_unread && locked(&self.incoming).unread_bytes() > 0;
         let is_abrupt = self.is_abrupt.load(Ordering::Relaxed) || is_unread;
         self.close(if is_abrupt { End::Reset } else { End::Closed });

@@ -53,9 +53,11 @@ fn with_settings(command: Command) -> Command {
     )
 }
 
-/// Below this value of the setting `memory`, in bytes, the process switches transparent huge pages
-/// off. With them, the first allocation of each thread would make 2 MiB resident.
-const HUGE_PAGES_FROM_BYTES: u64 = 1 << 30;
+/// Below this value of the setting `memory`, in bytes, the process gives up some speed to stay
+/// within its memory. It switches transparent huge pages off, because with them the first
+/// allocation of each thread would make 2 MiB resident. Its allocator returns freed memory at once,
+/// because threads that rest would keep it.
+const AMPLE_MEMORY_BYTES: u64 = 1 << 30;
 
 pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let inherited = net::InheritedSockets::from_environment()
@@ -67,13 +69,14 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         .filter_map(|setting| Some((setting.key, matches.get_one::<String>(setting.key)?.clone())))
         .collect();
     let plan = read(file.map(PathBuf::as_path), &overrides)?;
-    tell_warnings_in_time(&plan);
-    log::install(plan.log_level);
-    if plan.memory_bytes < HUGE_PAGES_FROM_BYTES {
+    if plan.memory_bytes < AMPLE_MEMORY_BYTES {
+        allocator::return_at_once();
         // Ignoring the error is safe: a kernel that refuses this only lets the process use more
         // memory.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }
+    tell_warnings_in_time(&plan);
+    log::install(plan.log_level);
     let source: edge::PlanSource = {
         let file = file.cloned();
         // Measured once: a change of the machine is no change of the configuration.

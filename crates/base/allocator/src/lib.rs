@@ -4,6 +4,8 @@
 //! that allocated it allocates in the same size class again. A thread that is idle, or that now
 //! allocates other sizes, keeps it. Only a call on the owning thread returns this memory.
 
+use std::ffi::{c_int, c_long};
+
 /// The allocator. `cargo xtask bench store` compared several. This one returns memory when the
 /// sizes of stored responses change.
 pub use mimalloc::MiMalloc as Allocator;
@@ -14,6 +16,26 @@ pub use mimalloc::MiMalloc as Allocator;
 // (https://microsoft.github.io/mimalloc/group__extended.html).
 unsafe extern "C" {
     safe fn mi_collect(force: bool);
+}
+
+#[expect(unsafe_code, reason = "mimalloc's crate has no safe form of this function")]
+// Takes two numbers, ignores an unknown option, and does nothing else than to store the value
+// (https://microsoft.github.io/mimalloc/group__options.html). It does not lock, so it must come
+// before other threads.
+unsafe extern "C" {
+    safe fn mi_option_set(option: c_int, value: c_long);
+}
+
+/// The number of the option `mi_option_purge_delay` in `mimalloc.h` of version 2. A test shows that
+/// it is the right one.
+const PURGE_DELAY: c_int = 15;
+
+/// From now on, a page or block that becomes free is returned to the system at once. Otherwise this
+/// happens 10 ms later, and only when its thread allocates or frees again.
+///
+/// Call it before the process has other threads.
+pub fn return_at_once() {
+    mi_option_set(PURGE_DELAY, 0);
 }
 
 /// Returns free memory of the calling thread, and of threads that have ended, to the system.

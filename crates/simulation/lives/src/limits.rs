@@ -17,6 +17,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// with their buffers. docs/performance.md promises it.
 const BESIDE_BYTES: u64 = 24 << 20;
 
+/// What each body outside the store takes even if the share of all bodies, an eighth of the memory,
+/// is used up; and the bodies that are read back from the disk at the same time.
+const SMALL_BODY_BYTES: u64 = 64 << 10;
+const DISK_READS_MAX: u64 = 8;
+
+/// The setting `limits.buffer_memory_percent`, which no run changes.
+const BUFFERS_PERCENT: u64 = 5;
+
 /// What the disk may take beyond its size: segments that are being written, the journal and marks.
 const DISK_BESIDE_BYTES: u64 = 2 << 20;
 
@@ -95,8 +103,12 @@ fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) ->
     let allocated_max = memory + BESIDE_BYTES;
     let bounds = [
         ("the store takes", edge.metric(Metric::StoreBytes), edge.metric(Metric::StoreBytesMax)),
-        ("bodies outside the store take", edge.metric(Metric::FillingBytes), memory),
-        ("buffers take", edge.metric(Metric::BufferedBytes), memory / 10 + (1 << 20)),
+        (
+            "bodies outside the store take",
+            edge.metric(Metric::FillingBytes),
+            memory / 8 + SMALL_BODY_BYTES * (active_max as u64 + DISK_READS_MAX),
+        ),
+        ("buffers take", edge.metric(Metric::BufferedBytes), memory / 100 * BUFFERS_PERCENT),
         ("the spool takes", edge.metric(Metric::SpoolBytes), settings.spool_bytes.unwrap_or(0)),
         (
             "the write queue of the disk takes",

@@ -35,6 +35,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinSet;
 
 /// Bytes of one response that `h2` may hold: more than [`ROUND_BYTES`], which limits all of them.
@@ -45,6 +46,9 @@ const FIELD_OVERHEAD_BYTES: usize = 32;
 
 /// The longest wait for a client without requests after GOAWAY.
 const GOODBYE: Duration = Duration::from_secs(1);
+
+/// Bytes that a client may send after the end of its connection.
+const LINGER_BYTES_MAX: usize = 256 * 1024;
 
 type Accepted = (http::Request<RecvStream>, SendResponse<Bytes>);
 
@@ -110,6 +114,31 @@ pub(crate) async fn serve(
     };
     poll_fn(|context| session.poll(context, stop.as_mut())).await;
     session.count_bytes();
+    if session.has_ended {
+        let (carrier, within) = (session.carrier.clone(), session.shared.limits.write_timeout);
+        // The memory of the session is not needed any more.
+        drop(session);
+        linger(carrier, within).await;
+    }
+}
+
+/// Reads and discards what a client sends after the end of its connection, until it closes its side.
+/// While it reads its last response, it opens its windows, and the system would answer a frame for
+/// a closed connection with a reset, which loses the end of the response.
+async fn linger(mut carrier: Metered, within: Duration) {
+    let until_closed = async {
+        // `h2` has done this unless the connection failed, and then there is nobody to be told.
+        let _ = carrier.shutdown().await;
+        let mut discarded = 0;
+        while discarded < LINGER_BYTES_MAX {
+            match poll_fn(|context| carrier.poll_discard(context)).await {
+                Ok(0) | Err(_) => return,
+                Ok(bytes) => discarded += bytes,
+            }
+        }
+    };
+    // A client that is slower than this may lose its response.
+    let _ = tokio::time::timeout(within, until_closed).await;
 }
 
 fn builder(limits: &EdgeLimits) -> Builder {

@@ -19,6 +19,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// Bytes that TLS may hold if the budget has them: the content of a round and the frames around it.
 const GATHERED_BYTES: usize = ROUND_BYTES + 16 * 1024;
 
+/// Bytes that are read and dropped at once.
+const DISCARD_BYTES: usize = 1024;
+
 /// The bytes of content that the requests of a connection were read with.
 #[derive(Debug, Default)]
 pub(crate) struct ContentMeter(AtomicU64);
@@ -87,6 +90,14 @@ impl Metered {
         }
         carrier.give_room_back();
         Poll::Ready(())
+    }
+
+    /// Reads bytes after the end of the connection, and drops them; zero bytes are the end.
+    pub(crate) fn poll_discard(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut octets = [0; DISCARD_BYTES];
+        let mut buffer = ReadBuf::new(&mut octets);
+        ready!(Pin::new(&mut lock(&self.0).stream).poll_read(context, &mut buffer))?;
+        Poll::Ready(Ok(buffer.filled().len()))
     }
 
     /// Bytes received and sent so far.

@@ -565,6 +565,38 @@ fn drain_tells_waiting_clients_at_once() {
 }
 
 #[test]
+fn last_response_survives_frames_that_follow_its_end() {
+    let body = vec![b'x'; 400_000];
+    let gate = Gate::default();
+    let opened = gate.clone();
+    let stage = stage(move |_| support::behind(&opened, response("200 OK", &[FRESH], &body)));
+    let mut frames = Http2Frames::connect(address(&stage));
+    let update = Http2Frame::new(8, 0, (1_u32 << 20).to_be_bytes());
+    frames.send(&[Http2Frame::new(4, 0, [0, 4, 0, 16, 0, 0]), update, get(1, "/")]);
+    stage.await_seen(1);
+    stage.edge.stop();
+    let mut ping = frames.read_until(6).unwrap();
+    ping.flags = 1;
+    frames.send(&[ping]);
+    gate.open();
+    // The response is in the buffers of the system, and the edge has ended the connection. The
+    // client does not know it, and opens its window when it begins to read.
+    std::thread::sleep(Duration::from_millis(500));
+    for _ in 0..5 {
+        frames.send(&[Http2Frame::new(8, 0, 1_u32.to_be_bytes())]);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (mut received, mut is_whole) = (0, false);
+    while let Some(frame) = frames.read() {
+        received += if frame.kind == 0 { frame.payload.len() } else { 0 };
+        is_whole |= frame.kind == 0 && frame.flags & 1 == 1;
+    }
+    assert_eq!((received, is_whole), (400_000, true));
+    drop(frames);
+    stage.edge.join().unwrap();
+}
+
+#[test]
 fn early_answers_to_uploads_are_no_flood() {
     let stage = stage_with(
         |plan| plan.limits.request_buffer_bytes_max = 0,

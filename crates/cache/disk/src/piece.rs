@@ -81,7 +81,9 @@ impl BodyExtent<'_> {
         let octets = octets.freeze();
         let from = (offset - start) as usize;
         let to = from.saturating_add(bytes_max).min(octets.len());
-        Ok(octets.slice(from..to))
+        let part = octets.slice(from..to);
+        // A slice keeps whole pieces in memory, and slow clients hold it.
+        Ok(if part.len() < octets.len() { Bytes::copy_from_slice(&part) } else { part })
     }
 }
 

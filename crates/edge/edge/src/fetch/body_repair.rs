@@ -10,6 +10,7 @@
 use crate::control::counters::{Cells, Metric};
 use crate::fetch::disk_reads;
 use crate::fetch::task;
+use crate::memory::budget::MemoryShare;
 use crate::request::arrival::Arrival;
 use crate::request::client::ClientConnection;
 use crate::request::client_address::client_of;
@@ -63,6 +64,11 @@ impl<'a> BodyRepair<'a> {
     /// Reads a part of a file into the page cache; `false` if the disk failed or was late.
     pub(crate) async fn read_ahead(&self, read: impl FnOnce() -> io::Result<()> + Send + 'static) -> bool {
         disk_reads::read_ahead(self.shared, read).await
+    }
+
+    /// The memory of bytes that wait for clients.
+    pub(crate) fn transfer_memory(&self) -> &Arc<MemoryShare> {
+        self.shared.buffers.memory()
     }
 
     fn cells(&self) -> &Cells {

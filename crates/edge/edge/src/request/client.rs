@@ -261,11 +261,17 @@ impl ClientConnection {
     /// piece needs no budget; more pieces, up to [`BATCH_BYTES`], need memory of `share`.
     pub(crate) fn has_room(&mut self, share: &Arc<MemoryShare>) -> bool {
         let queued_bytes = self.queued_bytes() as u64;
-        if queued_bytes < QUEUE_ALLOWANCE_BYTES {
-            return true;
-        }
+        queued_bytes < QUEUE_ALLOWANCE_BYTES || self.queue_grant(share).has_room(queued_bytes)
+    }
+
+    /// Whether the queue, which is empty, may take a piece of `bytes` bytes in memory of `share`.
+    pub(crate) fn has_room_for(&mut self, bytes: u64, share: &Arc<MemoryShare>) -> bool {
+        self.queue_grant(share).has_room(bytes.saturating_sub(1))
+    }
+
+    fn queue_grant(&mut self, share: &Arc<MemoryShare>) -> &mut Grant {
         let grant = || Grant::new(share, QUEUE_ALLOWANCE_BYTES, QUEUE_ALLOWANCE_BYTES + BATCH_BYTES);
-        self.queue_grant.get_or_insert_with(grant).has_room(queued_bytes)
+        self.queue_grant.get_or_insert_with(grant)
     }
 
     /// Whether [`ClientConnection::write_at_once`] can send a head and its content.

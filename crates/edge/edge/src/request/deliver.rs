@@ -96,7 +96,11 @@ pub(crate) async fn send_excerpt(
 const DISK_READ_BYTES: usize = 256 * 1024;
 
 /// The same for a client with TLS, which holds them in memory while it reads them.
-const SECURED_READ_BYTES: usize = 32 * 1024;
+const SECURED_READ_BYTES: u64 = 64 * 1024;
+
+/// The same for a client that holds them while the budget has no memory left. The disk reads and
+/// checks 64 KiB for each step.
+const SHORT_READ_BYTES: u64 = 16 * 1024;
 
 /// Bytes of a file that are sent unread before the trust in the file is checked again.
 const FILE_STEP_BYTES: u64 = 1 << 20;
@@ -164,13 +168,14 @@ async fn send_by_reading(
 ) -> Result<(), Interrupted> {
     let end = first + bytes;
     let mut at = first;
-    let step = if client.arrival().is_secured { SECURED_READ_BYTES } else { DISK_READ_BYTES };
+    let usual = if client.arrival().is_secured { SECURED_READ_BYTES } else { BATCH_BYTES };
     while at < end {
         let (reader, from) = (Arc::clone(body), at);
-        // Fits a usize, because the limit does.
-        let bytes_max = (end - at).min(step as u64) as usize;
         // Flushed first, so that no disk turn is held while a slow client reads the queue.
         client.flush().await?;
+        let is_ample = client.has_room_for(usual, repair.transfer_memory());
+        // Fits a usize, because the limit does.
+        let bytes_max = (end - at).min(if is_ample { usual } else { SHORT_READ_BYTES }) as usize;
         let read = match repair.turn().await {
             Some(turn) => repair.read(move || (reader.read_at(from, bytes_max), turn).0).await,
             None => None,

@@ -99,11 +99,12 @@ impl Ledger {
         }
     }
 
-    /// The content whose delivery from the store has broken off, if bytes on the disk have changed.
+    /// The content whose delivery from the store has broken off, if bytes on the disk may be missing
+    /// or have changed.
     fn breaks_off(&self, reply: &Reply) -> Option<ContentId> {
         let is_stored = reply.reason().starts_with("hit-") || reply.reason().starts_with("stale-");
         let id = reply.field("X-Sim").and_then(ContentId::parse);
-        id.filter(|_| is_stored && self.is_disk_damaged && reply.ending == Ending::Cut)
+        id.filter(|_| is_stored && self.may_lack_bytes && reply.ending == Ending::Cut)
     }
 
     /// A damaged body breaks off once. Then it is forgotten, and the origin sends it again.

@@ -64,6 +64,9 @@ pub struct Ledger {
     log: Vec<String>,
     tally: Tally,
     pub(crate) is_disk_damaged: bool,
+    /// Whether bodies on the disk may lack bytes: after damage, and after a power cut, which loses
+    /// writes that were not synced. Their checksums find that when they are read.
+    pub(crate) may_lack_bytes: bool,
     /// Contents whose delivery from the store broke off, with the time.
     pub(crate) broken: BTreeMap<ContentId, Stamp>,
     /// Whether the edge was killed and has not started again.
@@ -88,6 +91,7 @@ impl Ledger {
             violations: Vec::new(),
             log: Vec::new(),
             is_disk_damaged: false,
+            may_lack_bytes: false,
             broken: BTreeMap::new(),
             is_dead: false,
             retired: Vec::new(),
@@ -350,6 +354,7 @@ impl Ledger {
     /// what a dying process still answers reaches nobody.
     pub fn killed(&mut self, at: Moment, power_cut: Option<bool>) {
         self.note(at, || format!("the edge is killed, power cut: {}", power_cut.is_some()));
+        self.may_lack_bytes |= power_cut.is_some();
         match power_cut {
             Some(power_safe) => self.power_cut(power_safe),
             None => self.lose_undurable_purges(),
@@ -381,7 +386,7 @@ impl Ledger {
     /// Stored bytes have changed. The next start may refuse the directory, because a damaged file
     /// can look like one of another program. Purges are then never durable.
     pub const fn disk_is_damaged(&mut self) {
-        self.is_disk_damaged = true;
+        (self.is_disk_damaged, self.may_lack_bytes) = (true, true);
     }
 
     /// Records the answer to a call of the admin address about the page at `path`, and what is

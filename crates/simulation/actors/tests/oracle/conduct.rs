@@ -55,15 +55,25 @@ fn damaged_content_breaks_off_once() {
         answer.ending = Ending::Cut;
         answer
     };
-    let mut history = History::new();
-    history.origin(&content("/a", 1));
-    history.ledger.disk_is_damaged();
-    history.visit(ask("/a"), &broken());
-    history.origin(&content("/a", 1));
-    history.visit(ask("/a"), &broken());
-    history.is_right();
-    history.visit(ask("/a"), &broken());
-    history.violates(Rule::Integrity);
+    let damages: [fn(&mut History); 2] = [
+        |history| history.ledger.disk_is_damaged(),
+        |history| {
+            let at = history.now();
+            history.ledger.killed(at, Some(true));
+            history.ledger.starts();
+        },
+    ];
+    for damage in damages {
+        let mut history = History::new();
+        history.origin(&content("/a", 1));
+        damage(&mut history);
+        history.visit(ask("/a"), &broken());
+        history.origin(&content("/a", 1));
+        history.visit(ask("/a"), &broken());
+        history.is_right();
+        history.visit(ask("/a"), &broken());
+        history.violates(Rule::Integrity);
+    }
 }
 
 #[test]

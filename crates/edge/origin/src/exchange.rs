@@ -192,6 +192,17 @@ impl OriginExchange {
         self.patience.reset();
     }
 
+    /// Bytes of the next read of the response, at most. They grow while reads fill their room.
+    pub const fn next_read_bytes(&self) -> usize {
+        self.link.read_bytes
+    }
+
+    /// Makes the next read a short one of 16 KiB, because its bytes will have to wait while there
+    /// is little memory.
+    pub const fn shorten_next_read(&mut self) {
+        self.link.read_bytes = FIRST_READ_BYTES;
+    }
+
     /// Sends more of the request's content without reading the response, while the caller holds the
     /// response back. The poll is ready only if the upload failed.
     pub fn poll_upload(&mut self, context: &mut Context<'_>, upload: &mut impl Upload) -> Poll<UploadError> {

@@ -96,6 +96,11 @@ impl Buffer {
         self.grant.has_room(self.held_bytes())
     }
 
+    /// Whether `bytes` more bytes may be pushed in memory of the budget.
+    pub(crate) fn has_room_for(&mut self, bytes: u64) -> bool {
+        self.grant.has_room(self.held_bytes() + bytes.saturating_sub(1))
+    }
+
     /// The share that its memory is taken from.
     pub(crate) const fn share(&self) -> &Arc<MemoryShare> {
         self.grant.share()

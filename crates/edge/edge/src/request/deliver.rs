@@ -510,6 +510,9 @@ impl<'w> Sending<'w> {
             if std::mem::take(&mut self.held_back) {
                 exchange.resume();
             }
+            if !self.buffer.has_room_for(exchange.next_read_bytes() as u64) {
+                exchange.shorten_next_read();
+            }
             exchange.poll_next(context, client)
         } else {
             if !self.buffer.is_moving() {

@@ -1,6 +1,6 @@
 //! The thread that keeps the process's resident memory within its limit.
 //!
-//! Invariants: the store is shrunk 10 MiB before the promised margin is used up
+//! Invariants: the store is shrunk 15 MiB before the promised margin is used up
 //! (docs/performance.md), to allow for growth between two checks. Bodies outside the store have a
 //! separate share. The thread has the workers' priority, because a process that waits for cores
 //! must not exceed its memory meanwhile.
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Resident bytes beyond the configured memory at which the store is shrunk: the program,
 /// connections and their buffers.
-const BESIDE_BYTES: u64 = 14 << 20;
+const BESIDE_BYTES: u64 = 9 << 20;
 
 /// The part of the configured memory that the allocator may lose to fragmentation: one in this many
 /// bytes.

@@ -10,6 +10,7 @@
 mod body;
 mod budget;
 mod compact_freshness;
+mod disk_write;
 mod examination;
 mod filling;
 mod growth;

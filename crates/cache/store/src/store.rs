@@ -11,6 +11,7 @@
 //! or the locks of the disk tier. No thread holds the locks of two shards.
 
 use crate::budget::Budget;
+use crate::disk_write::DiskWrite;
 use crate::hash::KeyHasher;
 use crate::ledger::{InvalidationSubject, RecordedInvalidation, TagIds};
 use crate::lingering::LingeringObjects;
@@ -529,7 +530,7 @@ impl Store {
             Selector::Prefix { .. } | Selector::Tags { .. } | Selector::Ban { .. } => {}
         }
         if self.log.bytes() > log_bytes {
-            // The record takes its memory from the objects. One purge may name thousands of tags.
+            // Evict objects for the bytes that the log gained: a purge may name thousands of tags.
             self.trim();
         }
         InvalidationResult { sequence, objects }
@@ -671,31 +672,6 @@ impl<'a> AdoptedEquivalent<'a> {
     fn of(entry: &'a IndexRecord) -> Option<Self> {
         let no_vary_search = entry.no_vary_search.as_ref()?;
         Some(Self { key: &entry.key, no_vary_search, checked: entry.checked })
-    }
-}
-
-/// The data of a publication that are needed to write it to the disk.
-struct DiskWrite {
-    entry: IndexRecord,
-    object: Arc<Object>,
-}
-
-impl DiskWrite {
-    fn of(publication: &Publication<'_>) -> Self {
-        let Publication { key, rule, variant, object, tags, begun } = publication;
-        let rule = rule.clone();
-        let variant = variant.clone();
-        let entry = IndexRecord {
-            key: (*key).clone(),
-            rule,
-            variant,
-            tags: tags.to_vec(),
-            checked: *begun,
-            softened: false,
-            no_vary_search: object.no_vary_search(),
-            head: None,
-        };
-        Self { entry, object: Arc::clone(object) }
     }
 }
 

@@ -9,6 +9,7 @@
 //! This crate binds no address, opens no file and reads no variable by itself, so `petasos check`
 //! runs the same code as a start.
 
+mod admin_table;
 mod certificates;
 mod document;
 mod listener_table;

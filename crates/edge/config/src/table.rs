@@ -2,6 +2,7 @@
 //! The file format, the flags of `petasos serve`, `petasos check --print` and docs/settings.md all
 //! come from these rows.
 
+use crate::admin_table::ADMIN;
 use crate::listener_table::LISTENER;
 use crate::log_level;
 use crate::setting::{Setting, SettingKind, SettingScope};
@@ -17,7 +18,12 @@ pub(crate) const fn row(
     Setting { key, scope, kind, default, flag: None, doc }
 }
 
-const fn global(key: &'static str, kind: SettingKind, default: &'static str, doc: &'static str) -> Setting {
+pub(crate) const fn global(
+    key: &'static str,
+    kind: SettingKind,
+    default: &'static str,
+    doc: &'static str,
+) -> Setting {
     row(key, SettingScope::Global, kind, Some(default), doc)
 }
 
@@ -47,14 +53,14 @@ const FIELDS_MAX: u64 = 256;
 const STREAMS_MAX: u64 = 10_000;
 
 /// All settings: listeners first, then the edge, then sites, then limits by where they act.
-pub const SETTINGS: &[Setting] = &joined([LISTENER, EDGE, SITE, LIMITS]);
+pub const SETTINGS: &[Setting] = &joined([LISTENER, ADMIN, EDGE, SITE, LIMITS]);
 
-const SETTINGS_COUNT: usize = LISTENER.len() + EDGE.len() + SITE.len() + LIMITS.len();
+const SETTINGS_COUNT: usize = LISTENER.len() + ADMIN.len() + EDGE.len() + SITE.len() + LIMITS.len();
 
 /// Concatenates the parts. A `const fn`, because `SETTINGS` is a constant; hence the loops over
 /// indices.
 #[expect(clippy::indexing_slicing, reason = "the compiler evaluates it, and refuses an index out of range")]
-const fn joined(parts: [&[Setting]; 4]) -> [Setting; SETTINGS_COUNT] {
+const fn joined(parts: [&[Setting]; 5]) -> [Setting; SETTINGS_COUNT] {
     let [first, ..] = parts;
     let mut all = [first[0]; SETTINGS_COUNT];
     let (mut part, mut count) = (0, 0);
@@ -69,36 +75,8 @@ const fn joined(parts: [&[Setting]; 4]) -> [Setting; SETTINGS_COUNT] {
     all
 }
 
-/// Settings of the edge itself: its admin address, its storage and its trusted peers.
+/// Settings of the edge itself: its storage and its trusted peers.
 const EDGE: &[Setting] = &[
-    global(
-        "admin",
-        SettingKind::Address,
-        "127.0.0.1:8081",
-        "Address that serves metrics and status and accepts purges. A client on this machine reads them \
-         without a token, and purges without one unless `token_file` is set. A client on another machine, or \
-         behind a proxy, needs the token of `token_file` for both. Every client may read `/healthz`. Keep \
-         this address on loopback unless it has TLS by `admin_certificate`, and let no proxy forward to it.",
-    )
-    .flag("--admin"),
-    row(
-        "admin_certificate",
-        SettingScope::Global,
-        SettingKind::Certificate,
-        None,
-        "Certificate with its chain, and its key, as PEM files. One file may hold both. The admin address \
-         then speaks TLS 1.3 only. Changed files are read again within seconds. If left out: it speaks plain \
-         HTTP.",
-    ),
-    row(
-        "admin_client_ca",
-        SettingScope::Global,
-        SettingKind::Text,
-        None,
-        "PEM file with the authorities of client certificates for the admin address. A client without a \
-         certificate from one of them is refused in the TLS handshake. A client with one needs no token to \
-         read, purge or reload. A reload reads the file again. If left out: clients need no certificate.",
-    ),
     row(
         "workers",
         SettingScope::Global,

@@ -20,12 +20,13 @@ pub(crate) struct AdminArgs {
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Connect with TLS, because the edge has the setting admin_certificate. FILE has the
-    /// certificates of the authorities that the edge's certificate must be from, or that certificate
-    /// itself, as PEM; `system` stands for the authorities that this system trusts
+    /// authorities
+    /// of the edge's certificate as PEM, or that certificate itself. `system`: those that this
+    /// system trusts
     #[arg(long, value_name = "FILE")]
     admin_ca: Option<PathBuf>,
-    /// Certificate that the edge demands by its setting admin_client_ca, and its key, as PEM files. One
-    /// file may hold both
+    /// Certificate that the edge demands by its setting admin_client_ca, and its key, as PEM files.
+    /// One file may hold both
     #[arg(long, value_name = "CERT,KEY", requires = "admin_ca")]
     admin_certificate: Option<String>,
 }

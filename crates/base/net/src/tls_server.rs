@@ -115,7 +115,12 @@ impl TlsServer {
         if answers_challenges {
             config.alpn_protocols.push(ACME_TLS.to_vec());
         }
-        config.ticketer = aws_lc_rs::Ticketer::new()?;
+        if terms.client_authorities.is_none() {
+            config.ticketer = aws_lc_rs::Ticketer::new()?;
+        } else {
+            // A resumed session would be accepted after the client's certificate has expired.
+            config.send_tls13_tickets = 0;
+        }
         // Tickets do without memory for each client.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), certificates })

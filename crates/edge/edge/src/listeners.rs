@@ -31,7 +31,7 @@ pub(crate) struct Listeners {
     pub(crate) issuance: Arc<Issuance>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct SecuredListener {
     server: TlsServer,
     certificates: Arc<Certificates>,
@@ -99,6 +99,15 @@ impl Listeners {
 
     fn all_secured(&self) -> impl Iterator<Item = &SecuredListener> {
         self.secured.iter().flatten().chain(&self.admin)
+    }
+
+    /// The same listeners, with the admin address as in `plan`. Reads its files; blocks.
+    ///
+    /// # Errors
+    /// All files that cannot be used.
+    pub(crate) fn with_admin_of(&self, plan: &EdgePlan) -> Result<Self, Vec<ListenerError>> {
+        let admin = plan.admin_tls.as_ref().map(SecuredListener::open_admin).transpose()?;
+        Ok(Self { secured: self.secured.clone(), admin, issuance: Arc::clone(&self.issuance) })
     }
 
     /// What secures the connections of a listener. `None`: they are plain.

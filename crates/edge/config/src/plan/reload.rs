@@ -43,6 +43,7 @@ impl EdgePlan {
             ("listen", !has_same_sockets(&self.listeners, &new.listeners)),
             ("tls", !has_same_tls(&self.listeners, &new.listeners)),
             ("admin", !is_same_address(&self.admin, &new.admin)),
+            ("admin_certificate", self.admin_tls.is_some() != new.admin_tls.is_some()),
             ("workers", self.workers != new.workers),
             ("memory", self.memory_bytes != new.memory_bytes),
             ("disk", self.disk != new.disk),

@@ -3,9 +3,10 @@
 //!
 //! Invariants: only purges and calls about a detected profile change anything. Both need the token
 //! or, without one, a client on this machine. All paths except `/healthz` need the token or a
-//! client on this machine. A client certificate stands for the token. A request whose Host or Origin is not the address itself is refused,
-//! because a page of another site could make a browser send it. The content of a request has a size
-//! limit, and is read only after the head has shown that its client may send the request.
+//! client on this machine. A client with a certificate needs no token. A request whose Host or
+//! Origin is not the address itself is refused, because a page of another site could make a browser
+//! send it. The content of a request has a size limit, and is read only after the head has shown
+//! that its client may send the request.
 
 use crate::accepted::secure;
 use crate::control::counters::Metric;
@@ -165,6 +166,7 @@ async fn refuse(shared: Arc<Shared>, mut client: ClientConnection) {
 
 async fn converse(shared: Arc<Shared>, mut client: ClientConnection, is_certified: bool) {
     let mut shared = shared;
+    let listeners = Arc::clone(&shared.listeners);
     let mut stop = Box::pin(std::future::pending());
     loop {
         let request = match client.receive(stop.as_mut()).await {
@@ -176,6 +178,10 @@ async fn converse(shared: Arc<Shared>, mut client: ClientConnection, is_certifie
         };
         shared = shared.current();
         let arrival = client.arrival();
+        // A reload may have withdrawn the authority of the client's certificate.
+        if arrival.is_secured && !Arc::ptr_eq(&shared.listeners, &listeners) {
+            return client.linger().await;
+        }
         let reply: PurgeReply = match refusal(&shared, arrival, is_certified, &request.head) {
             Some(page) => page.into(),
             None => {
@@ -391,7 +397,8 @@ impl From<AdminPage> for PurgeReply {
 
 /// Whether the request names this address, `configured` in the setting `admin`, and comes from no
 /// page of another site. Other names are refused because a foreign site's name may resolve to this
-/// machine. With TLS every name is good, because the certificate is for none of a foreign site.
+/// machine. With TLS every name is accepted: a browser refuses a name that the certificate is not
+/// for.
 fn is_own(request: &RequestHead, configured: &Address, is_secured: bool) -> bool {
     let Some(host) = request.fields.only(names::HOST) else { return false };
     let (name, _) = h1::split_port(host);

@@ -126,10 +126,11 @@ fn listeners(old: &Shared, plan: &EdgePlan) -> Result<Arc<Listeners>, String> {
     let same = old.plan.listeners.iter().zip(&plan.listeners).all(|(old, new)| old.has_same_tls(new));
     let is_same_admin = old.plan.admin_tls == plan.admin_tls;
     let has_clients = plan.admin_tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
-    if same && is_same_admin && !has_clients && terms(&old.plan) == terms(plan) {
-        return Ok(Arc::clone(&old.listeners));
-    }
-    let opened = Listeners::open(plan, old.clock.now(), Arc::clone(&old.listeners.issuance));
+    let opened = match same && terms(&old.plan) == terms(plan) {
+        true if is_same_admin && !has_clients => return Ok(Arc::clone(&old.listeners)),
+        true => old.listeners.with_admin_of(plan),
+        false => Listeners::open(plan, old.clock.now(), Arc::clone(&old.listeners.issuance)),
+    };
     opened.map(Arc::new).map_err(|errors| lines(&errors))
 }
 

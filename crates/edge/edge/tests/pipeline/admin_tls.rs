@@ -2,8 +2,9 @@
 
 use crate::support::{self, plan};
 use config::{AdminTlsPlan, CertificatePaths};
-use petasos_edge::{BoundEdge, RunningEdge, System};
+use petasos_edge::{BoundEdge, PlanSource, RunningEdge, System};
 use std::path::Path;
+use std::sync::Arc;
 use testkit::{Authority, Client, KeyKind, Origin, PemFiles, Response, Trust, response};
 
 const VALID: (i32, i32) = (2000, 2100);
@@ -11,7 +12,7 @@ const VALID: (i32, i32) = (2000, 2100);
 /// An edge whose admin address has TLS, in front of an origin with one page.
 struct SecuredAdmin {
     edge: RunningEdge,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
     authority: Authority,
     _origin: Origin,
 }
@@ -35,7 +36,12 @@ impl SecuredAdmin {
         let token = directory.path().join("token");
         std::fs::write(&token, "secret").unwrap();
         plan.token_file = Some(token);
-        Self { edge: support::start(plan), _directory: directory, authority, _origin: origin }
+        let source: PlanSource = Arc::new({
+            let plan = plan.clone();
+            move || Ok(plan.clone())
+        });
+        let edge = BoundEdge::bind_again(plan, source, System::of_machine()).unwrap().start().unwrap();
+        Self { edge, directory, authority, _origin: origin }
     }
 
     fn trust(&self) -> Trust {
@@ -91,11 +97,27 @@ fn client_certificate_is_demanded_and_stands_for_the_token() {
     assert!(!admin.is_served(&trust.presenting(&client_of(&clients, (2000, 2001)))), "an expired one");
     let operator = trust.presenting(&client_of(&clients, VALID));
     for _ in 0..3 {
-        assert_eq!(admin.ask(&operator, "GET /metrics", &[]).status, 200, "also a resumed session");
+        assert_eq!(admin.ask(&operator, "GET /metrics", &[]).status, 200, "each time");
     }
     assert_ne!(admin.ask(&operator, "POST /reload", &[]).status, 403);
     let foreign = ["Origin: https://evil.test"];
     assert_eq!(admin.ask(&operator, "POST /reload", &foreign).status, 403, "a browser has certificates too");
+}
+
+#[test]
+fn reload_withdraws_an_authority_from_open_connections() {
+    let (clients, others) = (Authority::new("of clients"), Authority::new("of others"));
+    let admin = SecuredAdmin::start(Some(&clients));
+    let operator = admin.trust().presenting(&client_of(&clients, VALID));
+    let address = support::socket(&admin.edge.bound().admin);
+    let mut open = Client::secured(address, "edge.test", &operator).unwrap();
+    let ask = "GET /status HTTP/1.1\r\nHost: edge.test\r\n\r\n";
+    assert_eq!(open.try_ask(ask).unwrap().status, 200);
+    std::fs::write(admin.directory.path().join("clients.pem"), others.pem()).unwrap();
+    assert_eq!(admin.ask(&operator, "POST /reload", &[]).status, 200);
+    assert!(open.try_ask(ask).is_none(), "the connection was opened before");
+    assert!(!admin.is_served(&operator), "its authority is withdrawn");
+    assert!(admin.is_served(&admin.trust().presenting(&client_of(&others, VALID))));
 }
 
 #[test]

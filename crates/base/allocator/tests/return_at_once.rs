@@ -1,4 +1,4 @@
-//! Memory that its own thread frees, and that thread's rest afterwards.
+//! Freed memory goes back to the system at once, even if its thread does nothing afterwards.
 
 use petasos_allocator as allocator;
 

@@ -12,7 +12,7 @@ use crate::error::{FetchError, UploadError};
 use crate::health::WatchedFetch;
 use crate::limit::FetchPermit;
 use crate::origin::{FetchRequest, Origin, Settings};
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BufMut as _, Bytes, BytesMut};
 use h1::client::{self, Terms};
 use h1::{BodyFraming, Strictness};
 use message::{Fields, Frame, ResponseHead, Status};
@@ -25,8 +25,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 
-/// Bytes of the first read from the origin: most pages, and all of the memory of a response that
-/// waits for its client when there is little.
+/// Bytes of the first read from the origin. Most pages fit into it. While there is little memory, a
+/// response that waits for its client has no more.
 const FIRST_READ_BYTES: usize = 16 * 1024;
 
 /// Largest number of bytes in one read from the origin.
@@ -453,8 +453,10 @@ impl OriginLink {
         let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         net::make_room(&mut self.input, self.read_bytes);
         // `read_buf` keeps no state between polls, so a new future for each poll loses nothing.
-        let read = ready!(pin!(stream.read_buf(&mut self.input)).poll(context))?;
-        if self.input.len() == self.input.capacity() {
+        let room_bytes = (self.input.capacity() - self.input.len()).min(self.read_bytes);
+        let mut room = (&mut self.input).limit(room_bytes);
+        let read = ready!(pin!(stream.read_buf(&mut room)).poll(context))?;
+        if read == room_bytes {
             self.read_bytes = (2 * self.read_bytes).min(READ_BYTES_MAX);
         }
         Poll::Ready(Ok(read))

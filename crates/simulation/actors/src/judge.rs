@@ -99,8 +99,8 @@ impl Ledger {
         }
     }
 
-    /// The content whose delivery from the store has broken off, if bytes on the disk may be missing
-    /// or have changed.
+    /// The content whose delivery from the store has broken off, if bytes on the disk may be
+    /// missing or have changed.
     fn breaks_off(&self, reply: &Reply) -> Option<ContentId> {
         let is_stored = reply.reason().starts_with("hit-") || reply.reason().starts_with("stale-");
         let id = reply.field("X-Sim").and_then(ContentId::parse);

@@ -63,7 +63,7 @@ where
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{token}Content-Length: 0\r\n\r\n"
     );
     let reading = Reading { timeline, manner: Manner::Plain, deadline: Instant::now() + within };
-    // The answer is short, so that nobody counts it.
+    // The answer is short, so its memory is counted nowhere.
     ask(stream, &Method::Post, &text, reading, MemoryMeter::default()).await
 }
 

@@ -116,18 +116,28 @@ pub(crate) async fn serve(
     session.count_bytes();
     if session.has_ended {
         let (carrier, within) = (session.carrier.clone(), session.shared.limits.write_timeout);
+        let drained = session.shared.drained();
         // The memory of the session is not needed any more.
         drop(session);
-        linger(carrier, within).await;
+        // A client that keeps its side open must not hold up a drain.
+        let drain_over = async {
+            drained.await;
+            tokio::time::sleep(GOODBYE).await;
+        };
+        tokio::select! {
+            () = linger(carrier, within) => {}
+            () = drain_over => {}
+        }
     }
 }
 
-/// Reads and discards what a client sends after the end of its connection, until it closes its side.
-/// While it reads its last response, it opens its windows, and the system would answer a frame for
-/// a closed connection with a reset, which loses the end of the response.
+/// Reads and discards what a client sends after the end of its connection, until it closes its
+/// side. While it reads its last response, it opens its windows, and the system would answer a
+/// frame for a closed connection with a reset, which loses the end of the response.
 async fn linger(mut carrier: Metered, within: Duration) {
     let until_closed = async {
-        // `h2` has done this unless the connection failed, and then there is nobody to be told.
+        // `h2` has shut the stream down already, unless the connection failed. An error changes
+        // nothing then.
         let _ = carrier.shutdown().await;
         let mut discarded = 0;
         while discarded < LINGER_BYTES_MAX {
@@ -281,8 +291,8 @@ impl Session {
         let limits = Arc::clone(&self.shared.limits);
         let mut client = ClientConnection::http2(wire, self.arrival, limits, request.expect_continue);
         let (shared, index) = (Arc::clone(&self.shared), self.index);
-        // A block owns the client, because a function that takes it by value keeps room for it
-        // twice.
+        // A block owns the client, because the future of a function that takes it by value stores
+        // it twice.
         let mut answering = Box::pin(async move {
             let after = match refusal {
                 None => Box::pin(pipeline::run(&shared, index, &mut client, &request)).await,

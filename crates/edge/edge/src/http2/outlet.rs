@@ -47,7 +47,7 @@ pub(crate) struct Outlet {
     /// Bytes that were sent so far.
     sent_bytes: u64,
     is_broken: bool,
-    /// Exists from the first time on that it was in the queue of its connection.
+    /// `None` until it waits in the queue of its connection for the first time.
     readiness: Option<Arc<Readiness>>,
     /// Whether it is in the queue of its connection.
     is_waiting: bool,
@@ -410,15 +410,16 @@ fn take(queue: &mut VecDeque<Bytes>, bytes_max: usize) -> Bytes {
     let first = std::mem::take(front);
     queue.pop_front();
     let gathered_max = GATHERED_BYTES.min(bytes_max);
-    let fits = |gathered: usize, next: &Bytes| gathered + next.len() <= gathered_max;
-    if queue.front().is_none_or(|next| !fits(first.len(), next)) {
-        return first;
-    }
-    let mut gathered = BytesMut::with_capacity(gathered_max);
+    let sums = queue.iter().scan(first.len(), |sum, next| {
+        *sum += next.len();
+        Some(*sum)
+    });
+    let fitting: Vec<usize> = sums.take_while(|sum| *sum <= gathered_max).collect();
+    let Some(bytes) = fitting.last() else { return first };
+    // No larger, because `h2` may hold many of them.
+    let mut gathered = BytesMut::with_capacity(*bytes);
     gathered.extend_from_slice(&first);
-    while let Some(next) = queue.pop_front_if(|next| fits(gathered.len(), next)) {
-        gathered.extend_from_slice(&next);
-    }
+    queue.drain(..fitting.len()).for_each(|next| gathered.extend_from_slice(&next));
     gathered.freeze()
 }
 

@@ -73,8 +73,8 @@ enum Transfer {
 pub(crate) struct Lost;
 
 impl Buffer {
-    /// A buffer that holds `bytes_max` bytes at most. Bytes that `grant` has no memory for go to the
-    /// file.
+    /// A buffer that holds `bytes_max` bytes at most. Bytes that `grant` has no memory for go to
+    /// the file.
     pub(crate) fn new(grant: Grant, file: SpoolFile, bytes_max: u64) -> Self {
         Self {
             grant,
@@ -189,7 +189,7 @@ impl Buffer {
         if self.is_file_empty() || self.front.bytes > 0 {
             return None;
         }
-        let bytes_max = if self.has_room() { READ_BYTES } else { SHORT_READ_BYTES };
+        let bytes_max = if self.has_room_for(READ_BYTES) { READ_BYTES } else { SHORT_READ_BYTES };
         let bytes = (self.written - self.read).min(bytes_max);
         let operation = Box::pin(self.file.read(self.read, usize::try_from(bytes).ok()?));
         Some(Transfer::Read(operation, bytes))

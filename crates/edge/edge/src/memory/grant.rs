@@ -31,9 +31,13 @@ impl Grant {
     /// Whether a holder of `held_bytes` may take up another piece. Takes memory from the share if
     /// that is necessary.
     pub(crate) fn has_room(&mut self, held_bytes: u64) -> bool {
-        let granted_bytes = self.granted_bytes();
-        held_bytes < granted_bytes
-            || granted_bytes + STEP_BYTES <= self.bytes_max && self.taken.add(STEP_BYTES, 0)
+        while held_bytes >= self.granted_bytes() {
+            let is_permitted = self.granted_bytes() + STEP_BYTES <= self.bytes_max;
+            if !is_permitted || !self.taken.add(STEP_BYTES, 0) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Returns the memory that a holder of `held_bytes` does not need.

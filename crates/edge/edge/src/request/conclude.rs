@@ -46,7 +46,7 @@ impl Visit<'_> {
             let sent = self.client.flush().await.map_err(Interrupted::from);
             return self.outcome(head.status, account.reason, 0, sent, &written);
         }
-        // The rarer ways are boxed, so that the others need no memory for them.
+        // Boxes keep the futures of rare responses out of the memory of all others.
         match content {
             ContentSource::Stored(object) => self.send_stored(&object, decoded, &account).await,
             ContentSource::Filling { answer, reader, own } => {

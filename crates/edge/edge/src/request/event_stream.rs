@@ -19,8 +19,8 @@ pub(crate) fn is_event_stream(head: &ResponseHead) -> bool {
 /// Runs `sending`, which sends the content of a response with this head. An event stream is ended
 /// `limits.drain_streams` after the drain began; the result is then `None`.
 ///
-/// The work is pinned by the caller, because each function that takes a future by value keeps room
-/// for it twice.
+/// The caller pins the work, because the future of a function that takes it by value stores it
+/// twice.
 pub(crate) async fn while_open<T>(
     shared: &Shared,
     cells: &Cells,

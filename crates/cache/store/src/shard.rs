@@ -59,6 +59,9 @@ pub(crate) struct Shard {
     /// During adoption, the slots that hold an object of an earlier process, each with the object's
     /// order. Empty afterwards.
     adopted: HashMap<u32, u64>,
+    /// Objects that were removed under the current hold of the lock. The last owner of an object
+    /// may close a file, which may wait for the disk, so they are dropped without the lock.
+    removed: Vec<Arc<Object>>,
 }
 
 /// The counters of a shard.
@@ -143,6 +146,7 @@ impl Shard {
             shelved_bytes: 0,
             shelved_hand: 0,
             adopted: HashMap::default(),
+            removed: Vec::new(),
         }
     }
 
@@ -544,6 +548,7 @@ impl Shard {
             self.below.remove(location);
         }
         self.dismiss(&slot);
+        self.removed.extend(slot.object);
         self.counters.objects -= 1;
         if self.counters.objects > 0 {
             push_by_eighths(&mut self.free, id);
@@ -555,6 +560,11 @@ impl Shard {
         self.free = Vec::new();
         self.slot_locations = SlotLocations::default();
         self.order.clear();
+    }
+
+    /// The objects that were removed since the last call. To be dropped without the lock.
+    pub(crate) fn take_removed(&mut self) -> Vec<Arc<Object>> {
+        std::mem::take(&mut self.removed)
     }
 
     /// Releases the scope and the tags of a slot that has left the index. If its object is still in
@@ -774,11 +784,14 @@ mod tests {
                 0 => assert_eq!(shard.remove(1, &key("a")), 1),
                 _ => assert!(publish(&mut shard, (1, "a"), ("", ""), object(b"new"))),
             }
+            // As when the lock is released.
+            drop(shard.take_removed());
             assert!(lingering.bytes() > 1_000);
             drop(read);
             assert_eq!(lingering.bytes(), 0);
         }
         assert_eq!(shard.remove(1, &key("a")), 1);
+        drop(shard.take_removed());
         assert_eq!(lingering.bytes(), 0, "no reader held it");
         let mut tiny = super::tests::shard(100, 1 << 20, 4, lingering.clone());
         let read = object(&body);

@@ -5,11 +5,16 @@
 
 use crate::shard::Shard;
 use crate::sync::{Mutex, MutexGuard, sound};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// All shards. Clones refer to the same ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Shards(Arc<[Mutex<Shard>]>);
+
+/// A shard while its lock is held. Objects that were removed meanwhile are dropped after the lock
+/// is released.
+pub(crate) struct LockedShard<'a>(Option<MutexGuard<'a, Shard>>);
 
 impl Shards {
     /// `count` shards, which must be a power of two.
@@ -25,18 +30,48 @@ impl Shards {
     /// The locked shard of a hash. The bits from 32 on choose the shard. The table inside the shard
     /// uses other bits.
     #[expect(clippy::expect_used, reason = "the mask is below the number of shards, a power of two")]
-    pub(crate) fn of(&self, hash: u64) -> MutexGuard<'_, Shard> {
+    pub(crate) fn of(&self, hash: u64) -> LockedShard<'_> {
         let place = (hash >> 32) as usize & (self.0.len() - 1);
-        sound(self.0.get(place).expect("the mask is below the number of shards").lock())
+        LockedShard::new(self.0.get(place).expect("the mask is below the number of shards"))
     }
 
     /// The locked shard at an index, or `None` behind the last shard.
-    pub(crate) fn at(&self, place: usize) -> Option<MutexGuard<'_, Shard>> {
-        self.0.get(place).map(|shard| sound(shard.lock()))
+    pub(crate) fn at(&self, place: usize) -> Option<LockedShard<'_>> {
+        self.0.get(place).map(LockedShard::new)
     }
 
     /// All shards, each locked while it is the iterator's item.
-    pub(crate) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, Shard>> {
-        self.0.iter().map(|shard| sound(shard.lock()))
+    pub(crate) fn each(&self) -> impl Iterator<Item = LockedShard<'_>> {
+        self.0.iter().map(LockedShard::new)
+    }
+}
+
+impl<'a> LockedShard<'a> {
+    fn new(shard: &'a Mutex<Shard>) -> Self {
+        Self(Some(sound(shard.lock())))
+    }
+}
+
+impl Deref for LockedShard<'_> {
+    type Target = Shard;
+
+    #[expect(clippy::expect_used, reason = "only `drop` takes the guard")]
+    fn deref(&self) -> &Shard {
+        self.0.as_ref().expect("the lock is held")
+    }
+}
+
+impl DerefMut for LockedShard<'_> {
+    #[expect(clippy::expect_used, reason = "only `drop` takes the guard")]
+    fn deref_mut(&mut self) -> &mut Shard {
+        self.0.as_mut().expect("the lock is held")
+    }
+}
+
+impl Drop for LockedShard<'_> {
+    fn drop(&mut self) {
+        let removed = self.0.as_mut().map(|shard| shard.take_removed());
+        self.0 = None;
+        drop(removed);
     }
 }

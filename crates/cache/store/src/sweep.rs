@@ -4,8 +4,9 @@
 //! recorded by then. Objects that are stored later were checked when they were stored. Look-ups do
 //! not depend on the sweep: it only frees memory, and lets the ledger forget invalidations.
 
-use crate::shard::{Shard, SlotCheck};
-use crate::sync::{Mutex, MutexGuard, sound};
+use crate::shard::SlotCheck;
+use crate::shards::LockedShard;
+use crate::sync::{Mutex, sound};
 
 /// The most slots of a slice, which is checked under one hold of a shard's lock. Comparisons with
 /// listed invalidations may end it earlier. So a look-up waits some tens of microseconds.
@@ -49,7 +50,7 @@ impl Sweep {
         &self,
         slots: usize,
         begin: impl Fn() -> Option<u64>,
-        lock: impl Fn(usize) -> Option<MutexGuard<'a, Shard>>,
+        lock: impl Fn(usize) -> Option<LockedShard<'a>>,
         end: impl Fn(u64),
     ) -> Swept {
         let mut place = sound(self.0.lock());

@@ -95,6 +95,7 @@ impl Shard {
         self.shelved_bytes += text_bytes;
         self.counters.shelved += 1;
         self.lingering.count(&object);
+        self.removed.push(object);
     }
 
     /// Takes an object that was read from `location` into memory, and returns the result of a

@@ -33,6 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use watch::ProcessSample;
+pub(crate) use watch::resident_bytes_max;
 
 /// The setting `memory` of the edge, in bytes.
 const MEMORY_BYTES: u64 = 64 << 20;

@@ -126,7 +126,7 @@ const PROGRAM_BYTES: u64 = 16 << 20;
 /// A program without optimisation has twice as many pages of its file in memory as the shipped one,
 /// and how many depends on the system's page cache. The promise of docs/performance.md is about the
 /// shipped one, so pages beyond its number do not count.
-pub(super) fn resident_bytes_max(pid: u32) -> u64 {
+pub(crate) fn resident_bytes_max(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let excess = (number(&status, "RssFile:") * 1024).saturating_sub(PROGRAM_BYTES);
     (number(&status, "VmHWM:") * 1024).saturating_sub(excess)

@@ -92,8 +92,9 @@ pub enum HandshakeError {
 
 impl TlsServer {
     /// Serves these certificates on these terms. Reads the file with authorities, so it blocks.
-    /// Tickets for resuming sessions are encrypted with a
-    /// key of this process, which changes every six hours.
+    ///
+    /// Tickets for resuming sessions are encrypted with a key of this process, which changes every
+    /// six hours. Clients with certificates receive none.
     ///
     /// # Errors
     /// [`TlsServerError`].

@@ -16,6 +16,10 @@ use defects::{Defect, is_planted};
 use invalidation::Mode;
 use std::sync::atomic::Ordering;
 
+/// The unit in which the log takes memory from the shards. A smaller one would lock all shards for
+/// each new tag, a larger one would leave more of a small budget unused.
+const WEIGHED_BYTES: usize = 4 << 10;
+
 /// The invalidations of a store.
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -66,6 +70,12 @@ impl Log {
     pub(crate) fn bytes(&self) -> usize {
         // The value was stored from a usize, so the cast loses nothing.
         self.bytes.load(Ordering::Relaxed) as usize
+    }
+
+    /// The bytes that the budgets of the shards leave to the log: those in use, rounded up to a
+    /// multiple of [`WEIGHED_BYTES`]. When this number grows, all shards must be trimmed.
+    pub(crate) fn weighed_bytes(&self) -> usize {
+        self.bytes().next_multiple_of(WEIGHED_BYTES)
     }
 
     /// The number of tags.

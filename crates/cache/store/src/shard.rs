@@ -468,7 +468,7 @@ impl Shard {
     /// The shard's budget in bytes. The memory of the log is divided among all shards equally.
     fn bytes_max(&self) -> usize {
         let all = usize::try_from(self.budget.bytes()).unwrap_or(usize::MAX);
-        all.saturating_sub(self.log.bytes()) / self.shards
+        all.saturating_sub(self.log.weighed_bytes()) / self.shards
     }
 
     fn evict(&mut self) -> bool {

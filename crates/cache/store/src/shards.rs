@@ -3,10 +3,14 @@
 //! Invariant: each hash has exactly one shard, which always exists. No thread holds the locks of
 //! two shards.
 
+use crate::log::Log;
 use crate::shard::Shard;
 use crate::sync::{Mutex, MutexGuard, sound};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+
+/// Objects that [`Shards::trim`] evicts under one hold of a shard's lock.
+const TRIM_OBJECTS: usize = 64;
 
 /// All shards. Clones refer to the same ones.
 #[derive(Clone, Debug)]
@@ -43,6 +47,27 @@ impl Shards {
     /// All shards, each locked while it is the iterator's item.
     pub(crate) fn each(&self) -> impl Iterator<Item = LockedShard<'_>> {
         self.0.iter().map(LockedShard::new)
+    }
+
+    /// Evicts objects until each shard is within its budget.
+    pub(crate) fn trim(&self) {
+        for place in 0..self.count() {
+            while self.at(place).is_some_and(|mut shard| shard.trim(TRIM_OBJECTS)) {
+                // Give a thread that waits for this shard's lock the chance to take it.
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// Makes a change that may add tags or invalidations to `log`, and then evicts objects for the
+    /// bytes that the log gained. The change must hold no lock of a shard when it ends.
+    pub(crate) fn trim_after<T>(&self, log: &Log, change: impl FnOnce() -> T) -> T {
+        let weighed_bytes = log.weighed_bytes();
+        let result = change();
+        if log.weighed_bytes() > weighed_bytes {
+            self.trim();
+        }
+        result
     }
 }
 

@@ -226,7 +226,8 @@ impl Store {
             let adopt = |read: Option<&Object>| {
                 let mut adoption = Adoption::Useless;
                 let mut put = || {
-                    adoption = self.shards.of(hash).adopt(hash, &entry, recovered, read);
+                    let adopt = || self.shards.of(hash).adopt(hash, &entry, recovered, read);
+                    adoption = self.shards.trim_after(&self.log, adopt);
                     adoption == Adoption::Done
                 };
                 match AdoptedEquivalent::of(&entry) {
@@ -406,6 +407,10 @@ impl Store {
     /// Stores an object and replaces the same variant, unless the object was invalidated after its
     /// fetch began.
     pub fn publish(&self, publication: Publication<'_>) -> PublishResult {
+        self.shards.trim_after(&self.log, || self.insert(publication))
+    }
+
+    fn insert(&self, publication: Publication<'_>) -> PublishResult {
         let hash = self.hasher.hash(publication.key);
         let written = self.shelf.as_ref().map(|shelf| (shelf, DiskWrite::of(&publication)));
         let mut shard = self.shards.of(hash);
@@ -456,13 +461,14 @@ impl Store {
         }
         let DiskWrite { entry, object } = DiskWrite::of(publication);
         let hash = self.hasher.hash(&entry.key);
-        let shards = self.shards.clone();
+        let (shards, log) = (self.shards.clone(), Arc::clone(&self.log));
         let known = entry.clone();
         let head = Arc::clone(&object);
         shelf.finish(spill, &entry, &object, move |location| {
             let mut is_stored = false;
             admits(&mut || {
-                is_stored = shards.of(hash).shelve_new(hash, &known, &head, location);
+                let shelve = || shards.of(hash).shelve_new(hash, &known, &head, location);
+                is_stored = shards.trim_after(&log, shelve);
             });
             is_stored
         });
@@ -496,10 +502,14 @@ impl Store {
     /// A hard invalidation of a single page frees its memory at once. All other hard invalidations
     /// free theirs when [`Store::sweep`] has passed. When many invalidations wait for the sweep,
     /// this function performs a small part of it, so that invalidations do not outrun the sweep.
-    /// Objects are evicted for the memory that the invalidation itself takes.
+    /// Objects are evicted for the memory that the invalidation itself takes: a purge may name
+    /// thousands of tags.
     pub fn invalidate(&self, invalidation: &Invalidation) -> InvalidationResult {
+        self.shards.trim_after(&self.log, || self.record(invalidation))
+    }
+
+    fn record(&self, invalidation: &Invalidation) -> InvalidationResult {
         let Invalidation { selector, mode } = invalidation;
-        let log_bytes = self.log.bytes();
         // The invalidation is in force from here on. The rest frees memory, journals and counts.
         let RecordedInvalidation { sequence, mut objects, is_crowded } = self.log.record(selector, *mode);
         if is_crowded {
@@ -528,10 +538,6 @@ impl Store {
                 objects = Some(self.count(|shard| shard.counters().objects));
             }
             Selector::Prefix { .. } | Selector::Tags { .. } | Selector::Ban { .. } => {}
-        }
-        if self.log.bytes() > log_bytes {
-            // Evict objects for the bytes that the log gained: a purge may name thousands of tags.
-            self.trim();
         }
         InvalidationResult { sequence, objects }
     }
@@ -601,17 +607,7 @@ impl Store {
     /// Call it many times a second, from a thread that may take time.
     pub fn fit(&self, resident_bytes: u64, resident_bytes_max: u64) {
         self.budget.fit(self.stats().bytes, resident_bytes, resident_bytes_max);
-        self.trim();
-    }
-
-    /// Evicts objects until each shard is within its budget.
-    fn trim(&self) {
-        for place in 0..self.shards.count() {
-            while self.shards.at(place).is_some_and(|mut shard| shard.trim(TRIM_OBJECTS)) {
-                // Give a thread that waits for this shard's lock the chance to take it.
-                std::thread::yield_now();
-            }
-        }
+        self.shards.trim();
     }
 
     /// The statistics now. Locks one shard after the other, so the figures are for metrics and not
@@ -674,9 +670,6 @@ impl<'a> AdoptedEquivalent<'a> {
         Some(Self { key: &entry.key, no_vary_search, checked: entry.checked })
     }
 }
-
-/// Objects that [`Store::trim`] evicts under one hold of a shard's lock.
-const TRIM_OBJECTS: usize = 64;
 
 /// Slots that [`Store::invalidate`] sweeps itself while many invalidations wait for the sweep.
 const ASSIST_SLOTS: usize = 512;

@@ -38,13 +38,17 @@ fn key(target: &str) -> Key {
 }
 
 fn publish(store: &Store, target: &str, begun: u64, body: &[u8]) -> PublishResult {
+    publish_tagged(store, target, begun, body, &["kept".into()])
+}
+
+fn publish_tagged(store: &Store, target: &str, begun: u64, body: &[u8], tags: &[Bytes]) -> PublishResult {
     let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
     store.publish(Publication {
         key: &key(target),
         rule: VaryRule::default(),
         variant: VariantKey::default(),
         object: Arc::new(Object::new(&ResponseHead::new(Status::OK), b"", Body::copy_of(body), freshness)),
-        tags: &["kept".into()],
+        tags,
         begun,
     })
 }
@@ -225,6 +229,24 @@ fn purge_of_many_tags_evicts_objects_at_once() {
     purge(&store, Selector::Tags { site: SITE, any_of, all_of: Vec::new() });
     let stats = store.stats();
     assert!(stats.tag_bytes > 1 << 20 && stats.bytes <= 8 << 20, "{stats:?}");
+}
+
+#[test]
+fn new_tags_of_responses_evict_objects_of_all_shards() {
+    // Such a small limit of an object gives the store 64 shards.
+    let limits =
+        StoreLimits { memory_bytes_max: 8 << 20, object_bytes_max: 16 << 10, ..StoreLimits::default() };
+    let store = Store::new(limits, 1);
+    for number in 0..20_000 {
+        assert_eq!(publish(&store, &number.to_string(), 0, &[7; 1_000]), PublishResult::Stored);
+    }
+    for page in 0..10 {
+        let tags: Vec<Bytes> = (0..500).map(|tag| format!("{page}:{tag:0>400}").into()).collect();
+        let published = publish_tagged(&store, &format!("/tagged/{page}"), 0, b"x", &tags);
+        let stats = store.stats();
+        assert!(published == PublishResult::Stored && stats.bytes <= stats.budget_bytes, "{page} {stats:?}");
+    }
+    assert!(store.stats().tag_bytes > 1 << 20);
 }
 
 #[test]

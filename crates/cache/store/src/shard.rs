@@ -167,23 +167,20 @@ impl Shard {
     /// The newest variant under `key` that a request with `fields` selects. The look-up counts as a
     /// use.
     pub(crate) fn lookup(&mut self, hash: u64, key: &Key, fields: &Fields) -> Lookup {
-        let (outcome, id) = self.find(hash, key, fields);
-        if let Some(hits) = id.and_then(|id| self.slots.hits_mut(id)) {
-            hits.count();
-        }
-        outcome
+        self.find(hash, key, fields, Hits::count)
     }
 
     /// As [`Shard::lookup`], but does not count as a use.
     pub(crate) fn peek(&mut self, hash: u64, key: &Key, fields: &Fields) -> Lookup {
-        self.find(hash, key, fields).0
+        self.find(hash, key, fields, |_| {})
     }
 
-    fn find(&mut self, hash: u64, key: &Key, fields: &Fields) -> (Lookup, Option<u32>) {
+    /// As [`Shard::lookup`]. `count` receives the hits of the slot that is found.
+    fn find(&mut self, hash: u64, key: &Key, fields: &Fields, count: impl Fn(&mut Hits)) -> Lookup {
         loop {
             let (id, slot) = match self.select(hash, key, fields) {
                 Ok(selected) => selected,
-                Err(outcome) => return (outcome, None),
+                Err(outcome) => return outcome,
             };
             if slot.checked == self.log.sequence() {
                 let found = match &slot.object {
@@ -193,14 +190,17 @@ impl Shard {
                         self.slot_locations.get(id).map_or(Lookup::Absent, shelved)
                     }
                 };
-                return (found, Some(id));
+                if let Some(hits) = self.slots.hits_mut(id) {
+                    count(hits);
+                }
+                return found;
             }
             // The check has removed the slot if it was invalidated, so the next round may select
             // an older variant. A slot that cannot be judged without its head has to be read first.
             if self.check(id, None) == SlotVerdict::Undecided {
                 let location = self.slot_locations.get(id);
                 let shelved = |location| Lookup::Shelved(ShelvedObject { hash, location });
-                return (location.map_or(Lookup::Absent, shelved), None);
+                return location.map_or(Lookup::Absent, shelved);
             }
         }
     }

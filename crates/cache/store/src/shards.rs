@@ -3,6 +3,7 @@
 //! Invariant: each hash has exactly one shard, which always exists. No thread holds the locks of
 //! two shards.
 
+use crate::Object;
 use crate::log::Log;
 use crate::shard::Shard;
 use crate::sync::{Mutex, MutexGuard, sound};
@@ -18,7 +19,11 @@ pub(crate) struct Shards(Arc<[Mutex<Shard>]>);
 
 /// A shard while its lock is held. Objects that were removed meanwhile are dropped after the lock
 /// is released.
-pub(crate) struct LockedShard<'a>(Option<MutexGuard<'a, Shard>>);
+pub(crate) struct LockedShard<'a> {
+    // Fields are dropped in this order: first the lock, then the objects.
+    guard: MutexGuard<'a, Shard>,
+    removed: Vec<Arc<Object>>,
+}
 
 impl Shards {
     /// `count` shards, which must be a power of two.
@@ -72,31 +77,29 @@ impl Shards {
 }
 
 impl<'a> LockedShard<'a> {
+    #[inline]
     fn new(shard: &'a Mutex<Shard>) -> Self {
-        Self(Some(sound(shard.lock())))
+        Self { guard: sound(shard.lock()), removed: Vec::new() }
     }
 }
 
 impl Deref for LockedShard<'_> {
     type Target = Shard;
 
-    #[expect(clippy::expect_used, reason = "only `drop` takes the guard")]
     fn deref(&self) -> &Shard {
-        self.0.as_ref().expect("the lock is held")
+        &self.guard
     }
 }
 
 impl DerefMut for LockedShard<'_> {
-    #[expect(clippy::expect_used, reason = "only `drop` takes the guard")]
     fn deref_mut(&mut self) -> &mut Shard {
-        self.0.as_mut().expect("the lock is held")
+        &mut self.guard
     }
 }
 
 impl Drop for LockedShard<'_> {
+    #[inline]
     fn drop(&mut self) {
-        let removed = self.0.as_mut().map(|shard| shard.take_removed());
-        self.0 = None;
-        drop(removed);
+        self.removed = self.guard.take_removed();
     }
 }

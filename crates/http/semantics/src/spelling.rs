@@ -13,7 +13,8 @@ use std::borrow::Cow;
 /// outside ASCII are percent-encoded. If nothing changes, the result borrows `target`. A target
 /// with an invalid percent-encoding stays unchanged, because applications interpret it differently.
 pub fn canonical_target(target: &[u8]) -> Cow<'_, [u8]> {
-    if target.iter().all(|byte| *byte != b'%' && byte.is_ascii()) {
+    // Nearly every look-up ends here. Both functions compare several bytes at a time.
+    if target.is_ascii() && !target.contains(&b'%') {
         return Cow::Borrowed(target);
     }
     let mut canonical = Vec::with_capacity(target.len());
@@ -42,6 +43,10 @@ pub fn canonical_target(target: &[u8]) -> Cow<'_, [u8]> {
 /// the dot means the same host (RFC 3986 section 3.2.2). A name with two final dots is invalid and
 /// stays unchanged.
 pub fn canonical_host(https: bool, host: &[u8]) -> Vec<u8> {
+    if !host.ends_with(b".") && !host.contains(&b':') {
+        // Most hosts on the ports 80 and 443. Each look-up spells a host.
+        return host.to_ascii_lowercase();
+    }
     let default_port: &[u8] = if https { b":443" } else { b":80" };
     let host = host.strip_suffix(default_port).unwrap_or(host);
     let name_bytes = host.iter().rposition(|byte| *byte == b':').unwrap_or(host.len());

@@ -621,7 +621,7 @@ impl Members for [Option<Slot>] {
 const SHELVED_PART: usize = 2;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::{LingeringObjects, Shard};
     use crate::budget::Budget;
     use crate::hash::KeyHasher;
@@ -634,11 +634,11 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    fn key(name: &'static str) -> Key {
+    pub(crate) fn key(name: &'static str) -> Key {
         Key::new(SiteId(0), false, b"example.org", Bytes::from_static(name.as_bytes()))
     }
 
-    fn shard(
+    pub(crate) fn shard(
         memory_bytes_max: u64,
         object_bytes_max: u64,
         variants_max: usize,
@@ -657,11 +657,15 @@ mod tests {
     }
 
     fn object(body: &[u8]) -> Arc<Object> {
-        let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
-        Arc::new(Object::new(&ResponseHead::new(Status::OK), b"", Body::copy_of(body), freshness))
+        object_of(Body::copy_of(body))
     }
 
-    fn publish(
+    pub(crate) fn object_of(body: Body) -> Arc<Object> {
+        let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
+        Arc::new(Object::new(&ResponseHead::new(Status::OK), b"", body, freshness))
+    }
+
+    pub(crate) fn publish(
         shard: &mut Shard,
         (hash, name): (u64, &'static str),
         (vary, language): (&'static str, &'static str),

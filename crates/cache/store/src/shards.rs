@@ -103,3 +103,43 @@ impl Drop for LockedShard<'_> {
         self.removed = self.guard.take_removed();
     }
 }
+
+#[cfg(all(test, not(feature = "model")))]
+mod tests {
+    use super::Shards;
+    use crate::Body;
+    use crate::shard::tests::{key, object_of, publish, shard};
+    use bytes::Bytes;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Contents of a body that note, when they are dropped, whether the lock of the shard is free.
+    struct Contents {
+        shards: Shards,
+        was_free: Arc<AtomicBool>,
+    }
+
+    impl AsRef<[u8]> for Contents {
+        fn as_ref(&self) -> &[u8] {
+            &[b'x'; 1 << 20]
+        }
+    }
+
+    impl Drop for Contents {
+        fn drop(&mut self) {
+            let is_free = self.shards.0.first().is_some_and(|shard| shard.try_lock().is_ok());
+            self.was_free.store(is_free, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn lock_is_free_when_a_removed_object_is_dropped() {
+        let shards = Shards::new(1, || shard(8 << 20, 2 << 20, 4, Default::default()));
+        let was_free = Arc::new(AtomicBool::new(false));
+        let contents = Contents { shards: shards.clone(), was_free: Arc::clone(&was_free) };
+        let body = Body::of_chunks(vec![Bytes::from_owner(contents)]);
+        assert!(publish(&mut shards.of(0), (0, "/a"), ("", ""), object_of(body)));
+        assert_eq!(shards.of(0).remove(0, &key("/a")), 1);
+        assert!(was_free.load(Ordering::SeqCst));
+    }
+}

@@ -288,3 +288,23 @@ fn cancelled_thread_that_goes_on_finds_no_poisoned_lock() {
     });
     assert!(is_poisoned.try_recv().is_err(), "the thread went on with a poisoned lock");
 }
+
+#[test]
+fn task_takes_a_lock_that_a_cancelled_thread_has_poisoned() {
+    let (is_poisoned, run) = simulate(1, |threads| async move {
+        let lock = Arc::new(Mutex::new(()));
+        let held = Arc::clone(&lock);
+        let holder = move || {
+            let _guard = held.lock().unwrap();
+            sleep(Duration::from_secs(1_000_000));
+        };
+        drop(spawn("holder", holder).unwrap());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        // As at the end of a world: its tasks are dropped after its threads, and their destructors
+        // take locks.
+        threads.cancel_all();
+        lock.lock().is_err()
+    });
+    assert!(is_poisoned);
+    assert_eq!(run.violations.list(), Vec::<String>::new());
+}

@@ -4,8 +4,7 @@
 //! block begins with its number and the identity. A mixture of two versions, users or pages is
 //! therefore found in any slice, and the foreign part can be named.
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use flate2::{Compression, GzBuilder};
 use std::fmt;
 use std::io::Write as _;
 
@@ -87,7 +86,20 @@ pub fn slice(id: &ContentId, start: usize, end: usize) -> Vec<u8> {
 
 /// The same octets with the gzip coding. The same octets always have the same coded form.
 pub(crate) fn gzip(octets: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip_with(GzBuilder::new(), octets)
+}
+
+/// The same octets with the gzip coding, in a form whose length leaves `remainder` when divided by
+/// `divisor`. The extra field of the gzip header, which decoders skip, has the bytes that this
+/// needs.
+pub(crate) fn gzip_with_remainder(octets: &[u8], remainder: usize, divisor: usize) -> Vec<u8> {
+    let with_extra = |bytes: usize| gzip_with(GzBuilder::new().extra(vec![0; bytes]), octets);
+    let excess = with_extra(0).len() % divisor;
+    with_extra((remainder + divisor - excess) % divisor)
+}
+
+fn gzip_with(header: GzBuilder, octets: &[u8]) -> Vec<u8> {
+    let mut encoder = header.write(Vec::new(), Compression::fast());
     // Writing to a Vec cannot fail.
     let _ = encoder.write_all(octets);
     encoder.finish().unwrap_or_default()

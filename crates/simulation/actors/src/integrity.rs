@@ -5,7 +5,7 @@
 //! exactly their length: a `Content-Length` that is too short, an empty body, and a close-delimited
 //! body that ends early in an orderly way.
 
-use crate::content::{ContentId, gzip, slice, verify};
+use crate::content::{ContentId, verify};
 use crate::event::Begun;
 use crate::exchange::{Ask, RangeSpec, Reply};
 use crate::page::PagePlan;
@@ -37,9 +37,7 @@ pub(crate) fn check(
 fn coded_form(ask: &Ask, reply: &Reply, page: &PagePlan, id: &ContentId) -> Result<Option<Vec<u8>>, String> {
     match reply.field("Content-Encoding") {
         None => Ok(None),
-        Some("gzip") if ask.accepts_gzip && page.is_coded => {
-            Ok(Some(gzip(&slice(id, 0, page.length_bytes(id.version)))))
-        }
+        Some("gzip") if ask.accepts_gzip && page.is_coded => Ok(Some(page.coded_form(id))),
         Some(coding) => Err(format!("the coding {coding}, accepts gzip: {}", ask.accepts_gzip)),
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: each violation names the request, the content and the times. A response that violates
 //! several rules is reported once for each.
 
-use crate::content::{ContentId, NONE, gzip, slice};
+use crate::content::{ContentId, NONE};
 use crate::event::{Asked, Stamp};
 use crate::exchange::{Ending, Reply};
 use crate::integrity;
@@ -253,8 +253,8 @@ impl Ledger {
         let of_page = |(id, begun): (&ContentId, &crate::event::Begun)| {
             let page = self.site.page(&id.target)?;
             let plain = page.length_bytes(id.version);
-            let is_coded =
-                |bytes| page.is_coded && gzip(&slice(id, 0, plain)).len() == bytes && asked.ask.accepts_gzip;
+            let has_coded = page.is_coded && asked.ask.accepts_gzip;
+            let is_coded = |bytes| has_coded && page.coded_form(id).len() == bytes;
             let knows = |bytes| plain == bytes || begun.whole_bytes.contains(&bytes) || is_coded(bytes);
             let is_beyond = |bytes| asked.ask.ranges.iter().all(|range| range.resolve(bytes).is_none());
             Some(id.target == target && bytes.is_none_or(|bytes| knows(bytes) && is_beyond(bytes)))

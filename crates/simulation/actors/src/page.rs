@@ -2,7 +2,7 @@
 //!
 //! Invariant: a plan is constant during a run. What changes is in [`crate::Site`].
 
-use crate::content::ContentId;
+use crate::content::{ContentId, gzip_with_remainder, slice};
 use crate::rules::Rules;
 use std::fmt;
 use std::time::Duration;
@@ -188,7 +188,16 @@ impl PagePlan {
 
     /// The length of a version's body in bytes.
     pub const fn length_bytes(&self, version: u64) -> usize {
-        self.bytes + (version.wrapping_mul(37) % 101) as usize
+        self.bytes + remainder(version)
+    }
+
+    /// The body of a content of the page with the gzip coding. Its length differs between
+    /// successive versions, as that of the plain form does. Compression alone often gives two
+    /// versions the same length. A HEAD response without validators would then confirm the wrong
+    /// version, because RFC 9111 section 4.3.5 lets a cache compare only the length.
+    pub(crate) fn coded_form(&self, id: &ContentId) -> Vec<u8> {
+        let plain = slice(id, 0, self.length_bytes(id.version));
+        gzip_with_remainder(&plain, remainder(id.version), LENGTHS)
     }
 
     /// The status of the page.
@@ -247,6 +256,14 @@ impl PagePlan {
     }
 }
 
+/// The number of successive versions of a page whose lengths all differ. A prime number.
+const LENGTHS: usize = 101;
+
+/// The part of a version's length that tells it apart from other versions.
+const fn remainder(version: u64) -> usize {
+    (version.wrapping_mul(37) % LENGTHS as u64) as usize
+}
+
 /// Directives that forbid a use of a stored response.
 const BANS: [&str; 4] = ["must-revalidate", "proxy-revalidate", "no-transform", "no-cache"];
 
@@ -279,7 +296,11 @@ impl fmt::Display for PagePlan {
 #[cfg(test)]
 mod tests {
     use super::{Lifetime, PageKind, PagePlan};
+    use crate::content::slice;
     use crate::rules::Rules;
+    use flate2::read::GzDecoder;
+    use std::collections::BTreeSet;
+    use std::io::Read as _;
     use std::time::Duration;
     use world::Random;
 
@@ -289,6 +310,20 @@ mod tests {
         for version in 1..200 {
             assert_ne!(page.length_bytes(version), page.length_bytes(version + 1));
         }
+    }
+
+    #[test]
+    fn coded_forms_of_a_hundred_versions_differ_in_length() {
+        let page = PagePlan { bytes: 11_645, ..PagePlan::random(&mut Random::new(1), 1, 1) };
+        let lengths = (1..=100).map(|version| {
+            let id = page.identify("//other.test/s2/p2/", version, "-", "en");
+            let coded = page.coded_form(&id);
+            let mut plain = Vec::new();
+            GzDecoder::new(&coded[..]).read_to_end(&mut plain).unwrap();
+            assert_eq!(plain, slice(&id, 0, page.length_bytes(version)));
+            coded.len()
+        });
+        assert_eq!(lengths.collect::<BTreeSet<_>>().len(), 100);
     }
 
     #[test]

@@ -195,7 +195,7 @@ fn head(answer: &Answer, framing: Framing, announced: usize, is_head: bool, date
         Framing::Chunked if !is_head => head.fields.push("Transfer-Encoding", "chunked"),
         Framing::Close if !is_head => head.fields.push("Connection", "close"),
         // RFC 9111 section 4.3.5 lets a HEAD response without validator and length renew a stored
-        // page of any version, and the edge obeys.
+        // page of any version, and the edge obeys. The length tells near versions apart.
         _ if !head.fields.has("ETag") && !head.fields.has("Last-Modified") => {
             head.fields.push("Content-Length", announced.to_string());
         }

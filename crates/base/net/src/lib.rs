@@ -16,8 +16,9 @@ mod tls;
 mod tls_agreement;
 mod tls_named;
 mod tls_origin;
+mod tls_provider;
 mod tls_server;
-mod tls_to_server;
+mod tls_session;
 
 pub use certificates::{
     ACME_TLS, Certificate, CertificateError, CertificateFiles, Certificates, ChallengeCertificates,
@@ -34,4 +35,4 @@ pub use tls::{TlsClient, TlsError, TlsStream};
 pub use tls_agreement::agreed_terms;
 pub use tls_origin::{OriginTlsError, OriginTlsTerms};
 pub use tls_server::{HandshakeError, TlsServer, TlsServerError, TlsServerTerms};
-pub use tls_to_server::IdleTls;
+pub use tls_session::IdleTls;

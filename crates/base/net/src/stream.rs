@@ -3,8 +3,7 @@
 //! Invariant: an [`IdleStream`] belongs to no runtime. It can therefore wait in a pool that all
 //! workers share, and continue on any of them.
 
-use crate::tls_server::{self, ServerTls};
-use crate::tls_to_server::{ClientTls, IdleTls};
+use crate::tls_session::{self, ClientTls, IdleTls, ServerTls};
 use address::Address;
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -156,7 +155,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.try_write_vectored(slices),
             Self::Unix(stream) => stream.try_write_vectored(slices),
-            Self::Tls(secured) => tls_server::try_write_vectored(secured, slices),
+            Self::Tls(secured) => tls_session::try_write_vectored(secured, slices),
             Self::TlsToServer(_) => Err(io::ErrorKind::Unsupported.into()),
             Self::Other(connection) => connection.try_write_vectored(slices),
         }
@@ -174,7 +173,7 @@ impl Stream {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match self {
-            Self::Tls(secured) => tls_server::poll_gather(secured, context, slices),
+            Self::Tls(secured) => tls_session::poll_gather(secured, context, slices),
             plain => Pin::new(plain).poll_write_vectored(context, slices),
         }
     }
@@ -182,7 +181,7 @@ impl Stream {
     /// Lets TLS hold this many bytes that are not sent yet. The least is one record.
     pub fn gather_up_to(&mut self, bytes: usize) {
         if let Self::Tls(secured) = self {
-            tls_server::limit(secured.get_mut().1, bytes);
+            tls_session::limit(secured.get_mut().1, bytes);
         }
     }
 

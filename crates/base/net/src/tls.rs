@@ -8,7 +8,8 @@
 
 use crate::Stream;
 use crate::tls_named::NamedCertificates;
-use crate::tls_to_server::ClientTls;
+use crate::tls_provider::provider;
+use crate::tls_session::ClientTls;
 use rustls_native_certs::CertificateResult;
 use std::fmt;
 use std::io;
@@ -22,7 +23,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
+    WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
 };
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -253,8 +254,9 @@ impl TlsStream {
         self.0.get_ref().1.alpn_protocol() == Some(ALPN_HTTP_2)
     }
 
-    pub(crate) fn into_inner(self) -> ClientTls {
-        self.0
+    /// The connection as one of several kinds.
+    pub fn into_stream(self) -> Stream {
+        Stream::TlsToServer(Box::new(self.0))
     }
 }
 
@@ -378,12 +380,6 @@ fn authorities(loaded: CertificateResult) -> Result<RootCertStore, TlsError> {
         return Err(TlsError::NoAuthorities(errors));
     }
     Ok(authorities)
-}
-
-/// The cryptography provider. It is named only here, so that no crate's default selects another
-/// one.
-pub(crate) fn provider() -> CryptoProvider {
-    aws_lc_rs::default_provider()
 }
 
 /// A configuration with TLS 1.3 and 1.2, as far as the terms allow them and a chosen suite belongs

@@ -5,22 +5,21 @@
 
 use crate::Stream;
 use crate::certificates::{ACME_TLS, CertificateError, Certificates, read_chain};
+use crate::tls_provider::provider;
+use crate::tls_session::{BUFFER_BYTES, limit};
 use rustix::net::RecvFlags;
-use std::io::{self, IoSlice, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use tls_terms::TlsVersion;
-use tokio::io::{AsyncWrite as _, AsyncWriteExt as _, Interest};
+use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_rustls::rustls::version::{TLS12, TLS13};
-use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig, ServerConnection};
-use tokio_rustls::server::TlsStream;
+use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig};
 
 /// The first byte of every TLS handshake: the type of its records (RFC 8446 section 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
@@ -28,13 +27,6 @@ const HANDSHAKE_RECORD: u8 = 22;
 /// Bytes of a first record that are awaited before a session begins. Usual ones are below 2,000
 /// bytes, and a larger one may not fit into the socket's buffer.
 const HELLO_BYTES_MAX: u64 = 4 * 1024;
-
-/// The bytes that a session may always keep for a client that reads slowly: one record (RFC 8446
-/// section 5.1) and its overhead.
-const BUFFER_BYTES: usize = 18 * 1024;
-
-/// A connection that was accepted and secured.
-pub(crate) type ServerTls = TlsStream<Stream>;
 
 /// The settings of a TLS listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,8 +96,8 @@ impl TlsServer {
             TlsVersion::Tls13 => &[&TLS13][..],
         };
         let answers_challenges = certificates.answers_challenges();
-        let builder = ServerConfig::builder_with_provider(Arc::new(crate::tls::provider()))
-            .with_protocol_versions(versions)?;
+        let builder =
+            ServerConfig::builder_with_provider(Arc::new(provider())).with_protocol_versions(versions)?;
         let resolver = Arc::clone(&certificates);
         let builder = match &terms.client_authorities {
             None => builder.with_no_client_auth(),
@@ -170,7 +162,7 @@ fn client_verifier(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, TlsServer
     for certificate in read_chain(file)? {
         authorities.add(certificate).map_err(|error| unusable(error.to_string()))?;
     }
-    let provider = Arc::new(crate::tls::provider());
+    let provider = Arc::new(provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider);
     verifier.build().map_err(|error| unusable(error.to_string()))
 }
@@ -219,66 +211,5 @@ impl HandshakeError {
             Some(error) => Self::Refused(error.to_string()),
             None => Self::Broken,
         }
-    }
-}
-
-/// Encrypts as many bytes of `slices` as the session's buffer takes, and writes as many encrypted
-/// bytes as the system accepts now. The rest waits for the next flush. Returns the number of bytes
-/// that were encrypted.
-///
-/// # Errors
-/// `WouldBlock` if the session's buffer is full; otherwise as the system reports them.
-pub(crate) fn try_write_vectored(secured: &mut ServerTls, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    let (stream, session) = secured.get_mut();
-    let taken = session.writer().write_vectored(slices)?;
-    while session.wants_write() {
-        match session.write_tls(&mut WriteAtOnce(stream)) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            Err(error) => return Err(error),
-        }
-    }
-    if taken == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(taken) }
-}
-
-/// Limits the bytes that a session keeps, at least to one record.
-pub(crate) fn limit(session: &mut ServerConnection, bytes: usize) {
-    session.set_buffer_limit(Some(bytes.max(BUFFER_BYTES)));
-}
-
-/// Encrypts as many bytes of `slices` as the session's buffer takes. They are sent by the next
-/// flush, or when the buffer is full.
-///
-/// # Errors
-/// As the system reports them.
-pub(crate) fn poll_gather(
-    secured: &mut ServerTls,
-    context: &mut Context<'_>,
-    slices: &[IoSlice<'_>],
-) -> Poll<io::Result<usize>> {
-    loop {
-        let taken = secured.get_mut().1.writer().write_vectored(slices)?;
-        if taken > 0 || slices.iter().all(|slice| slice.is_empty()) {
-            return Poll::Ready(Ok(taken));
-        }
-        ready!(Pin::new(&mut *secured).poll_flush(context))?;
-    }
-}
-
-/// Writes to a stream without waiting.
-struct WriteAtOnce<'a>(&'a mut Stream);
-
-impl io::Write for WriteAtOnce<'_> {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        self.write_vectored(&[IoSlice::new(octets)])
-    }
-
-    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.0.try_write_vectored(slices)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -119,7 +119,7 @@ impl Certificate {
         };
         let (not_before, not_after) =
             (moment(parsed.validity().not_before), moment(parsed.validity().not_after));
-        let key = CertifiedKey::from_der(chain, key, &crate::tls::provider())
+        let key = CertifiedKey::from_der(chain, key, &crate::tls_provider::provider())
             .map_err(|error| refused(error, files))?;
         Ok(Self { key: Arc::new(key), files: files.clone(), names, common_name, not_before, not_after })
     }

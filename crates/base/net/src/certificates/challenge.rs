@@ -39,7 +39,7 @@ impl ChallengeCertificates {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
         let chain = vec![CertificateDer::from(certificate)];
         // The library's own check of the certificate refuses the extension of the validation.
-        let key = crate::tls::provider().key_provider.load_private_key(key);
+        let key = crate::tls_provider::provider().key_provider.load_private_key(key);
         let key = key.map_err(|error| ChallengeError { name: name.to_owned(), reason: error.to_string() })?;
         let certified = CertifiedKey::new(chain, key);
         // A poisoned lock holds a complete table: each change is one call.

@@ -1,18 +1,25 @@
-//! A connection that Petasos opened and secured, while it is used and while it waits for its next
-//! use.
+//! Secured connections in use: how much an accepted one buffers and when it writes, and how one that
+//! Petasos opened waits for its next use.
 //!
 //! Invariant: only the socket belongs to a runtime. The TLS session stays with the connection when
 //! the socket leaves its runtime, and no byte of either is lost on the way.
 
-use crate::stream::{Connection, IdleStream};
-use crate::{Stream, TlsStream};
-use std::io::{self, IoSlice, Read};
+use crate::stream::{Connection, IdleStream, Stream};
+use std::io::{self, IoSlice, Read, Write as _};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::rustls::ServerConnection;
+
+/// A connection that was accepted and secured.
+pub(crate) type ServerTls = tokio_rustls::server::TlsStream<Stream>;
 
 /// A connection that was opened and secured.
 pub(crate) type ClientTls = tokio_rustls::client::TlsStream<Stream>;
+
+/// The bytes that a session may always keep for a client that reads slowly: one record (RFC 8446
+/// section 5.1) and its overhead.
+pub(crate) const BUFFER_BYTES: usize = 18 * 1024;
 
 /// The most reads by which an idle connection is brought up to date. A server sends some session
 /// tickets after its handshake; one that sends far more is not worth another request.
@@ -29,13 +36,6 @@ pub struct IdleTls {
 /// Takes the place of a socket that was taken out of its TLS stream.
 #[derive(Debug)]
 struct Detached;
-
-impl TlsStream {
-    /// The connection as one of several kinds.
-    pub fn into_stream(self) -> Stream {
-        Stream::TlsToServer(Box::new(self.into_inner()))
-    }
-}
 
 impl IdleTls {
     /// Takes the socket out of its runtime.
@@ -118,6 +118,67 @@ impl Connection for Detached {
 
     fn is_quiet(&self) -> bool {
         false
+    }
+}
+
+/// Encrypts as many bytes of `slices` as the session's buffer takes, and writes as many encrypted
+/// bytes as the system accepts now. The rest waits for the next flush. Returns the number of bytes
+/// that were encrypted.
+///
+/// # Errors
+/// `WouldBlock` if the session's buffer is full; otherwise as the system reports them.
+pub(crate) fn try_write_vectored(secured: &mut ServerTls, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    let (stream, session) = secured.get_mut();
+    let taken = session.writer().write_vectored(slices)?;
+    while session.wants_write() {
+        match session.write_tls(&mut WriteAtOnce(stream)) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    if taken == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(taken) }
+}
+
+/// Limits the bytes that a session keeps, at least to one record.
+pub(crate) fn limit(session: &mut ServerConnection, bytes: usize) {
+    session.set_buffer_limit(Some(bytes.max(BUFFER_BYTES)));
+}
+
+/// Encrypts as many bytes of `slices` as the session's buffer takes. They are sent by the next
+/// flush, or when the buffer is full.
+///
+/// # Errors
+/// As the system reports them.
+pub(crate) fn poll_gather(
+    secured: &mut ServerTls,
+    context: &mut Context<'_>,
+    slices: &[IoSlice<'_>],
+) -> Poll<io::Result<usize>> {
+    loop {
+        let taken = secured.get_mut().1.writer().write_vectored(slices)?;
+        if taken > 0 || slices.iter().all(|slice| slice.is_empty()) {
+            return Poll::Ready(Ok(taken));
+        }
+        ready!(Pin::new(&mut *secured).poll_flush(context))?;
+    }
+}
+
+/// Writes to a stream without waiting.
+struct WriteAtOnce<'a>(&'a mut Stream);
+
+impl io::Write for WriteAtOnce<'_> {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(octets)])
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.try_write_vectored(slices)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 //! draft-nottingham-http-invalidation; thin adapters serve clients of Fastly and Cloudflare.
 //!
 //! Invariant: a call is read completely or refused. A fault is reported with its path in the JSON.
-//! The caller decides which clients may call; [`presented_tokens`] finds the tokens in a request.
+//! The caller decides which clients may call; [`crate::presented_tokens`] finds the tokens in a request.
 
 mod call;
 mod cloudflare;
@@ -14,12 +14,12 @@ mod page;
 pub use call::{ApiCall, CallSelectors, NATIVE_PATH, check, detail_of_refusal};
 pub(crate) use native::TYPES;
 
-use crate::dialect::{REFILL, flag};
 use crate::malformed::{Malformed, MalformedFault, MalformedPlace};
 use crate::order::PurgeOrder;
+use crate::order_fields::{REFILL, flag};
 use crate::reply::PurgeReply;
 use bytes::Bytes;
-use message::{Fields, Method, Status, names};
+use message::{Fields, Method, Status};
 use serde_json::json;
 
 /// Largest content of a call, in bytes. Longer content is answered 413.
@@ -182,22 +182,6 @@ pub fn read(
     })
 }
 
-/// The tokens in a request, in all fields where clients put them.
-///
-/// These are `Authorization: Bearer`, Fastly's `Fastly-Key`, Cloudflare's `X-Auth-Key`, and the
-/// WordPress plugins' `X-Control-Key` and `X-VC-Purge-Key`. Compare the tokens in constant time.
-pub fn presented_tokens(fields: &Fields) -> impl Iterator<Item = &[u8]> {
-    let bearer = fields.all(names::AUTHORIZATION).filter_map(|value| {
-        let (scheme, token) = value.split_at_checked(b"Bearer ".len())?;
-        scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
-    });
-    let keys = TOKEN_HEADERS.iter().flat_map(|name| fields.all(name)).map(|value| &**value);
-    bearer.chain(keys).filter(|token| !token.is_empty())
-}
-
-/// The fields besides `Authorization` in which clients send a token.
-pub(crate) const TOKEN_HEADERS: &[&str] = &["Fastly-Key", "X-Auth-Key", "X-Control-Key", "X-VC-Purge-Key"];
-
 impl CallRefusal {
     /// The reply, in the error format of the client's own API.
     pub fn reply(&self) -> PurgeReply {
@@ -228,7 +212,7 @@ impl CallRefusal {
 
 #[cfg(test)]
 mod tests {
-    use super::{ApiRoute, CONTENT_BYTES_MAX, ROUTES, presented_tokens, read};
+    use super::{ApiRoute, CONTENT_BYTES_MAX, ROUTES, read};
     use message::{Fields, Method};
 
     #[test]
@@ -276,23 +260,5 @@ mod tests {
             text,
             "{\"detail\":\"the content: expected an object, found an array\",\"msg\":\"Bad Request\"}\n"
         );
-    }
-
-    #[test]
-    fn tokens_are_found_in_every_field_clients_use() {
-        let mut fields = Fields::new();
-        for (name, value) in [
-            ("Authorization", "bearer  one "),
-            ("Authorization", "Basic dXNlcg=="),
-            ("Fastly-Key", "two"),
-            ("x-auth-key", "three"),
-            ("X-Control-Key", "four"),
-            ("X-VC-Purge-Key", "five"),
-            ("X-Control-Key", ""),
-        ] {
-            fields.push(name, value);
-        }
-        let expected = [&b"one"[..], b"two", b"three", b"four", b"five"];
-        assert_eq!(presented_tokens(&fields).collect::<Vec<_>>(), expected);
     }
 }

@@ -11,9 +11,9 @@
 //! Invariant: every error names the column and the text that was expected there.
 
 use crate::ban::{BanCondition, BanSubject, BanTest};
-use crate::malformed::excerpt;
+use crate::excerpt::excerpt;
 use crate::pattern::{BanPattern, LetterCase, PatternError};
-use crate::tags::TAG_HEADERS;
+use crate::tag_headers::TAG_HEADERS;
 use bytes::Bytes;
 
 /// Longest ban expression, in bytes.

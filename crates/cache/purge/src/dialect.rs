@@ -4,13 +4,14 @@
 //! Invariant: a request that is understood purges what its client meant, or more, but never less.
 //! Any fault in it is reported with the header's name.
 
-use crate::api::TOKEN_HEADERS;
 use crate::ban::{BanCondition, BanSubject, BanTest, ConditionBan};
 use crate::expression::TagExpression;
 use crate::malformed::{Malformed, MalformedFault, MalformedPlace};
 use crate::order::{OrderItem, PurgeOrder, PurgeScope, Reach, Style};
+use crate::order_fields::{REFILL, TOKEN_HEADERS, flag};
 use crate::pattern::{BanPattern, LetterCase, PatternError};
-use crate::tags::{self, Syntax, TAG_HEADERS, TYPO3_SITE, TagHeader};
+use crate::tag_headers::{Syntax, TAG_HEADERS, TYPO3_SITE, TagHeader};
+use crate::tags;
 use crate::target;
 use bytes::Bytes;
 use h1::{EffectiveAuthority, Target};
@@ -132,10 +133,6 @@ pub fn read(request: &RequestHead) -> Result<PurgeOrder, Malformed> {
     // Not reached with today's table, because its last row reads every request.
     Err(Malformed { place: MalformedPlace::Target, fault: MalformedFault::Missing("the URL of a page") })
 }
-
-/// The header field in which any purge request says whether the most requested of the purged pages
-/// are fetched again.
-pub(crate) const REFILL: &str = "Petasos-Refill";
 
 /// The header field by which a GET orders a refresh of its page, as FOSHttpCache's nginx client
 /// sends it.
@@ -296,16 +293,6 @@ enum TargetSyntax {
 
 const fn hard(scope: PurgeScope) -> OrderItem {
     OrderItem { scope, mode: Mode::Hard }
-}
-
-/// A header field with the value yes or no; `None` if it is missing.
-pub(crate) fn flag(fields: &Fields, name: &'static str) -> Result<Option<bool>, Malformed> {
-    let Some(value) = fields.first(name) else { return Ok(None) };
-    match value.to_ascii_lowercase().as_slice() {
-        b"1" | b"true" => Ok(Some(true)),
-        b"0" | b"false" => Ok(Some(false)),
-        other => Err(Malformed::header(name, MalformedFault::expected("1 or true", other))),
-    }
 }
 
 fn refresh(asked: &PurgeHead<'_>) -> Option<Meaning> {

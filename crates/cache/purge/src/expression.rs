@@ -7,7 +7,8 @@
 
 use crate::malformed::MalformedFault;
 use crate::pattern::BanPattern;
-use crate::tags::{Syntax, checked, listed};
+use crate::tag_headers::Syntax;
+use crate::tags::{checked, listed};
 use bytes::Bytes;
 
 /// The meaning of a tag expression.
@@ -177,7 +178,7 @@ impl<'a> TagParser<'a> {
 mod tests {
     use super::TagExpression;
     use crate::malformed::MalformedFault;
-    use crate::tags::{TAG_BYTES_MAX, TAGS_MAX};
+    use crate::tag_headers::{TAG_BYTES_MAX, TAGS_MAX};
 
     fn any_of(text: &str) -> Vec<String> {
         match TagExpression::parse(text.as_bytes()) {

@@ -19,13 +19,16 @@ mod ban;
 mod ban_expression;
 mod dialect;
 mod equivalents;
+mod excerpt;
 mod expression;
 mod malformed;
 mod order;
+mod order_fields;
 mod pattern;
 mod reference;
 mod reply;
 mod signals;
+mod tag_headers;
 mod tags;
 mod target;
 
@@ -35,10 +38,10 @@ pub use dialect::{is_purge_method, read, refresh_by_get, strip_order};
 pub use expression::TagExpression;
 pub use malformed::{Malformed, MalformedFault, MalformedPlace};
 pub use order::{OrderItem, PurgeOrder, PurgeScope, Reach, Style};
+pub use order_fields::presented_tokens;
 pub use pattern::{BanPattern, PATTERN_BYTES_MAX, PatternError};
 pub use reference::purging_reference;
 pub use reply::{PURGED_COUNT, PurgeOutcome, PurgeReply, reply};
 pub use signals::{Signals, is_hidden, purges_itself, signals};
-pub use tags::{
-    Syntax, TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX, TagHeader, TagMessages, TagsError, group_tag, tags_of,
-};
+pub use tag_headers::{Syntax, TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX, TagHeader, TagMessages};
+pub use tags::{TagsError, group_tag, tags_of};

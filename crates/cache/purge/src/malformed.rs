@@ -2,8 +2,9 @@
 //! configures the client.
 
 use crate::ban_expression::BanError;
+use crate::excerpt::excerpt;
 use crate::pattern::PatternError;
-use crate::tags::{TAG_BYTES_MAX, TAGS_MAX};
+use crate::tag_headers::{TAG_BYTES_MAX, TAGS_MAX};
 use std::fmt;
 
 /// A purge request that cannot be read. With a purge method it is answered 400; for a call of the
@@ -100,16 +101,5 @@ impl fmt::Display for MalformedPlace {
             Self::Content => f.write_str("the content"),
             Self::Json(path) => f.write_str(path),
         }
-    }
-}
-
-/// Longest excerpt of a client's text that a message repeats, in bytes.
-const EXCERPT_BYTES_MAX: usize = 40;
-
-/// The beginning of a text, escaped and in quotes.
-pub(crate) fn excerpt(text: &[u8]) -> String {
-    match text.get(..EXCERPT_BYTES_MAX) {
-        Some(beginning) => format!("`{}...`", beginning.escape_ascii()),
-        None => format!("`{}`", text.escape_ascii()),
     }
 }

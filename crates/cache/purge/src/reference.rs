@@ -1,11 +1,12 @@
 //! Renders docs/purging.md from the tables. A test compares the file with this text.
 
-use crate::api::{BANS_MAX, CONTENT_BYTES_MAX, ROUTES, SELECTORS_MAX, TOKEN_HEADERS, TYPES};
+use crate::api::{BANS_MAX, CONTENT_BYTES_MAX, ROUTES, SELECTORS_MAX, TYPES};
 use crate::ban_expression::{BAN_BYTES_MAX, CONDITIONS_MAX, OPERATORS, SUBJECTS};
 use crate::dialect::DIALECTS;
+use crate::order_fields::TOKEN_HEADERS;
 use crate::pattern::PATTERN_BYTES_MAX;
 use crate::signals::SIGNALS;
-use crate::tags::{Syntax, TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX};
+use crate::tag_headers::{Syntax, TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX};
 use std::fmt::{self, Write};
 
 /// The reference of all purge requests and signals, as Markdown.

@@ -10,7 +10,8 @@
 
 use crate::malformed::{Malformed, MalformedFault};
 use crate::order::{OrderItem, PurgeScope, Reach};
-use crate::tags::{TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX, group_tag};
+use crate::tag_headers::{TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX};
+use crate::tags::group_tag;
 use crate::target;
 use bytes::Bytes;
 use invalidation::Mode;
@@ -205,7 +206,7 @@ mod tests {
     use super::{Signals, is_hidden, purges_itself, signals};
     use crate::order::{OrderItem, PurgeScope};
     use crate::pattern::PATTERN_BYTES_MAX;
-    use crate::tags::{TAG_BYTES_MAX, TAGS_MAX};
+    use crate::tag_headers::{TAG_BYTES_MAX, TAGS_MAX};
     use invalidation::Mode;
     use message::{Method, ResponseHead, Status};
 

@@ -1,4 +1,4 @@
-//! Tags (surrogate keys): the headers that carry them, and how their values are split.
+//! Tags (surrogate keys) and how the values of their headers are split.
 //!
 //! A tag is a run of bytes without white space and commas. It is case-sensitive and belongs to a
 //! site. All headers share one namespace: a tag that a response states in one header may be purged
@@ -9,113 +9,9 @@
 //! unknown tags must not be stored, because a purge would miss it.
 
 use crate::malformed::MalformedFault;
+use crate::tag_headers::{Syntax, TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX};
 use bytes::Bytes;
 use message::Fields;
-
-/// Largest number of tags of a response, and in one header of a request.
-pub const TAGS_MAX: usize = 4096;
-
-/// Longest tag, in bytes.
-pub const TAG_BYTES_MAX: usize = 1024;
-
-/// The syntax of a header with several tags.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Syntax {
-    /// Words, separated by spaces and commas.
-    Words,
-    /// Words, separated by spaces, commas and `|`. In requests also a regular expression over the
-    /// joined tags.
-    Expression,
-}
-
-/// The messages in which a header carries tags.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TagMessages {
-    /// Purge requests and responses.
-    Both,
-    /// Purge requests only.
-    Request,
-    /// Responses only.
-    Response,
-}
-
-/// A header that carries tags.
-#[derive(Clone, Copy, Debug)]
-pub struct TagHeader {
-    /// The header's name.
-    pub name: &'static str,
-    /// The messages in which it carries tags.
-    pub side: TagMessages,
-    /// The syntax of its value.
-    pub syntax: Syntax,
-    /// The prefix that turns each value into a tag.
-    pub prefix: &'static str,
-    /// Whether a request with this header marks responses stale instead of removing them.
-    pub soft: bool,
-    /// The clients or applications that send it.
-    pub who: &'static str,
-}
-
-/// The prefix that makes a TYPO3 page number a tag.
-pub(crate) const TYPO3_PAGE: &str = "typo3-pid:";
-
-/// The prefix that makes the name of a TYPO3 installation a tag.
-pub(crate) const TYPO3_SITE: &str = "typo3-sitename:";
-
-const fn row(name: &'static str, side: TagMessages, syntax: Syntax, who: &'static str) -> TagHeader {
-    TagHeader { name, side, syntax, prefix: "", soft: false, who }
-}
-
-impl TagHeader {
-    const fn prefixed(mut self, prefix: &'static str) -> Self {
-        self.prefix = prefix;
-        self
-    }
-
-    const fn soft(mut self) -> Self {
-        self.soft = true;
-        self
-    }
-
-    /// Whether it carries tags in a purge request.
-    pub const fn is_asked(&self) -> bool {
-        matches!(self.side, TagMessages::Both | TagMessages::Request)
-    }
-
-    /// Whether it carries tags in a response.
-    pub const fn is_stated(&self) -> bool {
-        matches!(self.side, TagMessages::Both | TagMessages::Response)
-    }
-}
-
-/// All headers that carry tags.
-pub const TAG_HEADERS: &[TagHeader] = &[
-    row("Cache-Tags", TagMessages::Both, Syntax::Expression, "Drupal (varnish_purge)"),
-    row("Purge-Cache-Tags", TagMessages::Both, Syntax::Expression, "Drupal (purge)"),
-    row("X-Drupal-Cache-Tags", TagMessages::Both, Syntax::Expression, "Drupal core, when debugging"),
-    row("X-Acquia-Purge-Tags", TagMessages::Both, Syntax::Expression, "Drupal (acquia_purge)"),
-    row(
-        "X-Cache-Tags",
-        TagMessages::Both,
-        Syntax::Expression,
-        "FOSHttpCache, Symfony, TYPO3, Proxy Cache Purge",
-    ),
-    row("X-Cache-Tags-Pattern", TagMessages::Request, Syntax::Expression, "Proxy Cache Purge for WordPress"),
-    row("X-Magento-Tags", TagMessages::Response, Syntax::Words, "Magento"),
-    row("X-Magento-Tags-Pattern", TagMessages::Request, Syntax::Expression, "Magento"),
-    row("Cache-Tag", TagMessages::Both, Syntax::Words, "Cloudflare's clients"),
-    row("Edge-Cache-Tag", TagMessages::Both, Syntax::Words, "Akamai's clients"),
-    row("Surrogate-Key", TagMessages::Both, Syntax::Words, "Fastly's clients, Souin's clients"),
-    row("xkey", TagMessages::Both, Syntax::Words, "Varnish's xkey, FOSHttpCache"),
-    row("xkey-purge", TagMessages::Request, Syntax::Words, "FOSHttpCache"),
-    row("xkey-softpurge", TagMessages::Request, Syntax::Words, "FOSHttpCache").soft(),
-    row("X-LiteSpeed-Tag", TagMessages::Response, Syntax::Words, "LiteSpeed's plugins"),
-    row("TYPO3-Pid", TagMessages::Response, Syntax::Words, "TYPO3 (varnish)").prefixed(TYPO3_PAGE),
-    row("TYPO3-Sitename", TagMessages::Response, Syntax::Words, "TYPO3 (varnish)").prefixed(TYPO3_SITE),
-    row("X-TYPO3-Sitename", TagMessages::Response, Syntax::Words, "TYPO3 (mkvarnish)").prefixed(TYPO3_SITE),
-    row("Varnish-Ban-TYPO3-Pid", TagMessages::Request, Syntax::Words, "TYPO3 (varnish)").prefixed(TYPO3_PAGE),
-    row("Varnish-Ban-TYPO3-Tag", TagMessages::Request, Syntax::Words, "TYPO3 (varnish)"),
-];
 
 /// Why the tags of a response are not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -226,7 +122,8 @@ fn unfolded<'a>(words: impl Iterator<Item = &'a [u8]>) -> Vec<Bytes> {
 
 #[cfg(test)]
 mod tests {
-    use super::{TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX, TagsError, group_tag, tags_of};
+    use super::{TagsError, group_tag, tags_of};
+    use crate::tag_headers::{TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX};
     use message::Fields;
 
     fn tags(fields: &[(&'static str, &str)]) -> Vec<String> {

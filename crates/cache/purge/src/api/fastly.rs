@@ -2,10 +2,11 @@
 
 use super::json::JsonObject;
 use super::page::UrlPages;
-use crate::dialect::flag;
 use crate::malformed::{Malformed, MalformedFault, MalformedPlace};
 use crate::order::{OrderItem, PurgeOrder, PurgeScope, Reach, Style};
-use crate::tags::{Syntax, checked, listed};
+use crate::order_fields::flag;
+use crate::tag_headers::Syntax;
+use crate::tags::{checked, listed};
 use bytes::Bytes;
 use invalidation::Mode;
 use message::{Fields, names};

@@ -9,7 +9,7 @@
 use address::Prefixes;
 use message::{Fields, names};
 use net::Peer;
-use purge::api;
+use purge::presented_tokens;
 
 /// The listener on which a request arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl PurgeAccess {
 
     /// Whether the client that sent these fields on this connection may purge.
     pub(crate) fn may_purge(&self, entrance: Entrance, peer: Peer, fields: &Fields) -> Result<(), Denied> {
-        let mut presented = api::presented_tokens(fields).peekable();
+        let mut presented = presented_tokens(fields).peekable();
         let has_shown = presented.peek().is_some();
         if let Some(token) = &self.token
             && presented.any(|presented| is_equal(presented, token.as_bytes()))

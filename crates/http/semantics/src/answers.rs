@@ -5,7 +5,7 @@
 //! another server made on behalf of the application is therefore not taken for the application's
 //! own.
 
-use crate::request::percent_decoded;
+use crate::spelling::percent_decoded;
 use message::{RequestHead, ResponseHead};
 use profiles::{BriefRule, FieldPattern, MaintenanceRule, Policy};
 use std::time::Duration;

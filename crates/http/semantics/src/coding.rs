@@ -6,7 +6,7 @@
 //! this module changes no response.
 
 use crate::Directives;
-use crate::vary::AcceptedCodings;
+use crate::accepted_codings::AcceptedCodings;
 use message::{Fields, ResponseHead, names};
 use profiles::{Forwarding, Policy};
 

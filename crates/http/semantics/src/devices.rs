@@ -4,9 +4,11 @@
 //! of the class is the only part that is forwarded. No browser therefore chooses the page that
 //! other browsers of its class receive.
 
-use crate::forward::SHARED_USER_AGENT;
 use message::{Fields, names};
 use profiles::{DeviceClass, Forwarding, Policy};
+
+/// The `User-Agent` of a fetch whose response may be shared.
+pub const SHARED_USER_AGENT: &str = "Mozilla/5.0 (compatible; Petasos)";
 
 /// The `User-Agent` of a fetch whose response is shared among mobile devices. It contains the words
 /// by which WordPress and common libraries recognise a telephone.

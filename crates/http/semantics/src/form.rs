@@ -4,7 +4,7 @@
 //! Invariant: memory is bounded whatever a client sends. A parameter that was not read completely
 //! is unknown, never absent, because the client may have hidden another value there.
 
-use crate::request::percent_decoded;
+use crate::spelling::percent_decoded;
 
 /// Maximum number of bytes that are kept of one name or value. Names and values in rules are
 /// shorter.

@@ -28,16 +28,14 @@
 //! so no application misses it.
 
 use crate::VaryRule;
+use crate::accepted_codings::AcceptedCodings;
 use crate::devices::{has_classes, shared_user_agent};
 use crate::keyed_cookies::keyed_cookies;
 use crate::request_fields::{FieldRole, is_forwarded, is_known, role};
 use crate::selecting::is_selecting;
-use crate::vary::{AcceptedCodings, normalised_value};
+use crate::vary::normalised_value;
 use message::{Field, Fields, names};
 use profiles::{Forwarding, Policy};
-
-/// The `User-Agent` of a fetch whose response may be shared.
-pub const SHARED_USER_AGENT: &str = "Mozilla/5.0 (compatible; Petasos)";
 
 /// The fields of a fetch whose response may be shared.
 ///
@@ -197,8 +195,9 @@ const CLAIMS: &[&str] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::{SHARED_USER_AGENT, passed_fields, shared_fields, trailer_fields};
+    use super::{passed_fields, shared_fields, trailer_fields};
     use crate::VaryRule;
+    use crate::devices::SHARED_USER_AGENT;
     use message::Fields;
     use profiles::{Pattern, Policy};
 

@@ -5,9 +5,9 @@
 //! response itself shows that the part makes no difference. Otherwise the whole request goes to the
 //! origin, for its client alone.
 
+use crate::accepted_codings::is_zero_weight;
 use crate::selecting::ORIGIN;
 use crate::static_files::is_for_any_cookie;
-use crate::vary::is_zero_weight;
 use crate::{Reason, RequestClass};
 use message::{Fields, RequestHead, ResponseHead, names};
 use profiles::Policy;

@@ -40,6 +40,7 @@
 //! function here reads a clock, a socket or a file, and none keeps state. The wire format of HTTP/1
 //! belongs to the crate `h1`.
 
+mod accepted_codings;
 mod answers;
 mod cache_groups;
 mod cache_status;
@@ -79,6 +80,7 @@ mod selecting;
 mod set_cookie;
 mod spelling;
 mod static_files;
+mod statuses;
 mod strong;
 pub mod structured;
 mod targeted;
@@ -87,6 +89,7 @@ mod validation;
 mod vary;
 mod writes;
 
+pub use accepted_codings::AcceptedCodings;
 pub use answers::is_maintenance;
 pub use cache_groups::{GROUP_BYTES_MAX, GROUPS_MAX, groups, invalidated_groups};
 pub use cache_status::{CacheStatusFacts, cache_status_value};
@@ -98,16 +101,16 @@ pub use conditions::{
 };
 pub use content_range::{ContentRange, joined_extent};
 pub use dates::{format_date, parse_date};
-pub use devices::SHARED_MOBILE_USER_AGENT;
+pub use devices::{SHARED_MOBILE_USER_AGENT, SHARED_USER_AGENT};
 pub use directives::{DELTA_SECS_MAX, DirectiveScope, Directives};
 pub use downstream::downstream_head;
 pub use explain::{Culprit, CulpritKind, explain_refusal, explain_request};
 pub use form::FormReader;
-pub use forward::{SHARED_USER_AGENT, passed_fields, shared_fields, trailer_fields};
+pub use forward::{passed_fields, shared_fields, trailer_fields};
 pub use freshness::{Freshness, FreshnessState, Reuse, reuse, reuse_on_error};
 pub use hints::early_hints;
 pub use invalidation::invalidated_targets;
-pub use judge::{Judgement, Storable, is_refusal, judge_response};
+pub use judge::{Judgement, Storable, judge_response};
 pub use keyed_cookies::{looked_up_head, other_cookies};
 pub use left_out::LeftOut;
 pub use moment::Moment;
@@ -125,13 +128,14 @@ pub use selecting::{is_selecting, selecting_rule, without_origin};
 pub use set_cookie::strip_noise_cookies;
 pub use spelling::{canonical_host, canonical_target};
 pub use static_files::{is_for_any_cookie, is_static_path, recheck};
+pub use statuses::is_refusal;
 pub use targeted::stated_directives;
 pub use tracking::keyed_target;
 pub use validation::{
     Doubt, HeadComparison, confirming_fields, head_confirms, head_says, is_server_error,
     not_modified_speaks_of, updated_head, validation_fields,
 };
-pub use vary::{AcceptedCodings, VARY_NAMES_MAX, VariantKey, VaryRule};
+pub use vary::{VARY_NAMES_MAX, VariantKey, VaryRule};
 pub use writes::{WriteEffect, WriteExchange, may_need_content, may_write, written};
 
 #[cfg(test)]

@@ -8,8 +8,8 @@
 
 use crate::dates::parse_date;
 use crate::directives::decimal_secs;
-use crate::judge::{LASTING_STATUSES, is_heuristically_cacheable};
 use crate::static_files::is_for_any_cookie;
+use crate::statuses::{LASTING_STATUSES, is_heuristically_cacheable};
 use crate::{Directives, Moment, stated_directives};
 use clock::Timestamp;
 use message::{Fields, RequestHead, ResponseHead, Status, names};

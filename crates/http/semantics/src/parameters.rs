@@ -4,7 +4,7 @@
 //! pattern of the policy. A parameter without a name is unknown, so no variation of an empty query
 //! gives a page of its own.
 
-use crate::request::percent_decoded;
+use crate::spelling::percent_decoded;
 use bytes::Bytes;
 use profiles::Policy;
 

@@ -11,6 +11,7 @@
 use crate::keyed_cookies::{is_keyed, repeated};
 use crate::left_out::wants_events;
 use crate::request_fields::{is_doubtful, is_method_override};
+use crate::spelling::percent_decoded;
 use crate::static_files::ignores_cookies;
 use crate::{CulpritKind, Directives, Reason};
 use bytes::Bytes;
@@ -257,32 +258,6 @@ fn listed<'a>(
         parameters.iter().any(|pattern| pattern.matches(&decoded))
     });
     found.map(|name| (CulpritKind::Parameter, name))
-}
-
-/// The bytes with every valid percent-encoding decoded once, as an origin's router sees them.
-pub(crate) fn percent_decoded(octets: &[u8]) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(octets.len());
-    let mut rest = octets;
-    while let Some((&byte, after)) = rest.split_first() {
-        let hex = |digit: &u8| (*digit as char).to_digit(16);
-        match after {
-            [high, low, after @ ..] if byte == b'%' => match (hex(high), hex(low)) {
-                (Some(high), Some(low)) => {
-                    decoded.push((high * 16 + low) as u8);
-                    rest = after;
-                }
-                _ => {
-                    decoded.push(byte);
-                    rest = rest.get(1..).unwrap_or_default();
-                }
-            },
-            _ => {
-                decoded.push(byte);
-                rest = after;
-            }
-        }
-    }
-    decoded
 }
 
 #[cfg(test)]

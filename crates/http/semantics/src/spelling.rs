@@ -59,6 +59,32 @@ pub fn canonical_host(https: bool, host: &[u8]) -> Vec<u8> {
     canonical
 }
 
+/// The bytes with every valid percent-encoding decoded once, as an origin's router sees them.
+pub(crate) fn percent_decoded(octets: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(octets.len());
+    let mut rest = octets;
+    while let Some((&byte, after)) = rest.split_first() {
+        let hex = |digit: &u8| (*digit as char).to_digit(16);
+        match after {
+            [high, low, after @ ..] if byte == b'%' => match (hex(high), hex(low)) {
+                (Some(high), Some(low)) => {
+                    decoded.push((high * 16 + low) as u8);
+                    rest = after;
+                }
+                _ => {
+                    decoded.push(byte);
+                    rest = rest.get(1..).unwrap_or_default();
+                }
+            },
+            _ => {
+                decoded.push(byte);
+                rest = after;
+            }
+        }
+    }
+    decoded
+}
+
 fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).map(|value| value as u8)
 }

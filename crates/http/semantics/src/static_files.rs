@@ -6,8 +6,8 @@
 //! visitor.
 
 use crate::lifetime::states_lifetime;
-use crate::request::percent_decoded;
 use crate::set_cookie::meaningful_cookies;
+use crate::spelling::percent_decoded;
 use crate::{DirectiveScope, Directives, stated_directives};
 use message::{Fields, ResponseHead, Status, names};
 use profiles::{Forwarding, Policy};

@@ -9,7 +9,8 @@ use crate::changed::{WriteReach, changed_by};
 use crate::form::{FormReader, ParameterValue, parameter, query_parameter};
 use crate::invalidation::resolve;
 use crate::json_values::json_values;
-use crate::request::{cookie_names, percent_decoded};
+use crate::request::cookie_names;
+use crate::spelling::percent_decoded;
 use message::{Method, RequestHead, ResponseHead, names};
 use profiles::{FieldPattern, JsonFact, Policy, WriteRule};
 

@@ -38,6 +38,7 @@ mod slot;
 mod slot_locations;
 mod store;
 mod stored_head;
+mod subject;
 mod sweep;
 mod sync;
 mod tags;

@@ -252,9 +252,9 @@ mod tests {
     use super::{BLOCKS, LOOSE_MIN, List, Sievable};
     use crate::SiteId;
     use crate::hash::TextHasher;
-    use crate::ledger::{InvalidationSubject, TagIds};
     use crate::list_entry::{ListEntry, Listing};
     use crate::sieve::SearchedResponse;
+    use crate::subject::{InvalidationSubject, TagIds};
     use crate::tags::Tags;
     use invalidation::{Ban, Haystack, Mode, Need, ResponseView};
     use message::{ResponseHead, Status};

@@ -5,8 +5,8 @@
 //! matches.
 
 use crate::SiteId;
-use crate::ledger::{InvalidationSubject, TagIds, spelled};
 use crate::selector::StoredView;
+use crate::subject::{InvalidationSubject, TagIds, spelled};
 use crate::tags::Tags;
 use crate::weight::allocated;
 use bytes::Bytes;

@@ -8,8 +8,9 @@
 
 use crate::Selector;
 use crate::hash::KeyHasher;
-use crate::ledger::{InvalidationSubject, Ledger, RecordedInvalidation, TagIds};
+use crate::ledger::{Ledger, RecordedInvalidation};
 use crate::list::{ListComparison, Sievable};
+use crate::subject::{InvalidationSubject, TagIds};
 use crate::sync::{AtomicU64, RwLock, RwLockReadGuard, RwLockWriteGuard, sound};
 use bytes::Bytes;
 use defects::{Defect, is_planted};

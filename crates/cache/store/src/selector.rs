@@ -4,7 +4,7 @@
 //! site a purge is for, whether its sender is authorised, or under which other names a page is
 //! stored.
 
-use crate::ledger::TagIds;
+use crate::subject::TagIds;
 use crate::tags::Tags;
 use crate::{Object, SiteId};
 use bytes::Bytes;

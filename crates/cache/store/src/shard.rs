@@ -11,7 +11,6 @@
 
 use crate::budget::Budget;
 use crate::growth::push_by_eighths;
-use crate::ledger::{InvalidationSubject, TagIds};
 use crate::lingering::LingeringObjects;
 use crate::log::{AdmittedObject, LedgerVerdict, Log};
 use crate::s3fifo::{Hits, Members, S3Fifo};
@@ -19,6 +18,7 @@ use crate::scopes::Scopes;
 use crate::selector::IndexedResponse;
 use crate::slot::{NONE, SLOT_BYTES, Slot, TAGS_MAX};
 use crate::slot_locations::SlotLocations;
+use crate::subject::{InvalidationSubject, TagIds};
 use crate::{Key, Lookup, Object, Publication, PublishResult, ShelvedObject, StoreLimits};
 use bytes::Bytes;
 use defects::{Defect, is_planted};

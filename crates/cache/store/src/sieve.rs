@@ -4,8 +4,8 @@
 //! Invariant: a ban that the sieve rejects does not match the response. A ban that passes may still
 //! not match and must be evaluated.
 
-use crate::ledger::InvalidationSubject;
 use crate::selector::StoredView;
+use crate::subject::InvalidationSubject;
 use crate::tags::Tags;
 use invalidation::{Haystack, Need, ResponseView};
 use regex::bytes::{RegexSet, RegexSetBuilder};
@@ -157,8 +157,8 @@ mod tests {
     use super::{SearchedResponse, Sieve};
     use crate::SiteId;
     use crate::hash::TextHasher;
-    use crate::ledger::{InvalidationSubject, TagIds};
     use crate::selector::IndexedResponse;
+    use crate::subject::{InvalidationSubject, TagIds};
     use crate::tags::Tags;
     use bytes::Bytes;
     use invalidation::{Haystack, Need};

@@ -4,12 +4,12 @@
 //! the slot from others in its scope.
 
 use crate::Object;
-use crate::ledger::{InvalidationSubject, TagIds};
 use crate::log::AdmittedObject;
 use crate::octets::{length, put_short, take_short};
 use crate::s3fifo::Hits;
 use crate::scopes::MarkScope;
 use crate::selector::{IndexedResponse, ResponseAttributes};
+use crate::subject::{InvalidationSubject, TagIds};
 use crate::weight::allocated;
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@
 use crate::budget::Budget;
 use crate::disk_write::DiskWrite;
 use crate::hash::KeyHasher;
-use crate::ledger::{InvalidationSubject, RecordedInvalidation, TagIds};
+use crate::ledger::RecordedInvalidation;
 use crate::lingering::LingeringObjects;
 use crate::log::Log;
 use crate::record::{IndexRecord, SiteNames};
@@ -21,6 +21,7 @@ use crate::shard::{Admission, Adoption, Shard, SlotCheck};
 use crate::shards::Shards;
 use crate::shelf::{ShardRetention, ShelvedObject, Spill, StoreDisk};
 use crate::slot::TAGS_MAX;
+use crate::subject::{InvalidationSubject, TagIds};
 use crate::sweep::{Sweep, Swept};
 use crate::{Bans, Invalidation, InvalidationResult, Key, Object, OnDisk, Selector, SiteId};
 use bytes::Bytes;

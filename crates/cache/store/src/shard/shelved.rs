@@ -5,11 +5,11 @@
 //! evicted from memory stays on the disk. An object that leaves the index is removed from the disk.
 
 use super::{Admission, Shard};
-use crate::ledger::{InvalidationSubject, TagIds};
 use crate::record::IndexRecord;
 use crate::s3fifo::Hits;
 use crate::selector::{IndexedResponse, ResponseAttributes};
 use crate::slot::{SLOT_BYTES, Slot};
+use crate::subject::{InvalidationSubject, TagIds};
 use crate::{Lookup, Object, OnDisk, ShelvedObject};
 use disk::{Location, RecoveredObject, Tier};
 use platform::HashMap;

@@ -5,7 +5,7 @@
 
 use crate::authority_client::AuthorityClient;
 use crate::files::{self, FileError, SECRET};
-use crate::issuer::AcmeTerms;
+use crate::terms::AcmeTerms;
 use crate::{binding, order};
 use instant_acme::{Account, AccountCredentials, NewAccount};
 use std::path::Path;

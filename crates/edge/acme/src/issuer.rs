@@ -10,6 +10,7 @@ use crate::files::{self, FileError};
 use crate::managed::{CertificateReport, ManagedCertificate};
 use crate::order::{self, OrderError, ValidationMethod};
 use crate::record::{Validity, within};
+use crate::terms::AcmeTerms;
 use clock::{Clock, Timestamp};
 use instant_acme::{Account, CertificateIdentifier};
 use net::{CertificateFiles, TlsClient, TlsError};
@@ -31,22 +32,6 @@ const RENEWAL_SOON: Duration = Duration::from_secs(60);
 
 /// How long an attempt waits for another process with the same directory.
 const WAIT_FOR_OTHERS: Duration = Duration::from_secs(60);
-
-/// Whom certificates come from, and on which terms.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AcmeTerms {
-    /// The URL of the authority's directory.
-    pub directory_url: String,
-    /// The operator's mail address.
-    pub contact: Option<String>,
-    /// The file with the authorities by which the authority's server is verified. `None`: those of
-    /// the system.
-    pub ca_file: Option<PathBuf>,
-    /// The file with the external account binding. `None`: the authority needs none.
-    pub binding_file: Option<PathBuf>,
-    /// The directory for state that survives restarts.
-    pub state_directory: PathBuf,
-}
 
 /// The outcome of an attempt at one certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -337,8 +322,9 @@ fn identifier(der: &[u8]) -> Option<CertificateIdentifier<'static>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{AcmeTerms, Issuer, Outcome, ValidationMethod, contains};
+    use super::{Issuer, Outcome, ValidationMethod, contains};
     use crate::answers::Answers;
+    use crate::terms::AcmeTerms;
     use clock::{Clock, ManualClock, Timestamp};
     use std::fs::File;
     use std::path::Path;

@@ -16,11 +16,13 @@ mod managed;
 mod order;
 mod record;
 mod self_signed;
+mod terms;
 
 pub use answers::{Answers, HttpChallenges};
 pub use authority_client::AuthorityError;
 pub use files::FileError;
-pub use issuer::{AcmeTerms, Issuer, Outcome};
+pub use issuer::{Issuer, Outcome};
 pub use local_authority::LocalAuthority;
 pub use managed::CertificateReport;
 pub use order::ValidationMethod;
+pub use terms::AcmeTerms;

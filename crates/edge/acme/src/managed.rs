@@ -4,9 +4,9 @@
 //! that change keep the file, so that the old certificate serves until the new one arrives.
 
 use crate::files::{self, FileError, SECRET};
-use crate::issuer::AcmeTerms;
 use crate::record::{Record, RenewalPlan, Validity, renewal_time};
 use crate::self_signed::{self, PLACEHOLDER};
+use crate::terms::AcmeTerms;
 use clock::Timestamp;
 use net::{Certificate, CertificateFiles};
 use std::path::{Path, PathBuf};
@@ -179,7 +179,7 @@ fn is_placeholder(certificate: &Certificate) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::issuer::AcmeTerms;
+    use crate::terms::AcmeTerms;
     use clock::Timestamp;
     use net::Certificate;
     use std::os::unix::fs::symlink;

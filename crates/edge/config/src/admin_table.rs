@@ -1,7 +1,7 @@
 //! The settings of the admin address, as rows of the settings table.
 
+use crate::row::{global, row};
 use crate::setting::{Setting, SettingKind, SettingScope};
-use crate::table::{global, row};
 
 pub(crate) const ADMIN: &[Setting] = &[
     global(

@@ -18,6 +18,7 @@ mod machine;
 mod peers;
 mod plan;
 mod reference;
+mod row;
 mod rules;
 mod sense;
 mod setting;

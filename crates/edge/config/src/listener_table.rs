@@ -1,7 +1,7 @@
 //! The settings of a listener, as rows of the settings table.
 
+use crate::row::row;
 use crate::setting::{Setting, SettingKind, SettingScope};
-use crate::table::row;
 
 const fn listener(
     key: &'static str,

@@ -1,7 +1,7 @@
 //! The settings of a site, as rows of the settings table.
 
+use crate::row::site;
 use crate::setting::{Setting, SettingKind};
-use crate::table::site;
 use profiles::AUTO;
 
 pub(crate) const SITE: &[Setting] = &[

@@ -5,43 +5,9 @@
 use crate::admin_table::ADMIN;
 use crate::listener_table::LISTENER;
 use crate::log_level;
+use crate::row::{global, row, site};
 use crate::setting::{Setting, SettingKind, SettingScope};
 use crate::site_table::SITE;
-
-pub(crate) const fn row(
-    key: &'static str,
-    scope: SettingScope,
-    kind: SettingKind,
-    default: Option<&'static str>,
-    doc: &'static str,
-) -> Setting {
-    Setting { key, scope, kind, default, flag: None, doc }
-}
-
-pub(crate) const fn global(
-    key: &'static str,
-    kind: SettingKind,
-    default: &'static str,
-    doc: &'static str,
-) -> Setting {
-    row(key, SettingScope::Global, kind, Some(default), doc)
-}
-
-pub(crate) const fn site(
-    key: &'static str,
-    kind: SettingKind,
-    default: Option<&'static str>,
-    doc: &'static str,
-) -> Setting {
-    row(key, SettingScope::Site, kind, default, doc)
-}
-
-impl Setting {
-    pub(crate) const fn flag(mut self, flag: &'static str) -> Self {
-        self.flag = Some(flag);
-        self
-    }
-}
 
 /// Upper bound of all limits that count connections, fetches or waiting requests.
 const COUNT_MAX: u64 = 1_000_000;

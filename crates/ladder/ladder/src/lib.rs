@@ -35,6 +35,7 @@ mod service;
 mod star;
 mod template;
 mod traffic;
+mod unique;
 mod visit;
 mod visitor;
 mod walk;

@@ -9,7 +9,6 @@
 
 use crate::fingerprint::fnv1a;
 use crate::ladder::{Ladder, Load, ModeOverrides};
-use crate::read_step::cell_id;
 use crate::traffic::ANONYMOUS;
 use stats::Random;
 use std::time::Duration;
@@ -189,6 +188,11 @@ fn anonymous_cells(ladder: &Ladder, mode: &ModeOverrides, choice: &Choice) -> Ve
         }
     }
     cells
+}
+
+/// Id of a cell that has none in the file.
+pub(crate) fn cell_id(step: &str, concurrency: u64, keepalive: bool) -> String {
+    format!("{step}-c{concurrency}{}", if keepalive { "-keepalive" } else { "" })
 }
 
 #[cfg(test)]

@@ -10,11 +10,12 @@
 use crate::ladder::{
     BytesPattern, Group, Ladder, Load, Meter, MeterSource, ModeOverrides, ROUNDS_MAX, Role, Root, Same,
 };
-use crate::ladder::{CONCURRENCY_MAX, Service, VersionCommand, is_id};
+use crate::ladder::{CONCURRENCY_MAX, Service, VersionCommand};
 use crate::plan::{self, Cell, Choice, Effort};
 use crate::read_step::{self, VariableNames};
 use crate::read_traffic;
 use crate::template::{Template, is_name};
+use crate::unique::Unique;
 use document::{Diagnostic, Keys, Place, Reader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -341,32 +342,4 @@ fn mode(keys: &mut Keys<'_, '_>, key: &'static str, defaults: ModeOverrides) -> 
     };
     keys.finish();
     mode
-}
-
-/// Names of one kind, each of which may occur only once.
-pub(crate) struct Unique {
-    kind: &'static str,
-    seen: BTreeSet<String>,
-}
-
-impl Unique {
-    pub(crate) fn new(kind: &'static str) -> Self {
-        Self { kind, seen: BTreeSet::new() }
-    }
-
-    /// Reports a name that is invalid or was used before. An empty name is skipped because it has
-    /// already been reported.
-    pub(crate) fn check(&mut self, keys: &Keys<'_, '_>, name: &Spanned<String>) {
-        let (kind, text) = (self.kind, name.get_ref());
-        if text.is_empty() {
-            return;
-        }
-        if !is_id(text) {
-            let help = "use letters, digits, `-` and `_`";
-            keys.reader.problem(name.span(), format!("`{text}` cannot name a {kind}"), help);
-        } else if !self.seen.insert(text.clone()) {
-            let message = format!("another {kind} has the name `{text}`");
-            keys.reader.problem(name.span(), message, "use a different name");
-        }
-    }
 }

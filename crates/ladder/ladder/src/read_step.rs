@@ -4,8 +4,9 @@
 use crate::ladder::{
     BytesPattern, CONCURRENCY_MAX, HeaderTest, JsonTest, LadderStep, Load, Proof, StepAction, VersionCommand,
 };
-use crate::read::Unique;
+use crate::plan::cell_id;
 use crate::template::Template;
+use crate::unique::Unique;
 use document::{Keys, Reader, Scalar};
 use std::collections::BTreeSet;
 use toml::Spanned;
@@ -203,11 +204,6 @@ fn also(keys: &mut Keys<'_, '_>, step: &str, own: Load, ids: &mut Unique) -> Vec
         keys.finish();
     }
     cells
-}
-
-/// Id of a cell that has none in the file.
-pub(crate) fn cell_id(step: &str, concurrency: u64, keepalive: bool) -> String {
-    format!("{step}-c{concurrency}{}", if keepalive { "-keepalive" } else { "" })
 }
 
 /// Reads a list of actions.

@@ -5,13 +5,13 @@
 //! reported with its place.
 
 use crate::ladder::{BytesPattern, CONCURRENCY_MAX, LadderStep};
-use crate::read::Unique;
 use crate::read_step::{self, VariableNames, actions, check_url};
 use crate::template::is_name;
 use crate::traffic::{
     ANONYMOUS, Audience, LoadChange, PostContent, RequestTemplate, SHARE_MAX, Session, Traffic, VISITORS_MAX,
     WRITES_PER_S_MAX, Write, weights,
 };
+use crate::unique::Unique;
 use document::{Keys, Reader};
 use toml::Spanned;
 use toml::de::DeValue;

@@ -14,6 +14,7 @@ mod report;
 mod run;
 mod settings;
 mod shrink;
+mod society;
 mod survey;
 
 pub use fault::{FaultAction, PlannedFault};

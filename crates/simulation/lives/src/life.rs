@@ -7,19 +7,19 @@ use crate::fault::{FaultAction, PlannedFault};
 use crate::limits::watch;
 use crate::plan::{LifeEnd, LifePlan};
 use crate::reload::{NextPlan, PlannedReload, Reloader};
-use crate::settings::{HOST, ORIGIN_ADDRESS, PROXY, PURGER, Settings};
+use crate::settings::{HOST, ORIGIN_ADDRESS, PROXY, PURGER};
+use crate::society::{SharedEdge, Society};
 use crate::survey::survey;
 use actors::{
     Editor, EditorPlan, FaultPlace, Intruder, IntruderPlan, Operator, OperatorPlan, Origin, PageKind,
-    PurgePlan, Purger, SharedLedger, SharedSite, Timeline, TunnelPlan, Tunneller, Visit, Visitor,
-    VisitorPlan, lock,
+    PurgePlan, Purger, Timeline, TunnelPlan, Tunneller, Visit, Visitor, VisitorPlan, lock,
 };
 use edge::{EmbeddedEdge, Metric, System};
 use net::{Peer, Stream};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -64,19 +64,6 @@ const BACKLOG: usize = 64;
 /// The number of the visitor that comes when all faults are over and expects normal service.
 const CALM_VISITOR: u64 = 9_999;
 
-/// What the lives of a run share.
-#[derive(Clone)]
-pub(crate) struct Society {
-    /// The settings with which the life began.
-    pub(crate) settings: Settings,
-    /// The configuration, which reloads change. The next life begins with it.
-    pub(crate) file: Arc<Mutex<Settings>>,
-    pub(crate) site: SharedSite,
-    pub(crate) ledger: SharedLedger,
-    /// Bytes that the process has allocated, for the bound of the memory; 0 if unknown.
-    pub(crate) allocated_bytes: fn() -> u64,
-}
-
 /// A life under way.
 struct Life {
     world: World,
@@ -92,8 +79,6 @@ struct Life {
     /// The plan that the next reload reads; `None` only for an invalid configuration.
     next: Option<NextPlan>,
 }
-
-pub(crate) type SharedEdge = Arc<Mutex<Option<EmbeddedEdge>>>;
 
 /// Runs a life to its end. Its violations are in the ledger and in the world.
 pub(crate) async fn live(world: World, society: Society, plan: LifePlan, timeline: Timeline) -> Origin {

@@ -2,8 +2,8 @@
 //!
 //! Invariant: a figure beyond its bound is recorded once.
 
-use crate::life::{SharedEdge, Society};
 use crate::settings::{STALLED_FETCHES_MAX, Settings};
+use crate::society::{SharedEdge, Society};
 use actors::{Moment, Timeline, lock};
 use edge::{EmbeddedEdge, Metric};
 use std::time::Duration;

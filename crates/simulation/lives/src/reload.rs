@@ -4,8 +4,8 @@
 //! reload from a plan leaves its meaning as it is. No change decides whether answered purges
 //! outlive a restart.
 
-use crate::life::{SharedEdge, Society};
 use crate::settings::{Settings, SiteProfile};
+use crate::society::{SharedEdge, Society};
 use actors::{Ending, Reply, Timeline, lock, order};
 use config::EdgePlan;
 use edge::{Metric, PlanSource};

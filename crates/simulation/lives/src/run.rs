@@ -2,9 +2,10 @@
 //!
 //! Invariant: the outcome follows from the plan and the options alone.
 
-use crate::life::{Society, live};
+use crate::life::live;
 use crate::plan::RunPlan;
 use crate::report::{DIALECTS, FAULTS, REASONS, Report};
+use crate::society::Society;
 use actors::{Ledger, Moment, Site, Timeline, lock};
 use defects::{Defect, plant};
 use std::any::Any;

@@ -26,7 +26,7 @@ use crate::tags::Tags;
 use crate::{Key, Selector, SiteId};
 use bytes::Bytes;
 use invalidation::Mode;
-use platform::HashMap;
+use platform::{HashMap, HashSet};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -43,6 +43,8 @@ pub(crate) struct Ledger {
     swept: u64,
     everything: InvalidationMark,
     sites: HashMap<SiteId, InvalidationMark>,
+    /// Sites of which nothing may be stored any more. Numbers of sites are not used again.
+    retired: HashSet<SiteId>,
     /// Hosts and pages by hash. A collision only causes an unnecessary fetch.
     marks: HashMap<u64, InvalidationMark, PrehashedState>,
     tags: Tags,
@@ -85,6 +87,7 @@ impl Ledger {
             swept: 0,
             everything: InvalidationMark::default(),
             sites: HashMap::default(),
+            retired: HashSet::default(),
             marks: HashMap::default(),
             tags: Tags::new(TextHasher::new(seed)),
             listed: List::new(listed_max.max(1)),
@@ -108,6 +111,15 @@ impl Ledger {
     /// Every stored object has been checked against all invalidations up to `sequence`.
     pub(crate) fn sweep_ended(&mut self, sequence: u64) {
         self.swept = self.swept.max(sequence);
+    }
+
+    /// From now on, nothing of this site may be stored.
+    pub(crate) fn retire(&mut self, site: SiteId) {
+        self.retired.insert(site);
+    }
+
+    pub(crate) fn is_retired(&self, site: SiteId) -> bool {
+        self.retired.contains(&site)
     }
 
     pub(crate) const fn tags(&self) -> &Tags {

@@ -6,12 +6,12 @@
 //! ledger. An object that was checked up to the current number needs no further check. Lock order:
 //! shard, then ledger.
 
-use crate::Selector;
 use crate::hash::KeyHasher;
 use crate::ledger::{Ledger, RecordedInvalidation};
 use crate::list::{ListComparison, Sievable};
 use crate::subject::{InvalidationSubject, TagIds};
 use crate::sync::{AtomicU64, RwLock, RwLockReadGuard, RwLockWriteGuard, sound};
+use crate::{Selector, SiteId};
 use bytes::Bytes;
 use defects::{Defect, is_planted};
 use invalidation::Mode;
@@ -106,7 +106,7 @@ impl Log {
     }
 
     /// Admits a response whose fetch began at `begun`. `None` if a hard invalidation since then
-    /// matches it.
+    /// matches it, or if its site is retired.
     ///
     /// The subject must have no tags. They are given as texts, and the response joins them.
     pub(crate) fn admit(
@@ -115,17 +115,21 @@ impl Log {
         subject: &InvalidationSubject<'_>,
         tags: &[Bytes],
     ) -> Option<AdmittedObject> {
-        let sequence = self.sequence();
-        if tags.is_empty() && begun == sequence {
-            return Some(AdmittedObject { checked: sequence, ..AdmittedObject::default() });
-        }
         if tags.is_empty() {
-            let LedgerVerdict { mode, checked, .. } = self.judge(begun, subject);
+            let ledger = self.read();
+            if ledger.is_retired(subject.site) {
+                return None;
+            }
+            let ListComparison { mode, .. } = ledger.judge(begun, subject);
+            let checked = ledger.sequence();
             let softened = mode == Some(Mode::Soft);
             let is_admitted = mode != Some(Mode::Hard) || is_planted(Defect::PublishAfterPurge);
             return is_admitted.then(|| AdmittedObject { checked, softened, ..AdmittedObject::default() });
         }
         self.write(|ledger| {
+            if ledger.is_retired(subject.site) {
+                return None;
+            }
             let mut ids = Vec::with_capacity(tags.len() * size_of::<u32>());
             for tag in tags {
                 let id = ledger.tags_mut().intern(subject.site, tag);
@@ -160,6 +164,11 @@ impl Log {
     /// Records an invalidation.
     pub(crate) fn record(&self, selector: &Selector, mode: Mode) -> RecordedInvalidation {
         self.write(|ledger| ledger.take_down(selector, mode))
+    }
+
+    /// From now on, nothing of this site is admitted.
+    pub(crate) fn retire(&self, site: SiteId) {
+        self.write(|ledger| ledger.retire(site));
     }
 
     /// Makes a sieve of the oldest listed bans that have none, if there are enough of them. It is

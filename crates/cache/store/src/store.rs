@@ -114,7 +114,7 @@ pub enum PublishResult {
     /// revalidated object whose body is on the disk, if the disk does not accept the new head. In
     /// each case the older object that it would have replaced is removed.
     TooLarge,
-    /// The object was invalidated after its fetch began.
+    /// The object was invalidated after its fetch began, or its site is retired.
     Invalidated,
     /// The body of a revalidated object is no longer at its place on the disk, because it was moved
     /// or removed since it was read. Nothing changes, so the next request revalidates once more.
@@ -541,6 +541,16 @@ impl Store {
             Selector::Prefix { .. } | Selector::Tags { .. } | Selector::Ban { .. } => {}
         }
         InvalidationResult { sequence, objects }
+    }
+
+    /// Lets nothing of a site be stored any more, not even by a fetch that begins later. Objects
+    /// that are stored already stay until they are invalidated.
+    ///
+    /// Call it when no plan has the site any more. Requests under an earlier plan may still fetch
+    /// its pages, but purges do not reach them: they apply to the site that replaced it. Such a
+    /// page on the disk would be used again by a later process with the earlier settings.
+    pub fn retire(&self, site: SiteId) {
+        self.log.retire(site);
     }
 
     /// The canonical hosts of the site's stored responses that `is_meant` accepts. `None` if there

@@ -366,6 +366,24 @@ fn run(limits: StoreLimits, steps: Vec<InvalidationStep>, complete: bool) -> Res
     Ok(())
 }
 
+#[test]
+fn nothing_is_stored_of_a_retired_site() {
+    let store = Store::new(StoreLimits::default(), 7);
+    let page = |key, tags| {
+        let begun = store.sequence();
+        TestPage { number: 0, key, varies: false, language: 0, tags, color: 0, begun, softened: false }
+    };
+    assert_eq!((key(0).site(), key(12).site()), (SiteId(0), SiteId(1)));
+    assert_eq!(page(0, 0).publish(&store), PublishResult::Stored);
+    store.retire(SiteId(0));
+    assert!(store.has(&key(0)), "only an invalidation removes it");
+    for tags in [0, 1] {
+        assert_eq!(page(1, tags).publish(&store), PublishResult::Invalidated);
+        assert_eq!(page(12, tags).publish(&store), PublishResult::Stored);
+    }
+    assert!(!store.has(&key(1)));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 

@@ -107,9 +107,11 @@ fn try_reload(old: &Arc<Shared>) -> Result<ReloadSummary, String> {
     let summary = ReloadSummary::of(&old.sites, &sites);
     // Known before a page of theirs can be written.
     old.persistence.learn(&sites);
-    let new = old.replace(plan, sites, listeners, token);
+    // Before the new plan is in force, so that a purge under it is journaled after this: a restart
+    // that knows the purge then knows that these pages are gone, too.
     let ids = old.sites.iter().map(|site| site.id);
-    ids.filter(|id| !new.sites.has(*id)).for_each(|id| forget(&new, id));
+    ids.filter(|id| !sites.has(*id)).for_each(|id| forget(old, id));
+    let new = old.replace(plan, sites, listeners, token);
     let is_used = |origin: &Arc<Origin>| new.sites.iter().any(|site| Arc::ptr_eq(&site.origin, origin));
     for site in old.sites.iter().filter(|site| !is_used(&site.origin)) {
         site.origin.retire();
@@ -138,8 +140,11 @@ fn lines(errors: &[impl ToString]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ")
 }
 
-/// Frees the pages of a removed site. No request can reach them.
+/// Frees the pages of a removed site, and lets no late response store another one. Purges do not
+/// reach them any more, and with the same settings a later process would use those on the disk.
 fn forget(shared: &Shared, site: SiteId) {
+    // First, so that each page that was stored before is older than the invalidation.
+    shared.store.retire(site);
     shared.tell(Invalidation { selector: Selector::Everything { site: Some(site) }, mode: Mode::Hard });
     shared.sweeper.wake();
 }

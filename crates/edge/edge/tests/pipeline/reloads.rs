@@ -6,6 +6,7 @@ use config::{DiskPlan, EdgePlan, OriginTlsPlan, SitePlan};
 use document::Place;
 use petasos_edge::{BoundEdge, PlanSource, RunningEdge, System};
 use profiles::Policy;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use testkit::{
     Action, Certificate, Client, Gate, Http2Client, Origin, Response, TlsFront, eventually, response,
@@ -64,6 +65,16 @@ fn ask(client: &mut Client, host: &str, target: &str) -> Response {
 /// A site like the first one of the plan, with this name.
 fn site(plan: &EdgePlan, id: u32, name: &str) -> SitePlan {
     SitePlan { id, names: vec![name.to_owned()], ..plan.sites[0].clone() }
+}
+
+fn disk(directory: &Path) -> DiskPlan {
+    DiskPlan {
+        directory: directory.join("disk"),
+        bytes_max: 64 << 20,
+        state_directory: None,
+        runtime_directory: None,
+        power_safe_purges: false,
+    }
 }
 
 #[test]
@@ -238,13 +249,7 @@ fn pages_on_disk_are_found_after_a_change_and_its_return() {
     let directory = tempfile::tempdir().unwrap();
     let changing = Changing::start(|plan| {
         plan.memory_bytes = 8 << 20;
-        plan.disk = Some(DiskPlan {
-            directory: directory.path().join("disk"),
-            bytes_max: 64 << 20,
-            state_directory: None,
-            runtime_directory: None,
-            power_safe_purges: false,
-        });
+        plan.disk = Some(disk(directory.path()));
     });
     let usual = changing.next.lock().unwrap().clone().unwrap().sites[0].policy.clone();
     changing.change(|plan| plan.sites[0].policy = Policy::rfc());
@@ -264,6 +269,41 @@ fn pages_on_disk_are_found_after_a_change_and_its_return() {
     let reads = metric(&changing.edge, "petasos_disk_reads_total", "");
     assert!(hits as u64 >= stored - 20 && reads >= 50, "{hits} hits of {stored}, {reads} reads");
     assert_eq!(metric(&changing.edge, "petasos_disk_damaged_total", ""), 0);
+}
+
+#[test]
+fn page_that_an_earlier_plan_fetched_does_not_return_with_the_plan() {
+    let (directory, gate) = (tempfile::tempdir().unwrap(), Gate::default());
+    let (version, opened) = (Arc::new(Mutex::new("old")), gate.clone());
+    let current = Arc::clone(&version);
+    let origin = Origin::start(move |seen| {
+        let body = *current.lock().unwrap();
+        let page = response("200 OK", &[FRESH, "Vary: Accept-Language"], body.as_bytes());
+        let is_first = seen.target() == "/page" && seen.field("Accept-Language").is_none();
+        if is_first { support::behind(&opened, page) } else { page }
+    });
+    let usual = |plan: &mut EdgePlan| {
+        plan.sites[0].origin = origin.url().parse().unwrap();
+        plan.disk = Some(disk(directory.path()));
+    };
+    let send = |changing: &Changing, method: &str| {
+        let mut client = support::connect(&changing.edge);
+        client.send(format!("{method} /page HTTP/1.1\r\nHost: a.test\r\nAccept-Language: de\r\n\r\n"));
+        client
+    };
+    let changing = Changing::start(usual);
+    let mut early = send(&changing, "GET");
+    eventually("the fetch is at the origin", || origin.count("/page") == 1);
+    changing.change(|plan| plan.sites[0].policy = Policy::rfc());
+    gate.open();
+    assert_eq!(early.read().text(), "old");
+    // The first fetch did not name the language, so another one began after the reload.
+    assert!(origin.count("/page") > 1);
+    *version.lock().unwrap() = "new";
+    assert_eq!(send(&changing, "PURGE").read().status, 200);
+    drop((early, changing));
+    let again = Changing::start(usual);
+    assert_eq!(send(&again, "GET").read().text(), "new", "a purged page returned");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Checks whether a part of a file is in memory, so that a system call such as sendfile does not
-//! wait for the disk.
+//! Checks whether a part of a file is in memory, and reads it into memory, so that a system call
+//! such as sendfile does not wait for the disk.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -7,8 +7,9 @@ use std::os::unix::fs::FileExt;
 
 use rustix::io::{ReadWriteFlags, preadv2};
 
-/// The distance between two probed bytes. The system reads and evicts files in runs of pages, so
-/// one byte represents its run. Probing each page would cost a tenth of the time of sending it.
+/// The distance between two probed bytes. The system reads and evicts files in runs of memory
+/// pages, so one byte represents its run. Probing each memory page would cost a tenth of the time
+/// of sending it.
 const PROBE_BYTES: usize = 64 << 10;
 
 /// Whether `bytes` bytes from `offset` of a file are in memory, judged by one byte in each 64 KiB.

@@ -1,7 +1,8 @@
 //! Cache keys.
 //!
-//! Invariant: two requests share a key only if site, scheme, host and target are equal. They are
-//! compared in full; a hash only finds candidates. No part has a default, so none can be forgotten.
+//! Invariant: two requests share a key only if site, scheme, canonical host and target are equal.
+//! These four parts are compared in full; a hash only finds candidates. No part has a default, so
+//! no caller can omit one.
 
 use bytes::Bytes;
 use semantics::{canonical_host, canonical_target};
@@ -10,7 +11,8 @@ use semantics::{canonical_host, canonical_target};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SiteId(pub u32);
 
-/// The cache key of a page: everything that is forwarded and not negotiated.
+/// The cache key of a page. It does not contain what selects a variant of the page: keyed cookies,
+/// device classes and the fields that `Vary` names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     site: SiteId,
@@ -20,7 +22,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of a request to `site`. `host` is the value of `Host`, which is reduced by
+    /// The key of a request to `site`. `host` is the value of `Host`; the key contains its
     /// [`canonical_host`]. `target` is the request target exactly as it is forwarded.
     pub fn new(site: SiteId, https: bool, host: &[u8], target: Bytes) -> Self {
         Self { site, https, host: Bytes::from(canonical_host(https, host)), target }
@@ -52,7 +54,7 @@ impl Key {
             && canonical_target(&self.target) == canonical_target(&other.target)
     }
 
-    /// The host as a handle that shares its memory.
+    /// The host as [`Bytes`] that share the memory of this key.
     pub(crate) fn host_octets(&self) -> Bytes {
         self.host.clone()
     }

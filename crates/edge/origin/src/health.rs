@@ -4,7 +4,7 @@
 //! change under the breaker's lock. Each fetch reported as begun is reported as ended exactly once,
 //! however it ends.
 //!
-//! Lock order: breaker, then the turns of the fetch limit.
+//! Lock order: breaker, then the lock of the fetch limit.
 
 use crate::breaker::{BegunFetch, Breaker, BreakerChange, BreakerLimits, BreakerState, OriginFailure};
 use crate::error::FetchError;
@@ -27,10 +27,11 @@ impl Health {
         Self { breaker, state: watch::Sender::new(BreakerState::Closed), clock }
     }
 
-    /// Runs `act` on the breaker and lets the fetch limit follow the state. While the breaker is
-    /// open, half of the permits are reserved for probes.
+    /// Runs `act` on the breaker, and then adapts the fetch limit to the breaker's state. While the
+    /// breaker is open, half of the permits are reserved for probes.
     fn with<T>(&self, limit: &FetchLimit, act: impl FnOnce(&mut Breaker, Monotonic) -> T) -> T {
-        // The breaker is consistent after each event, so a panic elsewhere does no harm.
+        // Poison is ignored: the breaker is consistent after each event, so it is usable after a
+        // panic under the lock.
         let mut breaker = self.breaker.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.monotonic();
         let result = act(&mut breaker, now);
@@ -103,10 +104,10 @@ impl Origin {
         let _ = state.wait_for(is_awaited).await;
     }
 
-    /// Decides whether a fetch may go to the origin. If no connection to it can be made, only
-    /// probes may.
+    /// Decides whether a fetch may go to the origin. While the origin is unreachable, only probes
+    /// may.
     ///
-    /// Returns the fetch's turn if it is a probe: the given one or one that is claimed here.
+    /// Returns the turn if the fetch is a probe: the given one or one that is claimed here.
     pub(crate) fn admit(
         self: &Arc<Self>,
         turn: Option<Arc<ProbeTurn>>,

@@ -64,9 +64,9 @@ names! {
 }
 
 /// Fields that belong to one connection by definition, whether or not `Connection` names them (RFC
-/// 9110 section 7.6.1). Fields whose names begin with `Proxy-Auth` address the next proxy (section
-/// 11.7). A gateway is not one, and credentials must not reach an application that did not ask for
-/// them.
+/// 9110 section 7.6.1). Fields whose names begin with `Proxy-Auth` concern one proxy and its client
+/// (section 11.7). Petasos is a gateway and not such a proxy. It removes them, so that credentials
+/// for a proxy do not reach an origin that did not ask for them.
 pub const HOP_BY_HOP: &[&str] = &[
     CONNECTION,
     "HTTP2-Settings",

@@ -1,7 +1,8 @@
 //! A client that edits pages and purges them in every dialect.
 //!
 //! Invariant: a page is edited before its purge is sent, and the purge is recorded before its first
-//! byte is sent. The author's own look at the page is an ordinary request in the ledger.
+//! byte is sent. When the client looks at an edited page itself, the ledger records an ordinary
+//! request.
 
 use crate::event::PurgeAnswer;
 use crate::exchange::{Ask, Ending, Reply};
@@ -36,7 +37,8 @@ pub struct PurgePlan {
 }
 
 impl PurgePlan {
-    /// A plan by chance. Each purge follows from one number of `random` and its own number.
+    /// A random plan. Each purge depends only on the site, on one seed from `random` and on its own
+    /// number.
     pub fn random(random: &mut Random, number: u64, site: &SitePlan) -> Self {
         let seed = random.number();
         let count = random.between(1, PURGES_MAX);

@@ -75,8 +75,9 @@ impl CrashPage {
         self.0.is_multiple_of(12)
     }
 
-    /// Size of the content, in bytes. Most pages are small. Some exceed `object_bytes_max` and are
-    /// kept only on disk; some of these are too large to be read into memory.
+    /// Size of the content, in bytes. Most pages are small. Each large page exceeds the
+    /// `object_bytes_max` of the test, so it is kept only on disk. It is not read back into memory
+    /// either.
     fn bytes(self, random: &mut Random) -> usize {
         let (least, most) = match self.0 % 24 {
             0 => (1_100_000, 1_500_000),

@@ -1,8 +1,8 @@
 //! Tells whether the files of a certificate have changed.
 //!
-//! Invariant: a change counts once, and only after two looks in a row have found the same state.
-//! Files that could not be read are looked at again each time, because what prevented it may leave
-//! no trace in them.
+//! Invariant: a change counts once, and, except with `at_once`, only after two looks in a row have
+//! found the same states. Files that could not be read are to be read again after each look,
+//! because the obstacle may go away without a change in their states.
 
 use super::CertificateFiles;
 use std::path::Path;
@@ -16,23 +16,23 @@ pub(super) struct WatchedFiles {
     read: [FileState; 2],
     /// The states at the last look, if they differed from `read`.
     seen: Option<[FileState; 2]>,
-    /// Whether the files could not be read.
+    /// Whether the last attempt to read the files failed.
     is_unread: bool,
 }
 
 /// The outcome of a look at the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// There is nothing to read.
+    /// The files need not be read: no change counts yet.
     Unchanged,
-    /// The files have changed.
+    /// The files have changed and are to be read.
     Changed,
-    /// The files could not be read when they had changed.
+    /// The files have not changed since an attempt to read them failed. They are to be read again.
     Again,
 }
 
-/// What tells one version of a file from another. `None`: there is no file, or it cannot be looked
-/// at.
+/// What tells one version of a file from another: modification time, length, inode and time of
+/// the last status change. `None`: there is no file, or its metadata cannot be read.
 type FileState = Option<(SystemTime, u64, u64, (i64, i64))>;
 
 impl WatchedFiles {
@@ -44,8 +44,8 @@ impl WatchedFiles {
         &self.files
     }
 
-    /// Whether the files have changed and stay the same since the last call, or, with `at_once`,
-    /// have changed at all.
+    /// Compares the files with their states when they were read last. A change counts when the
+    /// previous call found the same states; with `at_once` it counts immediately.
     pub(super) fn look(&mut self, at_once: bool) -> Look {
         let found = states(&self.files);
         if found == self.read {

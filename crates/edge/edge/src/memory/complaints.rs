@@ -1,7 +1,8 @@
-//! Reports failing origins on standard error, without repeating the same line too often.
+//! Reports failures, mostly of origins, on standard error without repeating the same line too
+//! often.
 //!
 //! Invariants: however many requests fail, the warnings about one failure are at least [`PAUSE`]
-//! apart. The memory is bounded.
+//! apart, unless the table was full meanwhile and forgot all failures. The memory is bounded.
 
 use clock::Monotonic;
 use platform::HashMap;
@@ -11,16 +12,17 @@ use std::time::Duration;
 /// Minimum time between two warnings about the same failure.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Maximum number of remembered failures. The texts consist of origins and kinds of errors, so few
-/// occur.
+/// Maximum number of remembered failures. When it is reached, all are forgotten. Most texts consist
+/// of an origin and a kind of error, so few different ones occur.
 const FAILURES_MAX: usize = 256;
 
-/// When each failure was last reported.
+/// When each failure was last reported as a warning.
 #[derive(Debug, Default)]
 pub(crate) struct Complaints(Mutex<HashMap<String, Monotonic>>);
 
 impl Complaints {
-    /// Reports a failure as a warning; if that was done a short while ago, at level debug.
+    /// Reports a failure as a warning, or at level debug if the last warning about it is less than
+    /// [`PAUSE`] old.
     pub(crate) fn tell(&self, failure: &str, now: Monotonic) {
         if self.is_due(failure, now) {
             tracing::warn!("{failure}");

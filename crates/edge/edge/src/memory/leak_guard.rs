@@ -1,11 +1,13 @@
-//! The leak guard: sends a sample of the hits with cookies to the origin, to check whether these
-//! visitors would receive the stored page.
+//! The leak guard: sends a sample of the hits with cookies to the origin, to check whether the
+//! origin's response to these visitors equals the stored page.
 //!
-//! Invariants: a visitor's cookies are sent to the origin only with that visitor's request, and its
-//! response is kept only for the comparison. From the first difference on, no visitor with cookies
-//! receives the stored page. That ends when fetches without cookies show that the page changes by
-//! itself (`distrust`). Requests without cookies are not checked. For a known site, a hit that is
-//! not checked writes to no memory that another worker writes to.
+//! Invariants: a visitor's cookies are sent to the origin only with that visitor's request, and the
+//! response to it is kept only for the comparison. From the first difference on, Petasos sends the
+//! stored page to no visitor with cookies. That ends when fetches without cookies show that the
+//! page changes by itself, when a later check finds no difference, or when too many pages are
+//! withheld (`distrust`). Requests without cookies are not checked. After a site's first checks, a
+//! hit that is not checked writes to no memory that another worker writes to, unless a page of its
+//! hash group is withheld.
 
 use crate::memory::distrust::{Distrust, Suspicion, Withheld};
 use clock::Monotonic;
@@ -20,7 +22,7 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use store::Key;
 
 /// Number of hits with cookies that are checked after a site starts, and again after one of its
-/// pages turned out to vary by cookie.
+/// pages turned out to vary by cookie. Hits of pages and of static files are counted separately.
 const FIRST_CHECKS: usize = 64;
 
 /// At most this many of the first checks are for one page, so that other pages get some.
@@ -43,7 +45,7 @@ pub(crate) const COMPARED_BYTES_MAX: usize = 1024 * 1024;
 /// many bytes.
 const LONGER_BYTES_MAX: usize = 16;
 
-/// Maximum number of cookies that are named, and of characters in a name.
+/// Maximum number of names in a list of cookies, and of characters in each name.
 const NAMED_MAX: usize = 12;
 const NAME_CHARS_MAX: usize = 40;
 
@@ -88,7 +90,7 @@ struct SamplingState {
 /// The result of investigating a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// The page changes as much without cookies.
+    /// The page changes as much without cookies, or a renewed check found no difference.
     Changes,
     /// The page depends on cookies.
     Leak,
@@ -107,9 +109,9 @@ impl LeakGuard {
         }
     }
 
-    /// Decides whether this hit with cookies is checked. `can_be` says whether it can be checked
-    /// and is called only if it is sampled; if it cannot, the next hit is sampled. `is_file` is
-    /// true for a static file.
+    /// Decides whether this hit with cookies is checked. `can_be` says whether it can be checked,
+    /// and is called only for a sampled hit or a first check. If a sampled hit cannot be checked,
+    /// the next hit is sampled instead. `is_file` is true for a static file.
     pub(crate) fn draws(
         &self,
         worker: usize,
@@ -148,7 +150,7 @@ impl LeakGuard {
     }
 
     /// Whether the page of `key` may be served where no cookies are checked, as from the static
-    /// tree.
+    /// tree. A suspected page still may, because its investigation has not ended.
     pub(crate) fn is_for_all(&self, key: &Key) -> bool {
         self.distrust.state(key).is_none_or(|state| state == Suspicion::Suspected)
     }
@@ -158,8 +160,8 @@ impl LeakGuard {
         self.distrust.note_check(key, now);
     }
 
-    /// Records that a client with these cookies received another page. From now on no client with
-    /// cookies receives the stored one.
+    /// Records that a client with these cookies received a response that differs from the stored
+    /// page. From now on no client with cookies receives the stored page.
     pub(crate) fn suspect(&self, key: &Key, cookies: &str, now: Monotonic) {
         self.distrust.take_in(key, Suspicion::Suspected, cookies, now);
     }
@@ -176,7 +178,7 @@ impl LeakGuard {
     ) {
         match finding {
             Finding::Changes => self.distrust.trust(key, again),
-            // A leak once found is not doubted because the origin was too busy.
+            // The page was withheld before. A fetch that failed changes nothing about that.
             Finding::Unknown if again => {}
             Finding::Unknown => self.distrust.take_in(key, Suspicion::Doubted, cookies, now),
             Finding::Leak => {
@@ -234,7 +236,8 @@ pub(crate) fn is_guarded(fields: &Fields, policy: &Policy) -> bool {
         && other_cookies(fields, policy).next().is_some()
 }
 
-/// The names of the request's cookies that are not in its key, for people.
+/// The names of the request's cookies that are not in its key, as a list for messages and for
+/// [`Distrust`].
 pub(crate) fn cookie_names(fields: &Fields, policy: &Policy) -> String {
     let mut names: Vec<String> = Vec::new();
     for name in other_cookies(fields, policy) {

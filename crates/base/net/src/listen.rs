@@ -1,9 +1,9 @@
 //! Listening sockets. They are created once at the start and handed to the workers, which accept
 //! connections from them.
 //!
-//! Invariant: every worker has its own socket for a TCP address (SO_REUSEPORT), so that the kernel
-//! distributes connections over the workers. Nevertheless [`bind`] fails if another process listens
-//! on the port.
+//! Invariant: [`bind`] gives every worker its own socket for a TCP address (SO_REUSEPORT), so that
+//! the kernel distributes connections over the workers. Nevertheless it fails if another process
+//! listens on the port.
 
 use crate::{Peer, Stream};
 use address::Address;
@@ -141,7 +141,7 @@ impl Listener {
         Ok(Self { socket, local })
     }
 
-    /// The same socket again.
+    /// Another handle of the same socket. Both accept connections from one queue.
     ///
     /// # Errors
     /// The system's error, for example if there are no file descriptors left.
@@ -191,9 +191,8 @@ impl Acceptor {
     /// saves a system call per connection.
     ///
     /// # Errors
-    /// The system's error. A connection that was closed before it was accepted is no error and is
-    /// skipped. The returned errors, such as too few file descriptors or too little memory, are
-    /// temporary.
+    /// The system's error. A connection that was closed before it was accepted is skipped and is no
+    /// error. The returned errors, such as a lack of file descriptors or memory, are temporary.
     pub async fn accept(&self) -> io::Result<(Stream, Peer)> {
         loop {
             let accepted = match self {
@@ -257,8 +256,8 @@ fn tcp_socket(address: SocketAddr, shared_port: bool) -> io::Result<Socket> {
         socket.set_reuse_port(true)?;
     }
     if address.ip() == Ipv6Addr::UNSPECIFIED {
-        // One socket for all addresses of the machine, including IPv4, whatever the system's
-        // default is.
+        // One socket then serves all addresses of the machine, including IPv4, whatever the
+        // system's default is.
         socket.set_only_v6(false)?;
     }
     socket.bind(&address.into())?;

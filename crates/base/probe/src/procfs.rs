@@ -1,4 +1,5 @@
-//! Reads /proc: which processes there are, whose children they are, what they used.
+//! Reads /proc and /sys: the processes, their parents and what they used; the load of the machine;
+//! its network interfaces.
 //!
 //! Invariant: a process that ends while it is being read is left out without an error.
 
@@ -7,11 +8,11 @@ use crate::stat::{ProcessStat, parse_pss_bytes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The most processes that are looked at; a machine has fewer (the default pid_max is 32,768 per
-/// core group).
+/// The most processes, or tasks of one process, that are read. Others are left out. The kernel
+/// allows more (`pid_max` is up to 4,194,304), but few machines run that many.
 const PROCESSES_MAX: usize = 100_000;
 
-/// Where the files are: `/proc` and `/sys`, or a copy for tests.
+/// The directories that are read: `/proc` and `/sys`, or copies of them in tests.
 #[derive(Clone, Debug)]
 pub struct ProcFs {
     proc: PathBuf,
@@ -19,7 +20,7 @@ pub struct ProcFs {
 }
 
 impl ProcFs {
-    /// The running machine's.
+    /// The directories of the running machine.
     pub fn system() -> Self {
         Self { proc: "/proc".into(), sys: "/sys".into() }
     }
@@ -58,7 +59,8 @@ impl ProcFs {
         ProcessStat::parse(&self.proc_text(&format!("{pid}/stat"))?)
     }
 
-    /// The number of runnable and blocked tasks (threads) of a process, and of all its tasks.
+    /// Two numbers of tasks (threads) of a process: of those that are runnable or blocked, and of
+    /// all.
     pub fn tasks(&self, pid: u32) -> (u32, u32) {
         let directory = self.proc.join(format!("{pid}/task"));
         let states = numbers_in(&directory)
@@ -67,8 +69,8 @@ impl ProcFs {
         states.fold((0, 0), |(load, all), stat| (load + u32::from(stat.state.is_load()), all + 1))
     }
 
-    /// The proportional set size of a process in bytes; `None` if the kernel or its owner does not
-    /// let us see.
+    /// The proportional set size of a process in bytes. `None` if the process has ended, the kernel
+    /// does not report the size, or this user may not read it.
     pub fn pss_bytes(&self, pid: u32) -> Option<u64> {
         parse_pss_bytes(&self.proc_text(&format!("{pid}/smaps_rollup"))?)
     }
@@ -88,7 +90,8 @@ impl ProcFs {
         self.proc_text("net/dev").map(|text| InterfaceTraffic::parse_all(&text)).unwrap_or_default()
     }
 
-    /// The speed of an interface in bits a second, if it has one and says so.
+    /// The speed of an interface in bits a second. `None` if it reports none, as many virtual
+    /// interfaces do.
     pub fn link_speed(&self, name: &str) -> Option<f64> {
         let text = self.sys_text(&format!("class/net/{name}/speed"))?;
         text.trim().parse::<f64>().ok().filter(|megabits| *megabits > 0.0).map(|megabits| megabits * 1e6)
@@ -105,8 +108,8 @@ impl ProcFs {
     }
 }
 
-/// A file's content as text; a process may put anything into its name, so what is not UTF-8 is
-/// replaced.
+/// A file's content as text. Bytes that are not UTF-8 are replaced, because a process may put any
+/// bytes into its name.
 fn text_of(path: &Path) -> Option<String> {
     std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -1,4 +1,4 @@
-//! The counters of a tier.
+//! The counters of a disk tier.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +15,8 @@ pub(crate) struct FigureCounters {
     pub(crate) kept: AtomicU64,
     pub(crate) torn: AtomicU64,
     pub(crate) invalidations: AtomicU64,
-    /// Reads that failed or returned other bytes than were written.
+    /// Reads that failed or returned other bytes than were written. A temporary failure
+    /// ([`ReadError::is_passing`]) does not count.
     pub(crate) damaged: AtomicU64,
     pub(crate) io_errors: AtomicU64,
     pub(crate) full: AtomicU64,
@@ -24,7 +25,8 @@ pub(crate) struct FigureCounters {
 }
 
 impl FigureCounters {
-    /// Counts a read error. An evicted segment is normal and not counted.
+    /// Counts a read error. It is normal that the segment of an object is evicted before the object
+    /// is read, so [`ReadError::Gone`] is not counted.
     pub(crate) fn count_read(&self, error: &ReadError) {
         match error {
             ReadError::Gone => return,

@@ -1,11 +1,13 @@
-//! The store: one index from key to variants to objects. It also holds the bodies that are still
-//! being received from an origin. A complete body is in memory or on the disk.
+//! The store: one index that leads from a cache key to its variants, and from a variant to its
+//! object. The store also holds the bodies that are still being received from an origin. A complete
+//! body is in memory or on the disk.
 //!
 //! Invariant: stored heads, bodies and keys, together with the index, never exceed the memory
 //! limit. Objects that the store hands out are shared and immutable.
 //!
-//! The crate opens no socket, starts no task and reads no clock. Waiting is done through
-//! [`std::task::Waker`]s. The `semantics` crate decides whether a response may be stored or reused.
+//! The crate opens no socket, starts no task and reads no clock. A task that has to wait for a part
+//! of a body is woken by its [`std::task::Waker`]. A read from the disk blocks the calling thread.
+//! The `semantics` crate decides whether a response may be stored or reused.
 
 mod body;
 mod budget;

@@ -1,6 +1,6 @@
 //! Where the results of a run are written, and the conditions under which the run has failed.
 //!
-//! Invariant: the report comes first, and every file is attempted whatever happens to the others.
+//! Invariant: the report is printed first, and every file is attempted even if another one fails.
 //! So a full disk costs a file, never the figures. A regular file is written completely or not at
 //! all.
 
@@ -17,10 +17,11 @@ use report::{hdr, jtl};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Number of requests in a JTL unless `-n` gives one. Each takes 40 bytes of memory.
+/// Largest number of requests in a JTL unless `-n` gives one. Each thread may keep this many, at 40
+/// bytes each.
 const JTL_REQUESTS_MAX: u64 = 1_000_000;
 
-/// Files to write, and conditions to hold the run against.
+/// Files to write, and conditions under which the run fails.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OutputArgs {
     /// Write the run as JSON; with - to standard output, and the report to standard error
@@ -73,7 +74,7 @@ impl OutputArgs {
         Ok(())
     }
 
-    /// Makes the run keep the samples that the outputs need.
+    /// Makes the run keep the single requests that a JTL lists, if one is wanted.
     ///
     /// # Errors
     /// As [`OutputArgs::check`].
@@ -93,7 +94,7 @@ impl OutputArgs {
     /// Refuses conditions about figures that page mode does not have.
     ///
     /// # Errors
-    /// If there is one; the error names the first.
+    /// If there is such a condition; the error names the first one.
     pub(crate) fn check_pages(&self) -> anyhow::Result<()> {
         match self.fail_if.iter().find(|threshold| !threshold.is_about_pages()) {
             Some(other) => bail!(

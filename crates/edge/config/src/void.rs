@@ -21,8 +21,8 @@ const UNUSED_BY_LETTER: [(&str, &str); 4] = [
 const OF_COOKIES: &str =
     "leave it out, or choose another profile: `rfc` forwards every cookie and trusts the origin's response";
 
-/// Finds the settings of one site that have no effect. `value` returns a setting as the operator
-/// wrote it, `place` its place.
+/// Finds the settings of one site that have no effect. `value` returns a setting if the operator
+/// wrote it, and `place` returns where.
 pub(crate) fn void_settings(
     profile: &str,
     value: impl Fn(&'static str) -> Option<SettingValue>,

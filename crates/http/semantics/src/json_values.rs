@@ -1,20 +1,22 @@
-//! Extracts values from a JSON text. The text may be cut, because often only the beginning of a
-//! response is available.
+//! Extracts values from a JSON text. The end of the text may be missing, because often only the
+//! beginning of a response is available.
 //!
-//! Invariant: the time is proportional to the length of the text, nesting is bounded, and nothing
-//! is reported from inside a string.
+//! Invariant: the time is proportional to the length of the text, and nesting is bounded. Text
+//! inside a string is never reported as a value of its own.
 
 /// Maximum nesting depth. Parsing stops at deeper values.
 const DEPTH_MAX: usize = 32;
 
-/// Maximum length of a reported string in bytes. Longer strings are left out.
+/// Maximum length of a reported string in bytes. Longer strings are left out. If the name of a
+/// member is longer, it is empty in the path.
 const VALUE_BYTES_MAX: usize = 2048;
 
 /// Receives the path and the text of a value.
 pub(crate) type ValueCallback<'a> = dyn FnMut(&[Vec<u8>], &[u8]) + 'a;
 
 /// Calls `visit` with the path and the text of each string, number and literal. In a path, `*`
-/// represents an array element. Stops silently where the text ends or is not JSON.
+/// represents an array element. Stops silently where the text ends, or where its structure is not
+/// JSON. Whether a number or literal is valid is not checked.
 pub(crate) fn json_values(text: &[u8], visit: &mut ValueCallback<'_>) {
     let mut reader = JsonReader { rest: text, path: Vec::new(), visit };
     // `None` means that the text ended or is not JSON. The values found before that count.
@@ -40,7 +42,8 @@ impl JsonReader<'_> {
             }
             _ => {
                 let ends = |octet: &u8| matches!(octet, b',' | b'}' | b']') || octet.is_ascii_whitespace();
-                // A number at the end of the text may be cut, so it is not reported.
+                // At the end of the text, a part of the number or literal may be missing. So it is
+                // not reported.
                 let length = self.rest.iter().position(ends)?;
                 let (token, rest) = self.rest.split_at(length);
                 if token.is_empty() {
@@ -117,8 +120,9 @@ impl JsonReader<'_> {
         }
     }
 
-    /// The byte after a backslash. A `\u` escape outside ASCII becomes `?`, because no rule needs
-    /// it.
+    /// The byte that an escape stands for; the backslash has been read. A `\u` escape of a
+    /// character outside ASCII becomes `?`, because no rule needs such a character. `\b`, `\f` and
+    /// `\r` become their letters.
     fn escaped(&mut self) -> Option<u8> {
         let (&octet, rest) = self.rest.split_first()?;
         self.rest = rest;

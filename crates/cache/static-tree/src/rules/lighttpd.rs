@@ -1,12 +1,13 @@
-//! The rules for lighttpd: a script for its module magnet, because lighttpd's own rules cannot look
-//! for a file in another directory.
+//! The rules for lighttpd: a script for its module `mod_magnet`. lighttpd's own rules do not
+//! suffice, because they cannot check whether a file exists outside the document root.
 
 use super::cookies;
 use super::{CACHE_CONTROL, RuleInputs};
 use crate::Layout;
 use crate::path::PUNCTUATION;
 
-/// The constant part of the script, which uses the names and patterns that `text` puts before it.
+/// The constant part of the script. It uses variables and the function `page_of`, which [`text`]
+/// defines above it.
 const SCRIPT: &str = include_str!("lighttpd.lua");
 
 pub(super) fn text(rules: &RuleInputs<'_>) -> String {

@@ -14,7 +14,8 @@ pub(super) struct Pool<T> {
     pub(super) slots: Slots<T>,
     /// The most requests on a connection at a time.
     pub(super) capacity: usize,
-    /// Requests that wait for a connection, in order.
+    /// Requests that wait for a connection, in the order in which they came. A request that its
+    /// connection did not process is put in front.
     pub(super) waiting: VecDeque<ExchangeTimes>,
     /// Whether a waiting request may get a connection that it could not get before.
     pub(super) is_freed: bool,
@@ -24,9 +25,9 @@ pub(super) struct Pool<T> {
     marked: Vec<usize>,
     /// Recycled buffer for `marked`.
     spare: Vec<usize>,
-    /// Connections that wait for the server's close.
+    /// Number of connections that wait for the server's close.
     pub(super) parting: usize,
-    /// Local addresses taken so far.
+    /// Number of local addresses that this thread has taken so far.
     dialled: u64,
 }
 
@@ -61,7 +62,7 @@ impl<T: Transport> Pool<T> {
         })
     }
 
-    /// Keeps a place on a connection for a user, if the connection stays open.
+    /// Keeps a place on a connection for a user who thinks, if the connection stays open.
     pub(super) fn hold(&mut self, slot: usize) -> Option<SlotId> {
         let id = self.slots.id(slot)?;
         let place = self.slots.get_mut(slot)?;
@@ -86,7 +87,8 @@ impl<T: Transport> Pool<T> {
         }
     }
 
-    /// The marked connections. The list has to be given back empty: see [`Pool::recycle`].
+    /// Takes the list of marked connections. The caller empties it and gives it back with
+    /// [`Pool::recycle`].
     pub(super) fn take_marked(&mut self) -> Vec<usize> {
         let spare = std::mem::take(&mut self.spare);
         std::mem::replace(&mut self.marked, spare)
@@ -105,7 +107,7 @@ impl<T: Transport> Pool<T> {
         }
     }
 
-    /// Keeps a connection open until a moment, without using it.
+    /// Takes a connection out of use, but keeps it open until this moment. `role` says why.
     pub(super) fn retire_until(&mut self, slot: usize, role: SlotRole, until: Monotonic) {
         if let Some(place) = self.slots.get_mut(slot) {
             place.until = until;
@@ -113,8 +115,9 @@ impl<T: Transport> Pool<T> {
         self.slots.set_role(slot, role);
     }
 
-    /// The local address of the next connection of the thread at `place`, if the plan restricts
-    /// local addresses.
+    /// The local address of this thread's next connection, if the plan restricts local addresses to
+    /// `source`. `place` is the index of the thread and the number of threads, which take the
+    /// addresses in turn.
     pub(super) fn local(&mut self, source: Option<SourceNet>, place: (usize, usize)) -> Option<IpAddr> {
         let (thread, threads) = place;
         let index = self.dialled * threads as u64 + thread as u64;
@@ -124,7 +127,9 @@ impl<T: Transport> Pool<T> {
     }
 }
 
-/// The bounds for the thread at `place`.
+/// A thread's share of the bounds on connections. `place` is the index of the thread and the number
+/// of threads. A run has no more threads than its bounds allow connections, so each thread has at
+/// least one connection and the shares add up to the bounds.
 pub(super) fn bounds(host: Option<usize>, address: Option<usize>, place: (usize, usize)) -> ConnectionBounds {
     let bound = |whole: Option<usize>| whole.map_or(usize::MAX, |whole| super::share(whole, place).max(1));
     ConnectionBounds { host: bound(host), address: bound(address) }

@@ -2,8 +2,8 @@
 
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 
-/// The cryptography provider. It is named only here, so that no crate's default selects another
-/// one.
+/// The cryptography provider. Each configuration receives it from here, so that no crate's default
+/// selects another one.
 pub(crate) fn provider() -> CryptoProvider {
     aws_lc_rs::default_provider()
 }

@@ -2,7 +2,8 @@
 //! draft-nottingham-http-invalidation; thin adapters serve clients of Fastly and Cloudflare.
 //!
 //! Invariant: a call is read completely or refused. A fault is reported with its path in the JSON.
-//! The caller decides which clients may call; [`crate::presented_tokens`] finds the tokens in a request.
+//! The caller decides which clients may call; [`crate::presented_tokens`] finds the tokens in a
+//! request.
 
 mod call;
 mod cloudflare;

@@ -27,6 +27,10 @@ pub(crate) struct Log {
     ledger: RwLock<Ledger>,
     sequence: Sequence,
     bytes: AtomicU64,
+    /// The number of retired sites.
+    retired: AtomicU64,
+    /// 1 if the log took a further unit of memory since the last [`Log::take_grown`].
+    grown: AtomicU64,
 }
 
 /// The number of the last invalidation. Every look-up reads it, so it does not share a cache line
@@ -59,7 +63,8 @@ pub(crate) struct AdmittedObject {
 impl Log {
     pub(crate) fn new(keys: KeyHasher, seed: u64, listed_max: usize) -> Self {
         let ledger = RwLock::new(Ledger::new(keys, seed, listed_max));
-        Self { ledger, sequence: Sequence(AtomicU64::new(0)), bytes: AtomicU64::new(0) }
+        let zero = || AtomicU64::new(0);
+        Self { ledger, sequence: Sequence(zero()), bytes: zero(), retired: zero(), grown: zero() }
     }
 
     /// The number of the last invalidation.
@@ -74,9 +79,16 @@ impl Log {
     }
 
     /// The bytes that the budgets of the shards leave to the log: those in use, rounded up to a
-    /// multiple of [`WEIGHED_BYTES`]. When this number grows, all shards must be trimmed.
+    /// multiple of [`WEIGHED_BYTES`].
     pub(crate) fn weighed_bytes(&self) -> usize {
         self.bytes().next_multiple_of(WEIGHED_BYTES)
+    }
+
+    /// Whether [`Log::weighed_bytes`] has grown since the last call. Whoever receives true must
+    /// trim all shards.
+    pub(crate) fn take_grown(&self) -> bool {
+        // Most calls find nothing, and a read leaves the cache line with its readers.
+        self.grown.load(Ordering::SeqCst) != 0 && self.grown.swap(0, Ordering::SeqCst) != 0
     }
 
     /// The number of tags.
@@ -115,6 +127,12 @@ impl Log {
         subject: &InvalidationSubject<'_>,
         tags: &[Bytes],
     ) -> Option<AdmittedObject> {
+        // The sequence is read first: the invalidation of a retired site follows its retirement, so
+        // an object that is stored with an earlier number is invalidated.
+        let sequence = self.sequence();
+        if tags.is_empty() && begun == sequence && self.retired.load(Ordering::SeqCst) == 0 {
+            return Some(AdmittedObject { checked: sequence, ..AdmittedObject::default() });
+        }
         if tags.is_empty() {
             let ledger = self.read();
             if ledger.is_retired(subject.site) {
@@ -169,6 +187,11 @@ impl Log {
     /// From now on, nothing of this site is admitted.
     pub(crate) fn retire(&self, site: SiteId) {
         self.write(|ledger| ledger.retire(site));
+        self.retired.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_retired(&self, site: SiteId) -> bool {
+        self.read().is_retired(site)
     }
 
     /// Makes a sieve of the oldest listed bans that have none, if there are enough of them. It is
@@ -221,7 +244,11 @@ impl Log {
         let mut ledger: RwLockWriteGuard<'_, Ledger> = sound(self.ledger.write());
         let result = change(&mut ledger);
         // Relaxed is enough: the size is only weighed. Look-ups read the number without the lock.
+        let weighed_bytes = self.weighed_bytes();
         self.bytes.store(ledger.bytes() as u64, Ordering::Relaxed);
+        if self.weighed_bytes() > weighed_bytes {
+            self.grown.store(1, Ordering::SeqCst);
+        }
         self.sequence.0.store(ledger.sequence(), Ordering::SeqCst);
         result
     }

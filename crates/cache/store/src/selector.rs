@@ -75,6 +75,20 @@ pub enum Selector {
     },
 }
 
+impl Selector {
+    /// The site whose responses it selects; `None` for all sites.
+    pub const fn site(&self) -> Option<SiteId> {
+        match self {
+            Self::Target { site, .. }
+            | Self::Prefix { site, .. }
+            | Self::Host { site, .. }
+            | Self::Tags { site, .. }
+            | Self::Ban { site, .. } => Some(*site),
+            Self::Everything { site } => *site,
+        }
+    }
+}
+
 /// The result of an invalidation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidationResult {

@@ -1,7 +1,7 @@
 //! The canonical spelling of a target, among those that RFC 3986 section 6.2.2 calls equivalent,
-//! and of a host.
+//! and of a host; and the bytes that a percent-encoding means.
 //!
-//! Invariant: only the spelling of a byte in a target is changed, never its value or its role as a
+//! Invariant of the canonical spellings: only the spelling of a byte in a target is changed, never its value or its role as a
 //! delimiter. An encoded slash stays encoded. The canonical spelling of a canonical spelling is
 //! itself.
 
@@ -115,6 +115,8 @@ mod tests {
             (false, "a.test..", "a.test.."),
             (false, "a.test..:8080", "a.test..:8080"),
             (false, ".", "."),
+            (false, "", ""),
+            (false, "A.TEST", "a.test"),
             (false, "[::1]:80", "[::1]"),
             (false, "[v1.a.:b]", "[v1.a.:b]"),
         ] {

@@ -98,6 +98,28 @@ fn purge_over_an_old_connection_reaches_the_new_process() {
 }
 
 #[test]
+fn purge_over_an_old_connection_reaches_a_site_that_a_reload_has_replaced() {
+    let (origin, directory) = (versions(), tempfile::tempdir().unwrap());
+    let file = directory.path().join("petasos.toml");
+    let rules = |profile| format!("profile = \"{profile}\"\n");
+    std::fs::write(&file, rules("default")).unwrap();
+    let path = file.to_str().unwrap();
+    let old = Edge::start(&origin.url(), &[path]);
+    let mut client = Client::connect(old.address);
+    client.get("/a", &[]);
+    let new = old.upgraded(&origin.url(), &[path]);
+    std::fs::write(&file, rules("rfc")).unwrap();
+    let mut admin = Client::connect(new.admin);
+    admin.send("POST /reload HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(admin.read().status, 200);
+    let purged = get(new.address, "/a", &[]).body;
+    assert_eq!(get(new.address, "/a", &[]).body, purged);
+    client.send("PURGE /a HTTP/1.1\r\nHost: example.test\r\n\r\n");
+    assert_eq!(client.read().status, 200);
+    assert_ne!(get(new.address, "/a", &[]).body, purged);
+}
+
+#[test]
 fn connections_with_http2_are_told_to_go() {
     let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
     let file = directory.path().join("petasos.toml");

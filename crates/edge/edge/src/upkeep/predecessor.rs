@@ -157,9 +157,16 @@ fn apply_invalidations(shared: &Weak<Shared>, link: &MessageChannel) -> io::Resu
             link.send(if is_durable { DURABLE } else { IN_FORCE }, None)?;
             continue;
         }
-        put_in_force(&shared, shared.persistence.restored(&message));
+        put_in_force(&shared, present(&shared, shared.persistence.restored(&message)));
     }
     Ok(())
+}
+
+/// The invalidation in the sites of the current plan. A reload may have replaced the site that it
+/// names.
+fn present(shared: &Shared, invalidation: Invalidation) -> Invalidation {
+    let is_gone = invalidation.selector.site().is_some_and(|site| !shared.sites.has(site));
+    if is_gone { Invalidation::EVERYTHING } else { invalidation }
 }
 
 fn put_in_force(shared: &Shared, invalidation: Invalidation) {

@@ -111,6 +111,10 @@ fn try_reload(old: &Arc<Shared>) -> Result<ReloadSummary, String> {
     // that knows the purge then knows that these pages are gone, too.
     let ids = old.sites.iter().map(|site| site.id);
     ids.filter(|id| !sites.has(*id)).for_each(|id| forget(old, id));
+    // An earlier process may have stored pages of a site with the settings of a new one. Those that
+    // have not been adopted yet may be older than purges under the settings in between.
+    let ids = sites.iter().map(|site| site.id);
+    ids.filter(|id| !old.sites.has(*id)).for_each(|id| invalidate(old, id));
     let new = old.replace(plan, sites, listeners, token);
     let is_used = |origin: &Arc<Origin>| new.sites.iter().any(|site| Arc::ptr_eq(&site.origin, origin));
     for site in old.sites.iter().filter(|site| !is_used(&site.origin)) {
@@ -145,6 +149,11 @@ fn lines(errors: &[impl ToString]) -> String {
 fn forget(shared: &Shared, site: SiteId) {
     // First, so that each page that was stored before is older than the invalidation.
     shared.store.retire(site);
-    shared.tell(Invalidation { selector: Selector::Everything { site: Some(site) }, mode: Mode::Hard });
+    invalidate(shared, site);
     shared.sweeper.wake();
+}
+
+/// Invalidates all pages of a site that are stored, or on the disk and not adopted yet.
+fn invalidate(shared: &Shared, site: SiteId) {
+    shared.tell(Invalidation { selector: Selector::Everything { site: Some(site) }, mode: Mode::Hard });
 }

@@ -33,6 +33,10 @@ pub(crate) fn publish(shared: &Shared, site: &Site, publication: Publication<'_>
         PublishResult::Stored => {
             let candidate = Candidate { key, rule: &rule, object: &object, tags, begun };
             tree.offer(layout, &candidate, Moment::read(&*shared.clock));
+            // The leak guard may have found the leak, and withdrawn the page, before the offer.
+            if !shared.leak_guard.is_for_all(key) {
+                tree.withdraw(layout, key);
+            }
         }
         PublishResult::TooLarge | PublishResult::Invalidated | PublishResult::Displaced => {
             tree.withdraw(layout, key);

@@ -112,12 +112,13 @@ impl Distrust {
         self.entry(key, |entry| entry.state)
     }
 
-    /// Adds or updates a page, because a response with these cookies differed.
+    /// Adds or updates a page, because a response with these cookies differed. A page that was
+    /// found to depend on cookies stays so.
     pub(crate) fn take_in(&self, key: &Key, state: Suspicion, names: &str, now: Monotonic) {
         let hash = self.hasher.hash_one(key);
         let mut entries = self.lock();
         let known = entries.by_key.get(&hash).map(|entry| entry.state);
-        if self.pages_max == 0 || (known == Some(Suspicion::Found) && state == Suspicion::Suspected) {
+        if self.pages_max == 0 || (known == Some(Suspicion::Found) && state != Suspicion::Found) {
             return;
         }
         entries.tidy(self.pages_max);

@@ -178,8 +178,6 @@ impl LeakGuard {
     ) {
         match finding {
             Finding::Changes => self.distrust.trust(key, again),
-            // The page was withheld before. A fetch that failed changes nothing about that.
-            Finding::Unknown if again => {}
             Finding::Unknown => self.distrust.take_in(key, Suspicion::Doubted, cookies, now),
             Finding::Leak => {
                 self.distrust.take_in(key, Suspicion::Found, cookies, now);

@@ -98,7 +98,7 @@ fn purge_over_an_old_connection_reaches_the_new_process() {
 }
 
 #[test]
-fn purge_over_an_old_connection_reaches_a_site_that_a_reload_has_replaced() {
+fn purge_over_an_old_connection_reaches_a_replaced_site() {
     let (origin, directory) = (versions(), tempfile::tempdir().unwrap());
     let file = directory.path().join("petasos.toml");
     let rules = |profile| format!("profile = \"{profile}\"\n");

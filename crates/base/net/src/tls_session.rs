@@ -1,5 +1,5 @@
-//! Secured connections in use: how much an accepted one buffers and when it writes, and how one that
-//! Petasos opened waits for its next use.
+//! Secured connections in use: how much an accepted one buffers and when it writes, and how one
+//! that Petasos opened waits for its next use.
 //!
 //! Invariant: only the socket belongs to a runtime. The TLS session stays with the connection when
 //! the socket leaves its runtime, and no byte of either is lost on the way.

@@ -39,8 +39,8 @@ impl<T> Mutex<T> {
             return self.guarded(self.content.lock());
         };
         if let Some(taken) = self.try_take() {
-            // Only in a thread. A task finds the lock poisoned at once, as on the system: tasks that
-            // are dropped after all threads were cancelled take locks, but do not wait for them.
+            // Only in a thread. A task finds the lock poisoned at once, as on the system: tasks
+            // that are dropped after all threads were cancelled take locks, but do not wait.
             if taken.is_err() && scheduler.thread_name().is_some() {
                 // A cancelled thread ends here. That another one was cancelled too, and left its
                 // content half changed, says nothing about the program.

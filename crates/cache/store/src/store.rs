@@ -457,8 +457,8 @@ impl Store {
         admits: impl FnOnce(&mut dyn FnMut()) + Send + 'static,
     ) {
         let Some(shelf) = self.shelf.as_ref() else { return };
-        // Before its record is complete on the disk: a process that ends before the record is removed
-        // would leave it to the next one.
+        // Before its record is complete on the disk: a process that ends before the record is
+        // removed would leave it to the next one.
         if publication.tags.len() > TAGS_MAX || self.log.is_retired(publication.key.site()) {
             return;
         }

@@ -1,9 +1,9 @@
 //! The canonical spelling of a target, among those that RFC 3986 section 6.2.2 calls equivalent,
 //! and of a host; and the bytes that a percent-encoding means.
 //!
-//! Invariant of the canonical spellings: only the spelling of a byte in a target is changed, never its value or its role as a
-//! delimiter. An encoded slash stays encoded. The canonical spelling of a canonical spelling is
-//! itself.
+//! Invariant of the canonical spellings: only the spelling of a byte in a target is changed, never
+//! its value or its role as a delimiter. An encoded slash stays encoded. The canonical spelling of
+//! a canonical spelling is itself.
 
 use std::borrow::Cow;
 

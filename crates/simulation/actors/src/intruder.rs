@@ -115,8 +115,8 @@ impl Attempt {
             }
             Self::TwoHosts => with(&get, "Host: elsewhere.test\r\n"),
             Self::NoHost => format!("{get}\r\n\r\n"),
-            // The edge discards up to 256 KiB after its response. A client that sends more may lose the
-            // end of the response.
+            // The edge discards up to 256 KiB after its response. A client that sends more may lose
+            // the end of the response.
             Self::LongHead => with(&get, &format!("X-Long: {}\r\n", "x".repeat(200_000))),
             Self::FutureVersion => with(&format!("GET {path} HTTP/7.0"), ""),
             Self::SpaceBeforeColon => with(&get, "Transfer-Encoding : chunked\r\n"),

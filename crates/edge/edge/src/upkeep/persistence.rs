@@ -506,8 +506,8 @@ struct PersistentSiteName {
 const NAME_BYTES: usize = 16;
 
 impl PersistentSiteNames {
-    /// Learns the sites of a plan. Sites of earlier plans stay known, because pages of theirs may be
-    /// in the write queue, and invalidations of theirs are journaled.
+    /// Learns the sites of a plan. Sites of earlier plans stay known, because pages of theirs may
+    /// be in the write queue, and invalidations of theirs are journaled.
     fn learn(&self, sites: &Sites) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         for site in sites.iter() {

@@ -272,7 +272,7 @@ fn pages_on_disk_are_found_after_a_change_and_its_return() {
 }
 
 #[test]
-fn page_that_an_earlier_plan_fetched_does_not_return_with_the_plan() {
+fn page_fetched_under_an_earlier_plan_does_not_return() {
     let (directory, gate) = (tempfile::tempdir().unwrap(), Gate::default());
     let (version, opened) = (Arc::new(Mutex::new("old")), gate.clone());
     let current = Arc::clone(&version);

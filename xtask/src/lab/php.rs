@@ -21,8 +21,8 @@ pub(crate) const START_OPCODE: StackStep = StackStep::Start(StackServer {
     ready: ReadyCondition::Socket("php-opcode.sock"),
 });
 
-/// A command for a PHP script that installs a site or fills it with content. Such a script may use
-/// more memory than a page, and the mail that it sends is discarded.
+/// A command for a PHP script that installs a site or fills it with content. It may use more
+/// memory than a page, and the mail that it sends is discarded.
 pub(crate) fn script(site: &StackSite<'_>) -> Command {
     let mut command = site.place.account.step("php8.2");
     command.args(["-d", "memory_limit=512M", "-d", "display_errors=stderr", "-d", "sendmail_path=/bin/true"]);

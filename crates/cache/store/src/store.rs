@@ -549,8 +549,8 @@ impl Store {
     /// that are stored already stay until they are invalidated.
     ///
     /// Call it when no plan has the site any more. Requests under an earlier plan may still fetch
-    /// its pages, but purges do not reach them: they apply to the site that replaced it. Such a
-    /// page on the disk would be used again by a later process with the earlier settings.
+    /// its pages, but purges do not reach them: they apply to the site that replaced it. A later
+    /// process with the earlier settings would use such a page again if it were on the disk.
     pub fn retire(&self, site: SiteId) {
         self.log.retire(site);
     }

@@ -233,7 +233,7 @@ fn purge_of_many_tags_evicts_objects_at_once() {
 
 #[test]
 fn new_tags_of_responses_evict_objects_of_all_shards() {
-    // Such a small limit of an object gives the store 64 shards.
+    // With this small limit of an object the store has 64 shards.
     let limits =
         StoreLimits { memory_bytes_max: 8 << 20, object_bytes_max: 16 << 10, ..StoreLimits::default() };
     let store = Store::new(limits, 1);

@@ -75,7 +75,7 @@ impl RetentionPolicy for StoreSide {
 
     fn moved(&self, from: Location, to: Location, renew: &mut dyn FnMut() -> bool) {
         let mut shelf = self.shelf.lock().unwrap();
-        // Only a tier that is off for good refuses it. Such a tier writes nothing more.
+        // Only a tier that is off for good refuses it. It writes nothing more.
         renew();
         let number = shelf.places.remove(&from).unwrap();
         shelf.places.insert(to, number);

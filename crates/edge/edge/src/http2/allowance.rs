@@ -43,7 +43,7 @@ pub(crate) struct Usage {
     pub(crate) requests: u64,
     /// Those with content.
     pub(crate) requests_with_content: u64,
-    /// Those that the client had reset when they were to begin.
+    /// Requests that the client had reset when they were to begin.
     pub(crate) requests_withdrawn: u64,
     /// The largest window that the client was given, in bytes. A full window may wait to be read.
     pub(crate) window_bytes: u64,

@@ -258,7 +258,7 @@ impl Session {
         let (parts, receive) = request.into_parts();
         let mut respond = respond;
         self.usage.requests += 1;
-        // The client may have reset the stream in the bytes that were read with the head. Such a
+        // The client may have reset the stream in the bytes that were read with the head. This
         // request must not cost a fetch.
         if respond.poll_reset(&mut Context::from_waker(Waker::noop())).is_ready() {
             self.usage.requests_withdrawn += 1;

@@ -169,7 +169,7 @@ impl Connection {
                 return Ok(None);
             };
             if request.expect_continue && self.input.is_empty() {
-                // Such a short write fits an empty send buffer. If it fails, the next read reports
+                // A write this short fits an empty send buffer. If it fails, the next read reports
                 // it.
                 let _ = self.stream.write(b"HTTP/1.1 100 Continue\r\n\r\n");
             }

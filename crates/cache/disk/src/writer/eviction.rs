@@ -266,7 +266,7 @@ impl DiskWriter {
         self.shared.disk.replace(&path, &survived).map_err(failure)?;
         let index = self.shared.disk.open(&path, Access::Write).map_err(failure)?;
         let mut state = segment.state();
-        state.index = Some(index);
+        let old = state.index.replace(index);
         state.index_baseline = survived.len() as u64;
         for (offset, at) in places {
             if let Some(RefreshedIndex::Written { position, .. }) = state.refreshed.get_mut(&offset) {
@@ -274,6 +274,8 @@ impl DiskWriter {
             }
         }
         drop(state);
+        // Closed when the lock is free again, because closing may wait for the disk.
+        drop(old);
         self.shared.segments.resize(segment, of(&segment.data_bytes), survived.len() as u64);
         Ok(())
     }

@@ -12,6 +12,7 @@
 mod admin_table;
 mod certificates;
 mod document;
+mod levels;
 mod listener_table;
 mod log_level;
 mod machine;

@@ -10,34 +10,33 @@ mod limits;
 mod listeners;
 mod origins;
 mod reload;
+mod site;
 
 pub use acme::AcmePlan;
 pub use limits::EdgeLimits;
 pub use listeners::{AdminTlsPlan, ListenerPlan, RedirectPlan, TlsPlan};
 pub use origins::OriginTlsPlan;
+pub use site::SitePlan;
 
 use crate::ReadFile;
-use crate::document::{ConfigDocument, Level, Located, Overrides};
+use crate::document::{ConfigDocument, Level, Overrides};
+use crate::levels::{SettingLevels, read_flags};
 use crate::log_level::LogLevel;
 use crate::machine::Machine;
-use crate::peers;
-use crate::rules::{chosen, widened};
+use crate::rules::chosen;
 use crate::sense;
-use crate::setting::{Setting, SettingValue};
-use crate::table::SETTINGS;
+use crate::setting::SettingValue;
 use crate::void::void_settings;
 use address::{Address, OriginUrl, Prefixes};
 use contradictions::{
     clashes, clients_without_tls, disobedience, leading_address, nameless_token, nameless_tree,
 };
 use document::{Diagnostic, Place};
-use profiles::{AUTO, DEFAULT, Pattern, Policy, Profile};
-use proxy_protocol::Version;
+use profiles::{DEFAULT, Policy};
+use site::{assumed_lifetimes, error_page};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
 /// Everything that the edge needs to run.
 #[derive(Clone, Debug)]
@@ -173,48 +172,6 @@ pub enum AccessLogTarget {
     Stdout,
     /// A file; lines are appended.
     File(PathBuf),
-}
-
-/// One configured site.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SitePlan {
-    /// The site's index in the plan. It is part of every cache key.
-    pub id: u32,
-    /// Host names in lower case, without port. Empty: the site answers to any name.
-    pub names: Vec<String>,
-    /// Further ports in `Host` by which visitors reach the site. The port of `listen`, the default
-    /// port and the port that a trusted proxy forwards need not be listed.
-    pub ports: Vec<u16>,
-    /// The application server behind the site.
-    pub origin: OriginUrl,
-    /// How connections to the origin are secured. `None`: they are plain.
-    pub origin_tls: Option<OriginTlsPlan>,
-    /// The version of the PROXY header with which connections to the origin begin. `None`: they
-    /// begin without one.
-    pub origin_proxy_protocol: Option<Version>,
-    /// Whether browsers get the links of a stored page by 103 (Early Hints) while it is fetched.
-    pub early_hints: bool,
-    /// The Host that the origin receives instead of the visitor's.
-    pub public_host: Option<String>,
-    /// Whether X-Forwarded-Proto tells the origin `https`.
-    pub public_https: bool,
-    /// The time in seconds for which browsers shall use https only. `None`: responses do not say.
-    pub hsts_secs: Option<u64>,
-    /// Whether requests to the origin carry `Via`.
-    pub via_to_origin: bool,
-    /// The profile's name.
-    pub profile: String,
-    /// The profile's rules with the site's own settings applied. For `auto`: the rules of
-    /// `default`, which hold until the CMS is detected.
-    pub policy: Policy,
-    /// For `auto`: the rules of all profiles that detection may choose, each under its profile's
-    /// name, with the site's own settings applied. Otherwise empty.
-    pub recognisable: Vec<Policy>,
-    /// The name of the layout of the site's pages in the static tree. `None`: the site's pages are
-    /// not written.
-    pub static_tree_layout: Option<String>,
-    /// The HTML page that visitors receive when the origin fails. `None`: the edge's built-in page.
-    pub error_page: Option<Arc<str>>,
 }
 
 impl RefillPlan {
@@ -364,29 +321,6 @@ impl EdgePlan {
     }
 }
 
-/// Describes the lifetimes that the site assumes for responses that state none.
-fn assumed_lifetimes(policy: &Policy) -> String {
-    let time = document::quantity::format_duration;
-    let mut text = match (policy.default_ttl, policy.static_guess_max) {
-        (Some(ttl), _) => format!("{} for responses without a stated lifetime", time(ttl)),
-        (None, Some(longest)) if policy.static_files && !longest.is_zero() => format!(
-            "responses without a stated lifetime are not stored, except static files for up to {}",
-            time(longest)
-        ),
-        (None, _) => "responses without a stated lifetime are not stored".to_owned(),
-    };
-    if let Some(secs) = policy.static_recheck.filter(|secs| policy.static_files && !secs.is_zero()) {
-        // Writing into a String cannot fail.
-        let _ = write!(text, ", static files that say no-cache are used for {}", time(secs));
-    }
-    text
-}
-
-/// The time in seconds, rounded up: 0 ends what any other number begins.
-fn whole_secs(duration: Duration) -> u64 {
-    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
-}
-
 /// The first [`PREFIXES_NAMED_MAX`] prefixes, and the number of the others.
 fn named(peers: &Prefixes) -> String {
     let named: Vec<_> = peers.iter().take(PREFIXES_NAMED_MAX).map(ToString::to_string).collect();
@@ -406,71 +340,8 @@ fn default_workers(machine: &Machine) -> usize {
     machine.cores.saturating_sub(1).max(1)
 }
 
-/// Upper bound of the size of `error_page`, in bytes. The whole page is sent with every failed
-/// request.
-const ERROR_PAGE_BYTES_MAX: usize = 64 * 1024;
-
 /// Divisor for the default of `memory`: a quarter of the machine's memory.
 const MEMORY_SHARE: u64 = 4;
-
-impl SitePlan {
-    /// The site's names, joined for messages.
-    fn title(&self) -> String {
-        if self.names.is_empty() { "any name".to_owned() } else { self.names.join(", ") }
-    }
-
-    fn resolve(id: u32, origin: OriginUrl, policy: Policy, levels: &SettingLevels<'_>) -> Self {
-        let profile = levels.text("profile").unwrap_or(DEFAULT).to_owned();
-        let policy = widened(policy, levels);
-        let recognisable = Profile::all().iter().filter(|known| profile == AUTO && known.is_recognisable());
-        let recognisable = recognisable.map(|known| widened(known.policy.clone(), levels)).collect();
-        Self {
-            id,
-            names: match levels.value("names") {
-                Some(SettingValue::Hosts(names)) => names,
-                _ => Vec::new(),
-            },
-            ports: match levels.value("ports") {
-                Some(SettingValue::Ports(ports)) => ports,
-                _ => Vec::new(),
-            },
-            origin_tls: OriginTlsPlan::resolve(&origin, levels),
-            origin,
-            origin_proxy_protocol: match levels.text("origin_proxy_protocol") {
-                Some("v1") => Some(Version::Text),
-                Some("v2") => Some(Version::Binary),
-                _ => None,
-            },
-            early_hints: levels.value("early_hints") == Some(SettingValue::Switch(true)),
-            // Cache keys and fetches use names without a final dot.
-            public_host: levels.text("host").map(|host| host.strip_suffix('.').unwrap_or(host).to_owned()),
-            public_https: levels.text("proto") == Some("https"),
-            hsts_secs: levels.duration("hsts").map(whole_secs),
-            via_to_origin: levels.value("via_to_origin") != Some(SettingValue::Switch(false)),
-            profile,
-            policy,
-            recognisable,
-            static_tree_layout: levels
-                .text("static_tree.layout")
-                .filter(|layout| *layout != "none")
-                .map(str::to_owned),
-            error_page: None,
-        }
-    }
-}
-
-/// Reads the file of the setting `error_page`. A file that cannot be read or is too large is an
-/// error.
-fn error_page(levels: &SettingLevels<'_>, read: &ReadFile<'_>) -> Result<Option<Arc<str>>, Diagnostic> {
-    let Some(path) = levels.text("error_page") else { return Ok(None) };
-    let problem = |text| Diagnostic::new(text, levels.place("error_page").unwrap_or(Place::Default));
-    let page = read(path).map_err(|error| problem(format!("cannot read the error page {path}: {error}")))?;
-    if page.len() > ERROR_PAGE_BYTES_MAX {
-        let text = format!("the error page {path} is larger than {ERROR_PAGE_BYTES_MAX} bytes");
-        return Err(problem(text).with_help("let the page link to pictures and style sheets"));
-    }
-    Ok(Some(page.into()))
-}
 
 /// The two lists of peers, including the entries of the files that they name.
 #[derive(Default)]
@@ -560,113 +431,6 @@ pub(crate) fn resolve(
     Ok(plan)
 }
 
-/// Parses the flags' values into a level. Returns the problems with them too.
-fn read_flags(overrides: &Overrides) -> (Level, Vec<Diagnostic>) {
-    let (mut level, mut problems) = (Level::new(), Vec::new());
-    for (key, text) in overrides {
-        let setting = row(key);
-        let place = Place::Flag(setting.flag.unwrap_or(setting.key).to_owned());
-        match setting.parse_flag(text) {
-            Ok(value) => {
-                level.insert(setting.key, Located { value, place });
-            }
-            Err(message) => problems.push(Diagnostic::new(message, place)),
-        }
-    }
-    (level, problems)
-}
-
-/// Levels of settings, the strongest first. The table's defaults come below all levels.
-pub(crate) struct SettingLevels<'a> {
-    levels: Vec<&'a Level>,
-}
-
-impl SettingLevels<'_> {
-    pub(crate) fn stated(&self, key: &'static str) -> Option<&SettingValue> {
-        self.levels.iter().find_map(|level| level.get(key)).map(|located| &located.value)
-    }
-
-    pub(crate) fn value(&self, key: &'static str) -> Option<SettingValue> {
-        self.stated(key).cloned().or_else(|| default(row(key)))
-    }
-
-    fn required(&self, key: &'static str) -> SettingValue {
-        #[expect(
-            clippy::expect_used,
-            reason = "only called for keys whose row has a default; a test calls all"
-        )]
-        self.value(key).expect("the row has a default")
-    }
-
-    fn address(&self, key: &'static str) -> Address {
-        match self.required(key) {
-            SettingValue::Address(address) => address,
-            other => unreachable!("the table gives {other:?} for `{key}`, which is no address"),
-        }
-    }
-
-    pub(crate) fn count(&self, key: &'static str) -> Option<u64> {
-        match self.value(key) {
-            Some(SettingValue::Count(count)) => Some(count),
-            _ => None,
-        }
-    }
-
-    /// The place where a setting was written. `None` if it was left out.
-    pub(crate) fn place(&self, key: &'static str) -> Option<Place> {
-        self.levels.iter().find_map(|level| level.get(key)).map(|located| located.place.clone())
-    }
-
-    pub(crate) fn duration(&self, key: &'static str) -> Option<Duration> {
-        match self.value(key) {
-            Some(SettingValue::Duration(duration)) => Some(duration),
-            _ => None,
-        }
-    }
-
-    fn peers(
-        &self,
-        key: &'static str,
-        read: &ReadFile<'_>,
-        problems: &mut Vec<Diagnostic>,
-    ) -> Option<Prefixes> {
-        let Some(SettingValue::Peers(entries)) = self.stated(key) else { return None };
-        Some(peers::resolve(entries, &self.place(key).unwrap_or(Place::Default), read, problems))
-    }
-
-    pub(crate) fn patterns(&self, key: &'static str) -> Vec<Pattern> {
-        match self.value(key) {
-            Some(SettingValue::Texts(texts)) => texts.iter().map(|text| Pattern::new(text)).collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    pub(crate) fn size(&self, key: &'static str) -> Option<u64> {
-        match self.value(key) {
-            Some(SettingValue::Size(bytes)) => Some(bytes),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn text(&self, key: &'static str) -> Option<&str> {
-        match self.stated(key) {
-            Some(SettingValue::Text(text)) => Some(text),
-            _ => row(key).default,
-        }
-    }
-}
-
-/// The table's row for a key from the code.
-fn row(key: &str) -> &'static Setting {
-    #[expect(clippy::expect_used, reason = "keys named in code are in the table; a test resolves them all")]
-    SETTINGS.iter().find(|setting| setting.key == key).expect("the key is in the table")
-}
-
-fn default(setting: &Setting) -> Option<SettingValue> {
-    #[expect(clippy::expect_used, reason = "a test parses every default")]
-    setting.default.map(|text| setting.kind.parse(text).expect("the default is legal"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::{EdgeLimits, EdgePlan, LogLevel, Policy};
@@ -678,7 +442,7 @@ mod tests {
             "./shop.toml" => Ok("title = 'Shop'\nextends = 'wordpress'\n".to_owned()),
             "./cdn.txt" => Ok("# a network\n192.0.2.0/24\n".to_owned()),
             "./sorry.html" => Ok("<p>{message}".to_owned()),
-            "./long.html" => Ok("x".repeat(super::ERROR_PAGE_BYTES_MAX + 1)),
+            "./long.html" => Ok("x".repeat(super::site::ERROR_PAGE_BYTES_MAX + 1)),
             "/t" => Ok("secret\n".to_owned()),
             "./bad.toml" => Ok("title = 'Bad'\nextend = 'wordpress'\n".to_owned()),
             _ => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),

@@ -1,7 +1,7 @@
 //! A site's caching rules: those of its profile, replaced or extended by the site's settings.
 
 use crate::ReadFile;
-use crate::plan::SettingLevels;
+use crate::levels::SettingLevels;
 use crate::setting::{LEADER, SettingValue, is_path};
 use document::{Diagnostic, NotUtf8, Place};
 use profiles::{

@@ -4,8 +4,9 @@
 //! Invariant: every message names the line and the fix.
 
 use crate::ReadFile;
+use crate::levels::SettingLevels;
 use crate::machine::Machine;
-use crate::plan::{EdgePlan, SettingLevels};
+use crate::plan::EdgePlan;
 use crate::setting::SettingValue;
 use document::quantity::format_size;
 use document::{Diagnostic, Place};

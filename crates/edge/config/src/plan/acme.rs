@@ -2,7 +2,8 @@
 //!
 //! Invariant: a plan with such certificates has a directory for them.
 
-use super::{EdgePlan, ListenerPlan, SettingLevels};
+use super::{EdgePlan, ListenerPlan};
+use crate::levels::SettingLevels;
 use crate::machine::Machine;
 use address::HttpUrl;
 use document::{Diagnostic, Place};

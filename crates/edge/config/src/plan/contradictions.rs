@@ -1,8 +1,9 @@
 //! Contradictions between settings that are legal each by itself: errors that refuse the plan, and
 //! one warning.
 
-use super::{SettingLevels, SitePlan};
+use super::SitePlan;
 use crate::document::{ConfigDocument, Located};
+use crate::levels::SettingLevels;
 use crate::setting::SettingValue;
 use document::{Diagnostic, Place};
 use profiles::{ClientAddress, LETTER};

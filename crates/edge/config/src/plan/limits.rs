@@ -3,7 +3,7 @@
 //! Invariant: a limit left out has the default of its row. The table refuses values of
 //! another kind.
 
-use super::SettingLevels;
+use crate::levels::SettingLevels;
 use crate::setting::SettingValue;
 use std::time::Duration;
 

@@ -2,9 +2,10 @@
 //!
 //! Invariant: at least one listener exists, and no two have the same address.
 
-use super::{EdgePlan, SettingLevels, named};
+use super::{EdgePlan, named};
 use crate::ReadFile;
 use crate::document::{ConfigDocument, Level};
+use crate::levels::SettingLevels;
 use crate::setting::{CertificatePaths, CertificateSource, SettingValue};
 use address::{Address, Prefixes};
 use document::{Diagnostic, Place};

@@ -3,8 +3,9 @@
 //! Invariant: an origin has settings for TLS exactly if its URL begins with https. An origin is
 //! verified unless the operator has switched that off, and the operator is then warned.
 
-use super::{SettingLevels, SitePlan};
+use super::SitePlan;
 use crate::document::{ConfigDocument, Level};
+use crate::levels::SettingLevels;
 use crate::setting::{CertificatePaths, SettingValue};
 use address::OriginUrl;
 use document::{Diagnostic, Place};

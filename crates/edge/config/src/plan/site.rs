@@ -1,0 +1,145 @@
+//! One configured site: where its pages come from, and the rules for them.
+
+use super::origins::OriginTlsPlan;
+use crate::ReadFile;
+use crate::levels::SettingLevels;
+use crate::rules::widened;
+use crate::setting::SettingValue;
+use address::OriginUrl;
+use document::{Diagnostic, Place};
+use profiles::{AUTO, DEFAULT, Policy, Profile};
+use proxy_protocol::Version;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Upper bound of the size of `error_page`, in bytes. The whole page is sent with every failed
+/// request.
+pub(super) const ERROR_PAGE_BYTES_MAX: usize = 64 * 1024;
+
+/// One configured site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SitePlan {
+    /// The site's index in the plan. It is part of every cache key.
+    pub id: u32,
+    /// Host names in lower case, without port. Empty: the site answers to any name.
+    pub names: Vec<String>,
+    /// Further ports in `Host` by which visitors reach the site. The port of `listen`, the default
+    /// port and the port that a trusted proxy forwards need not be listed.
+    pub ports: Vec<u16>,
+    /// The application server behind the site.
+    pub origin: OriginUrl,
+    /// How connections to the origin are secured. `None`: they are plain.
+    pub origin_tls: Option<OriginTlsPlan>,
+    /// The version of the PROXY header with which connections to the origin begin. `None`: they
+    /// begin without one.
+    pub origin_proxy_protocol: Option<Version>,
+    /// Whether browsers get the links of a stored page by 103 (Early Hints) while it is fetched.
+    pub early_hints: bool,
+    /// The Host that the origin receives instead of the visitor's.
+    pub public_host: Option<String>,
+    /// Whether X-Forwarded-Proto tells the origin `https`.
+    pub public_https: bool,
+    /// The time in seconds for which browsers shall use https only. `None`: responses do not say.
+    pub hsts_secs: Option<u64>,
+    /// Whether requests to the origin carry `Via`.
+    pub via_to_origin: bool,
+    /// The profile's name.
+    pub profile: String,
+    /// The profile's rules with the site's own settings applied. For `auto`: the rules of
+    /// `default`, which hold until the CMS is detected.
+    pub policy: Policy,
+    /// For `auto`: the rules of all profiles that detection may choose, each under its profile's
+    /// name, with the site's own settings applied. Otherwise empty.
+    pub recognisable: Vec<Policy>,
+    /// The name of the layout of the site's pages in the static tree. `None`: the site's pages are
+    /// not written.
+    pub static_tree_layout: Option<String>,
+    /// The HTML page that visitors receive when the origin fails. `None`: the edge's built-in page.
+    pub error_page: Option<Arc<str>>,
+}
+
+impl SitePlan {
+    /// The site's names, joined for messages.
+    pub(super) fn title(&self) -> String {
+        if self.names.is_empty() { "any name".to_owned() } else { self.names.join(", ") }
+    }
+
+    pub(super) fn resolve(id: u32, origin: OriginUrl, policy: Policy, levels: &SettingLevels<'_>) -> Self {
+        let profile = levels.text("profile").unwrap_or(DEFAULT).to_owned();
+        let policy = widened(policy, levels);
+        let recognisable = Profile::all().iter().filter(|known| profile == AUTO && known.is_recognisable());
+        let recognisable = recognisable.map(|known| widened(known.policy.clone(), levels)).collect();
+        Self {
+            id,
+            names: match levels.value("names") {
+                Some(SettingValue::Hosts(names)) => names,
+                _ => Vec::new(),
+            },
+            ports: match levels.value("ports") {
+                Some(SettingValue::Ports(ports)) => ports,
+                _ => Vec::new(),
+            },
+            origin_tls: OriginTlsPlan::resolve(&origin, levels),
+            origin,
+            origin_proxy_protocol: match levels.text("origin_proxy_protocol") {
+                Some("v1") => Some(Version::Text),
+                Some("v2") => Some(Version::Binary),
+                _ => None,
+            },
+            early_hints: levels.value("early_hints") == Some(SettingValue::Switch(true)),
+            // Cache keys and fetches use names without a final dot.
+            public_host: levels.text("host").map(|host| host.strip_suffix('.').unwrap_or(host).to_owned()),
+            public_https: levels.text("proto") == Some("https"),
+            hsts_secs: levels.duration("hsts").map(whole_secs),
+            via_to_origin: levels.value("via_to_origin") != Some(SettingValue::Switch(false)),
+            profile,
+            policy,
+            recognisable,
+            static_tree_layout: levels
+                .text("static_tree.layout")
+                .filter(|layout| *layout != "none")
+                .map(str::to_owned),
+            error_page: None,
+        }
+    }
+}
+
+/// Reads the file of the setting `error_page`. A file that cannot be read or is too large is an
+/// error.
+pub(super) fn error_page(
+    levels: &SettingLevels<'_>,
+    read: &ReadFile<'_>,
+) -> Result<Option<Arc<str>>, Diagnostic> {
+    let Some(path) = levels.text("error_page") else { return Ok(None) };
+    let problem = |text| Diagnostic::new(text, levels.place("error_page").unwrap_or(Place::Default));
+    let page = read(path).map_err(|error| problem(format!("cannot read the error page {path}: {error}")))?;
+    if page.len() > ERROR_PAGE_BYTES_MAX {
+        let text = format!("the error page {path} is larger than {ERROR_PAGE_BYTES_MAX} bytes");
+        return Err(problem(text).with_help("let the page link to pictures and style sheets"));
+    }
+    Ok(Some(page.into()))
+}
+
+/// Describes the lifetimes that the site assumes for responses that state none.
+pub(super) fn assumed_lifetimes(policy: &Policy) -> String {
+    let time = document::quantity::format_duration;
+    let mut text = match (policy.default_ttl, policy.static_guess_max) {
+        (Some(ttl), _) => format!("{} for responses without a stated lifetime", time(ttl)),
+        (None, Some(longest)) if policy.static_files && !longest.is_zero() => format!(
+            "responses without a stated lifetime are not stored, except static files for up to {}",
+            time(longest)
+        ),
+        (None, _) => "responses without a stated lifetime are not stored".to_owned(),
+    };
+    if let Some(secs) = policy.static_recheck.filter(|secs| policy.static_files && !secs.is_zero()) {
+        // Writing into a String cannot fail.
+        let _ = write!(text, ", static files that say no-cache are used for {}", time(secs));
+    }
+    text
+}
+
+/// The time in seconds, rounded up: 0 ends what any other number begins.
+fn whole_secs(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}

@@ -70,7 +70,7 @@ const fn forward_cause(reason: Reason) -> Option<&'static str> {
         Reason::MissReload | Reason::PassRequestNoStore => Some("request"),
         Reason::PassMethod => Some("method"),
         _ => match reason.verdict() {
-            Verdict::Hit | Verdict::Stale | Verdict::Done | Verdict::Refused => None,
+            Verdict::Hit | Verdict::Stale | Verdict::Done | Verdict::Answered | Verdict::Refused => None,
             Verdict::Miss | Verdict::Failed => Some("miss"),
             Verdict::Pass => Some("bypass"),
         },

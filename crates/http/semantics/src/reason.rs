@@ -19,6 +19,8 @@ pub enum Verdict {
     Pass,
     /// A command to the edge itself, such as a purge, which was carried out.
     Done,
+    /// Answered by the edge itself, as the configuration says.
+    Answered,
     /// Answered by the edge itself because of the request.
     Refused,
     /// Answered by the edge itself because the origin gave no usable response.
@@ -27,8 +29,16 @@ pub enum Verdict {
 
 impl Verdict {
     /// Every verdict, in the order of the documentation.
-    pub const ALL: [Self; 7] =
-        [Self::Hit, Self::Stale, Self::Miss, Self::Pass, Self::Done, Self::Refused, Self::Failed];
+    pub const ALL: [Self; 8] = [
+        Self::Hit,
+        Self::Stale,
+        Self::Miss,
+        Self::Pass,
+        Self::Done,
+        Self::Answered,
+        Self::Refused,
+        Self::Failed,
+    ];
 
     /// The stable name, as the access log and the metrics show it.
     pub const fn name(self) -> &'static str {
@@ -38,6 +48,7 @@ impl Verdict {
             Self::Miss => "miss",
             Self::Pass => "pass",
             Self::Done => "done",
+            Self::Answered => "answered",
             Self::Refused => "refused",
             Self::Failed => "failed",
         }
@@ -202,6 +213,13 @@ reasons! {
         "A purge request removed stored responses or marked them stale; nothing to do.";
     AcmeChallenge "acme-challenge" Done
         "An ACME authority validated a host name of `tls` by a request to this edge, and Petasos answered; nothing to do.";
+
+    Redirected "redirected" Answered
+        "A route redirects the request (redirect); nothing to do.";
+    Fixed "fixed-answer" Answered
+        "The configuration states the response (answer.status); nothing to do.";
+    Maintenance "maintenance" Answered
+        "The site is being maintained (maintenance). Remove the setting and reload when the work is done.";
 
     PurgeForbidden "purge-forbidden" Refused
         "The client of this purge request is not authorised. Let it send the token or purge at the admin address. If no proxy with its address forwards visitors, list the address in purge_peers.";

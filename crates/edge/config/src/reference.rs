@@ -23,7 +23,9 @@ pub fn settings_reference() -> String {
         let scope = match setting.scope {
             SettingScope::Global => "edge",
             SettingScope::Listener => "listener",
+            SettingScope::Host => "host",
             SettingScope::Site => "site",
+            SettingScope::Route => "route",
         };
         let code = |text: Option<&str>| text.map_or_else(String::new, |text| format!("`{text}`"));
         // Writing into a String cannot fail.

@@ -23,8 +23,12 @@ pub enum SettingScope {
     Global,
     /// In a `[[listener]]`, or at the top if the file has none.
     Listener,
-    /// In a `[[site]]`, or at the top as the default of every site.
+    /// In a `[[site]]`, or at the top if the file has none.
+    Host,
+    /// In a `[[site]]` or `[[site.route]]`, or at the top as the default of every site.
     Site,
+    /// In a `[[site.route]]` only.
+    Route,
 }
 
 impl SettingScope {
@@ -33,7 +37,8 @@ impl SettingScope {
         match self {
             Self::Global => "",
             Self::Listener => "listener",
-            Self::Site => "site",
+            Self::Host | Self::Site => "site",
+            Self::Route => "site.route",
         }
     }
 
@@ -42,7 +47,9 @@ impl SettingScope {
         match self {
             Self::Global => "write it at the top of the file; it applies to all sites and listeners",
             Self::Listener => "write it in a [[listener]], or at the top of the file if there is none",
+            Self::Host => "write it in a [[site]], or at the top of the file if there is none",
             Self::Site => "write it in a [[site]], or at the top of the file for all sites",
+            Self::Route => "write it in a [[site.route]]; it says which requests the route is for",
         }
     }
 }
@@ -74,8 +81,20 @@ pub enum SettingKind {
     /// `auto`, the name of a shipped profile, or the path of a profile's file. A path contains a
     /// slash or ends in `.toml`.
     Profile,
-    /// A list of host names.
+    /// A list of host names; `*.` before a name means all names below it.
     Hosts,
+    /// A list of paths in which `*` matches any run of characters.
+    Paths,
+    /// A list of request methods.
+    Methods,
+    /// A list of `Name` or `Name: value`, `*` in the value for any run of characters.
+    FieldPatterns,
+    /// A list of `name` or `name=value`, `*` for any run of characters.
+    CookiePatterns,
+    /// A list of header fields, `Name: value`.
+    FieldLines,
+    /// A list of names of header fields.
+    FieldNames,
     /// A list of port numbers, given as TOML integers.
     Ports,
     /// A list of IP addresses, prefixes, and files that contain such lists.
@@ -153,7 +172,8 @@ pub enum SettingValue {
     Ports(Vec<u16>),
     /// Of [`SettingKind::Peers`].
     Peers(Vec<PeerEntry>),
-    /// Of [`SettingKind::Patterns`] and [`SettingKind::Choices`].
+    /// Of [`SettingKind::Patterns`], [`SettingKind::Choices`], and the lists of paths, methods,
+    /// fields and cookies.
     Texts(Vec<String>),
     /// Of [`SettingKind::Certificates`].
     Certificates(Vec<CertificateSource>),
@@ -176,7 +196,13 @@ impl SettingKind {
             Self::Text => "text".to_owned(),
             Self::ClientAddress => "leader or IP address".to_owned(),
             Self::Profile => format!("{}, or a path", profile_names().join(", ")),
-            Self::Hosts => "list of host names".to_owned(),
+            Self::Hosts => "list of host names, `*.` for all names below one".to_owned(),
+            Self::Paths => "list of paths, `*` for any characters".to_owned(),
+            Self::Methods => "list of methods".to_owned(),
+            Self::FieldPatterns => "list of Name or Name: value, `*` for any characters".to_owned(),
+            Self::CookiePatterns => "list of name or name=value, `*` for any characters".to_owned(),
+            Self::FieldLines => "list of Name: value".to_owned(),
+            Self::FieldNames => "list of field names".to_owned(),
             Self::Ports => "list of ports".to_owned(),
             Self::Peers => "list of IP addresses, prefixes and @FILE".to_owned(),
             Self::Patterns => "list of names, `*` for any characters".to_owned(),
@@ -200,7 +226,10 @@ impl SettingKind {
             Self::Hosts => "HOSTS",
             Self::Ports => "PORTS",
             Self::Peers => "ADDRESSES",
-            Self::Patterns | Self::Choices(_) => "NAMES",
+            Self::Patterns | Self::Choices(_) | Self::FieldNames | Self::Methods => "NAMES",
+            Self::Paths => "PATHS",
+            Self::FieldPatterns | Self::FieldLines => "FIELDS",
+            Self::CookiePatterns => "COOKIES",
             Self::Certificates => "CERT,KEY|HOST",
             Self::Certificate => "CERT,KEY",
         }
@@ -237,7 +266,13 @@ impl SettingKind {
             Self::Text => Ok(SettingValue::Text(text.to_owned())),
             Self::ClientAddress => parse_client_address(text),
             Self::Profile => parse_profile(text),
-            Self::Hosts => parse_host(text).map(|host| SettingValue::Hosts(vec![host])),
+            Self::Hosts => parse_site_name(text).map(|host| SettingValue::Hosts(vec![host])),
+            Self::Paths => parse_path(text).map(one_text),
+            Self::Methods => parse_method(text).map(one_text),
+            Self::FieldPatterns => parse_field_pattern(text).map(one_text),
+            Self::CookiePatterns => parse_cookie_pattern(text).map(one_text),
+            Self::FieldLines => parse_field_line(text).map(one_text),
+            Self::FieldNames => parse_field_name(text).map(one_text),
             Self::Ports => parse_port(text).map(|port| SettingValue::Ports(vec![port])),
             Self::Peers => PeerEntry::parse(text).map(|peer| SettingValue::Peers(vec![peer])),
             Self::Patterns => parse_pattern(text).map(|pattern| SettingValue::Texts(vec![pattern])),
@@ -263,7 +298,18 @@ impl SettingKind {
     pub fn is_list(self) -> bool {
         matches!(
             self,
-            Self::Hosts | Self::Ports | Self::Peers | Self::Patterns | Self::Choices(_) | Self::Certificates
+            Self::Hosts
+                | Self::Paths
+                | Self::Methods
+                | Self::FieldPatterns
+                | Self::CookiePatterns
+                | Self::FieldLines
+                | Self::FieldNames
+                | Self::Ports
+                | Self::Peers
+                | Self::Patterns
+                | Self::Choices(_)
+                | Self::Certificates
         )
     }
 
@@ -403,6 +449,87 @@ fn parse_pattern(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+fn one_text(text: String) -> SettingValue {
+    SettingValue::Texts(vec![text])
+}
+
+/// Reads a name of a site: a host name, or `*.` and a host name for all names below it.
+fn parse_site_name(text: &str) -> Result<String, String> {
+    match text.strip_prefix("*.") {
+        Some(parent) => {
+            let parent = parse_host(parent)?;
+            if parent.starts_with('[') {
+                return Err(format!("`{text}`: there are no names below an address"));
+            }
+            Ok(format!("*.{parent}"))
+        }
+        None if text.contains('*') => {
+            Err(format!("`{text}`: `*` may only be the first label, as in *.example.org"))
+        }
+        None => parse_host(text),
+    }
+}
+
+/// Reads a path or a pattern for paths.
+fn parse_path(text: &str) -> Result<String, String> {
+    if !text.starts_with(['/', '*']) || text.contains(['?', '#']) {
+        return Err(format!(
+            "`{text}` is not a path: it begins with `/`, and has neither query nor fragment"
+        ));
+    }
+    if text.contains('%') {
+        return Err(format!(
+            "`{text}`: write the characters themselves, because Petasos compares decoded paths"
+        ));
+    }
+    if text.contains("//") || text.split('/').any(|segment| matches!(segment, "." | "..")) {
+        return Err(format!(
+            "`{text}` matches no request, because Petasos compares paths without `//`, `.` and `..`"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+fn parse_method(text: &str) -> Result<String, String> {
+    let is_method = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+    if is_method {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("`{text}` is not a method, such as GET or POST"))
+    }
+}
+
+fn parse_field_name(text: &str) -> Result<String, String> {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if text.is_empty() || !text.bytes().all(legal) {
+        return Err(format!("`{text}` is not the name of a field"));
+    }
+    Ok(text.to_owned())
+}
+
+/// Reads `Name: value`. Returns it with one space after the colon.
+fn parse_field_line(text: &str) -> Result<String, String> {
+    let (name, value) = text.split_once(':').ok_or_else(|| format!("`{text}` is not `Name: value`"))?;
+    let (name, value) = (parse_field_name(name)?, value.trim());
+    if value.is_empty() || value.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
+        return Err(format!("`{text}`: the value is empty or has control characters"));
+    }
+    Ok(format!("{name}: {value}"))
+}
+
+fn parse_field_pattern(text: &str) -> Result<String, String> {
+    if text.contains(':') { parse_field_line(text) } else { parse_field_name(text) }
+}
+
+fn parse_cookie_pattern(text: &str) -> Result<String, String> {
+    let (name, value) = text.split_once('=').unwrap_or((text, "*"));
+    parse_pattern(name)?;
+    if value.bytes().any(|byte| !byte.is_ascii_graphic() || byte == b';') {
+        return Err(format!("`{text}`: the value has characters that no cookie can have"));
+    }
+    Ok(text.to_owned())
+}
+
 /// Reads a host name without a port. Returns it in lower case (RFC 9110 section 4.2.3) and without
 /// a final dot, because requests are compared in this form.
 pub(crate) fn parse_host(text: &str) -> Result<String, String> {
@@ -450,6 +577,36 @@ mod tests {
             assert_eq!(SettingKind::Profile.parse(text), Ok(SettingValue::Text(text.to_owned())));
         }
         assert!(SettingKind::Profile.parse("wordpres").unwrap_err().contains("./my.toml"));
+    }
+
+    #[test]
+    fn site_may_have_all_names_below_one() {
+        let hosts = |name: &str| Ok(SettingValue::Hosts(vec![name.to_owned()]));
+        assert_eq!(SettingKind::Hosts.parse("*.Example.org."), hosts("*.example.org"));
+        for bad in ["*", "*.", "a.*.org", "**.org", "*example.org", "*.[::1]"] {
+            assert!(SettingKind::Hosts.parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn entries_of_routes_are_checked() {
+        for (kind, good, bad) in [
+            (
+                SettingKind::Paths,
+                vec!["/", "/a/*", "*.php"],
+                vec!["a", "", "/a?b", "/%61", "/a//b", "/a/../b"],
+            ),
+            (SettingKind::Methods, vec!["GET", "M-SEARCH"], vec!["", "get", "GE T"]),
+            (SettingKind::FieldPatterns, vec!["X-A", "X-A: *b"], vec!["", "X A", "X-A:", ": b"]),
+            (SettingKind::CookiePatterns, vec!["a", "a=b*", "a_*"], vec!["", "*", "a=b;c", "a b"]),
+            (SettingKind::FieldLines, vec!["X-A: b: c"], vec!["X-A", "X-A:", "X-A: a\nb", "X A: b"]),
+            (SettingKind::FieldNames, vec!["X-A"], vec!["", "X-A: b"]),
+        ] {
+            good.iter().for_each(|text| assert!(kind.parse(text).is_ok(), "{text}"));
+            bad.iter().for_each(|text| assert!(kind.parse(text).is_err(), "{text}"));
+        }
+        let line = SettingValue::Texts(vec!["X-A: b".to_owned()]);
+        assert_eq!(SettingKind::FieldLines.parse("X-A:  b "), Ok(line));
     }
 
     #[test]

@@ -28,10 +28,20 @@ pub(crate) type Level = BTreeMap<&'static str, Located>;
 pub struct ConfigDocument {
     /// The settings at the top of the file.
     pub(crate) top: Level,
-    /// The `[[site]]` tables in order, each with the place of its header.
-    pub(crate) sites: Vec<(Level, Place)>,
+    /// The `[[site]]` tables in order.
+    pub(crate) sites: Vec<SiteTable>,
     /// The `[[listener]]` tables in order, each with the place of its header.
     pub(crate) listeners: Vec<(Level, Place)>,
+}
+
+/// A `[[site]]` table.
+#[derive(Clone, Debug)]
+pub(crate) struct SiteTable {
+    pub(crate) level: Level,
+    /// The place of its header.
+    pub(crate) place: Place,
+    /// Its `[[site.route]]` tables in order, each with the place of its header.
+    pub(crate) routes: Vec<(Level, Place)>,
 }
 
 impl ConfigDocument {
@@ -60,16 +70,42 @@ impl DocumentWalk {
         let (mut sites, mut listeners) = (Vec::new(), Vec::new());
         for (key, value) in table {
             match key.get_ref().as_ref() {
-                "site" => sites = self.tables("site", SettingScope::Site, value),
+                "site" => sites = self.sites(value),
                 "listener" => listeners = self.tables("listener", SettingScope::Listener, value),
-                _ => self.entry("", key, value, None, &mut top),
+                _ => self.entry("", key, value, SettingScope::Global, &mut top),
             }
         }
         ConfigDocument { top, sites, listeners }
     }
 
+    fn sites(&self, value: &Spanned<DeValue<'_>>) -> Vec<SiteTable> {
+        let mut sites = Vec::new();
+        for (item, place) in self.items("site", value) {
+            let mut site = SiteTable { level: Level::new(), place, routes: Vec::new() };
+            for (key, value) in item {
+                match key.get_ref().as_ref() {
+                    "route" => site.routes = self.tables("site.route", SettingScope::Route, value),
+                    _ => self.entry("", key, value, SettingScope::Host, &mut site.level),
+                }
+            }
+            sites.push(site);
+        }
+        sites
+    }
+
     /// Reads the tables of one name, which may have settings of this scope only.
     fn tables(&self, name: &str, scope: SettingScope, value: &Spanned<DeValue<'_>>) -> Vec<(Level, Place)> {
+        let mut tables = Vec::new();
+        for (item, place) in self.items(name, value) {
+            let mut level = Level::new();
+            item.iter().for_each(|(key, value)| self.entry("", key, value, scope, &mut level));
+            tables.push((level, place));
+        }
+        tables
+    }
+
+    /// The tables of a list, each with the place of its header.
+    fn items<'t, 'd>(&self, name: &str, value: &'t Spanned<DeValue<'d>>) -> Vec<(&'t DeTable<'d>, Place)> {
         let Some(items) = value.get_ref().as_array() else {
             let help = format!("start each {name} with a line [[{name}]]");
             self.reader.problem(value.span(), format!("`{name}` must be a list of tables"), &help);
@@ -77,38 +113,34 @@ impl DocumentWalk {
         };
         let mut tables = Vec::new();
         for item in items {
-            let mut level = Level::new();
             match item.get_ref().as_table() {
-                Some(table) => {
-                    for (key, value) in table {
-                        self.entry("", key, value, Some(scope), &mut level);
-                    }
-                }
+                Some(table) => tables.push((table, self.reader.place(item.span()))),
                 None => self.reader.problem(item.span(), format!("a {name} must be a table"), ""),
             }
-            tables.push((level, self.reader.place(item.span())));
         }
         tables
     }
 
     /// Reads one key and its value into `level`.
     ///
-    /// `prefix` is empty at the top; inside a table it is the table's name with a dot. If `only` is
-    /// given, settings of any other scope are a problem.
+    /// `prefix` is empty at the top; inside a table it is the table's name with a dot. Settings that
+    /// a table of the scope `table` does not admit are a problem.
     fn entry(
         &self,
         prefix: &str,
         key: &Spanned<std::borrow::Cow<'_, str>>,
         value: &Spanned<DeValue<'_>>,
-        only: Option<SettingScope>,
+        table: SettingScope,
         level: &mut Level,
     ) {
         let full = format!("{prefix}{}", key.get_ref());
         if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == full) {
-            if let Some(scope) = only
-                && scope != setting.scope
-            {
-                let message = format!("`{full}` is not a setting of a [[{}]]", scope.table());
+            if !table.admits(setting.scope) {
+                let place = match table {
+                    SettingScope::Global => "for the top of the file".to_owned(),
+                    _ => format!("of a [[{}]]", table.table()),
+                };
+                let message = format!("`{full}` is not a setting {place}");
                 self.reader.problem(key.span(), message, setting.scope.advice());
             } else if let Some(located) = self.value(setting, value) {
                 level.insert(setting.key, located);
@@ -117,10 +149,14 @@ impl DocumentWalk {
         }
         let inner = format!("{full}.");
         match value.get_ref().as_table() {
-            Some(table) if SETTINGS.iter().any(|setting| setting.key.starts_with(&inner)) => {
-                for (key, value) in table {
-                    self.entry(&inner, key, value, only, level);
+            Some(entries) if SETTINGS.iter().any(|setting| setting.key.starts_with(&inner)) => {
+                for (key, value) in entries {
+                    self.entry(&inner, key, value, table, level);
                 }
+            }
+            _ if full == "route" => {
+                let help = "begin the site with [[site]], and each of its routes with [[site.route]]";
+                self.reader.problem(key.span(), "a route belongs to a [[site]]", help);
             }
             _ => self.reader.problem(key.span(), format!("there is no setting `{full}`"), &advice(&full)),
         }

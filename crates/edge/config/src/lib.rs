@@ -19,6 +19,7 @@ mod machine;
 mod peers;
 mod plan;
 mod reference;
+mod route_table;
 mod row;
 mod rules;
 mod sense;
@@ -32,8 +33,9 @@ pub use log_level::LogLevel;
 pub use machine::Machine;
 pub use peers::PeerEntry;
 pub use plan::{
-    AccessLogTarget, AcmePlan, AdminTlsPlan, DiskPlan, EdgeLimits, EdgePlan, ListenerPlan, OriginTlsPlan,
-    RedirectPlan, SitePlan, StaticTreePlan, TlsPlan,
+    AccessLogTarget, AcmePlan, AdminTlsPlan, DiskPlan, EdgeLimits, EdgePlan, FieldRules, FixedAnswer,
+    ListenerPlan, MaintenancePlan, OriginTlsPlan, RedirectAnswer, RedirectPlan, RouteAction, RouteMatcher,
+    RoutePlan, SiteLimits, SitePlan, StaticTreePlan, TlsPlan,
 };
 pub use reference::settings_reference;
 pub use setting::{CertificatePaths, CertificateSource, Setting, SettingKind, SettingScope, SettingValue};

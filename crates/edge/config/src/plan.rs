@@ -6,34 +6,35 @@
 
 mod acme;
 mod contradictions;
+mod expansion;
+mod fields;
 mod limits;
 mod listeners;
 mod origins;
 mod reload;
+mod route;
 mod site;
 
 pub use acme::AcmePlan;
-pub use limits::EdgeLimits;
+pub use fields::FieldRules;
+pub use limits::{EdgeLimits, SiteLimits};
 pub use listeners::{AdminTlsPlan, ListenerPlan, RedirectPlan, TlsPlan};
 pub use origins::OriginTlsPlan;
+pub use route::{FixedAnswer, MaintenancePlan, RedirectAnswer, RouteAction, RouteMatcher, RoutePlan};
 pub use site::SitePlan;
 
 use crate::ReadFile;
-use crate::document::{ConfigDocument, Level, Overrides};
+use crate::document::{ConfigDocument, Overrides};
 use crate::levels::{SettingLevels, read_flags};
 use crate::log_level::LogLevel;
 use crate::machine::Machine;
-use crate::rules::chosen;
 use crate::sense;
 use crate::setting::SettingValue;
-use crate::void::void_settings;
 use address::{Address, OriginUrl, Prefixes};
-use contradictions::{
-    clashes, clients_without_tls, disobedience, leading_address, nameless_token, nameless_tree,
-};
+use contradictions::{clashes, clients_without_tls, nameless_token};
 use document::{Diagnostic, Place};
-use profiles::{DEFAULT, Policy};
-use site::{assumed_lifetimes, error_page};
+use expansion::{Expansion, expand};
+use profiles::Policy;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -80,8 +81,13 @@ pub struct EdgePlan {
     pub refill: RefillPlan,
     /// The directory into which pages are also written as files. `None`: there is no static tree.
     pub static_tree: Option<StaticTreePlan>,
-    /// The sites in the order of the file; at least one.
+    /// The sites in the order of the file, and the pages of routes that need their own.
     pub sites: Vec<SitePlan>,
+    /// The routes of each site in the order of the file, and the site itself if its responses need
+    /// more than pages of its origin.
+    pub routes: Vec<RoutePlan>,
+    /// Whether a connection is closed without a response if a request names an unknown host.
+    pub closes_unknown_hosts: bool,
     /// Warnings for the operator. They do not prevent a start.
     pub warnings: Vec<Diagnostic>,
     /// Warnings of `petasos check` alone: settings that are safe only if servers in front behave.
@@ -262,6 +268,8 @@ impl EdgePlan {
             refill: RefillPlan::resolve(top),
             static_tree: StaticTreePlan::resolve(top),
             sites,
+            routes: Vec::new(),
+            closes_unknown_hosts: top.text("unknown_hosts") == Some("close"),
             warnings: Vec::new(),
             cautions: Vec::new(),
             places: FILE_SETTINGS.into_iter().filter_map(|key| Some((key, top.place(key)?))).collect(),
@@ -309,13 +317,15 @@ impl EdgePlan {
             let _ =
                 writeln!(text, "purge peers {peers}: a proxy there must add X-Forwarded-For to all requests");
         }
+        if self.closes_unknown_hosts {
+            text.push_str("closes connections that name an unknown host\n");
+        }
         for site in &self.sites {
-            let names = site.title();
-            let lifetimes = assumed_lifetimes(&site.policy);
-            let (origin, profile) = (&site.origin, &site.profile);
-            let secured = origins::explain(site);
             // Writing into a String cannot fail.
-            let _ = writeln!(text, "site {names}: origin {origin}{secured}, profile {profile}, {lifetimes}");
+            let _ = writeln!(text, "site {}: {}", site.title(), site.explain());
+        }
+        for route in &self.routes {
+            let _ = writeln!(text, "{}", route.explain(&self.sites));
         }
         text
     }
@@ -373,39 +383,10 @@ pub(crate) fn resolve(
     read: &ReadFile<'_>,
 ) -> Result<EdgePlan, Vec<Diagnostic>> {
     let (flags, mut problems) = read_flags(overrides);
-    let lone = [(Level::new(), Place::Default)];
-    let tables = if document.sites.is_empty() { &lone[..] } else { &document.sites };
-    let (mut sites, mut warnings) = (Vec::new(), Vec::new());
-    for (id, (own, place)) in (0..).zip(tables) {
-        let levels = SettingLevels { levels: vec![&flags, own, &document.top] };
-        match levels.value("origin") {
-            Some(SettingValue::Origin(origin)) => {
-                problems.extend(disobedience(&levels));
-                let profile = levels.text("profile").unwrap_or(DEFAULT);
-                problems.extend(void_settings(
-                    profile,
-                    |key| levels.stated(key).cloned(),
-                    |key| levels.place(key),
-                ));
-                problems.extend(nameless_tree(&levels, place));
-                match (chosen(&levels, read), error_page(&levels, read)) {
-                    (Ok(policy), Ok(error_page)) => {
-                        let site = SitePlan { error_page, ..SitePlan::resolve(id, origin, policy, &levels) };
-                        warnings.extend(leading_address(&site, &levels, place));
-                        warnings.extend(origins::unverified(&site));
-                        sites.push(site);
-                    }
-                    (policy, page) => problems.extend(policy.err().into_iter().flatten().chain(page.err())),
-                }
-            }
-            _ => problems.push(
-                Diagnostic::new("the site has no `origin`, the URL of its application", place.clone())
-                    .with_help("write origin = \"http://127.0.0.1:PORT\", or use --origin URL"),
-            ),
-        }
-    }
+    let Expansion { sites, routes, problems: of_sites, mut warnings } = expand(document, &flags, read);
+    problems.extend(of_sites);
     problems.extend(clashes(document));
-    problems.extend(origins::without_tls(document, &sites));
+    problems.extend(origins::in_vain_of([&document.top], &sites));
     if let (Some(names), false) = (document.top.get("names"), document.sites.is_empty()) {
         let problem = Diagnostic::new(
             "`names` is at the top of the file, but the file has [[site]] tables",
@@ -424,7 +405,7 @@ pub(crate) fn resolve(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let mut plan = EdgePlan::assemble(&top, machine, peers, listeners, sites);
+    let mut plan = EdgePlan { routes, ..EdgePlan::assemble(&top, machine, peers, listeners, sites) };
     warnings.extend(sense::warnings(&top, &plan, machine));
     plan.warnings = warnings;
     plan.cautions = sense::cautions(&top, &plan);
@@ -442,7 +423,7 @@ mod tests {
             "./shop.toml" => Ok("title = 'Shop'\nextends = 'wordpress'\n".to_owned()),
             "./cdn.txt" => Ok("# a network\n192.0.2.0/24\n".to_owned()),
             "./sorry.html" => Ok("<p>{message}".to_owned()),
-            "./long.html" => Ok("x".repeat(super::site::ERROR_PAGE_BYTES_MAX + 1)),
+            "./long.html" => Ok("x".repeat(super::site::PAGE_BYTES_MAX + 1)),
             "/t" => Ok("secret\n".to_owned()),
             "./bad.toml" => Ok("title = 'Bad'\nextend = 'wordpress'\n".to_owned()),
             _ => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),

@@ -13,9 +13,11 @@ pub fn settings_reference() -> String {
          opens no port.\n\n\
          A dot in a key means a TOML table: `limits.queue_max` is `queue_max` in `[limits]`. Write a setting\n\
          of a *site* in a `[[site]]` table, or at the top of the file as the default for all sites. Without\n\
-         any `[[site]]`, the top describes the only site. Write the settings of several *listeners* in\n\
-         `[[listener]]` tables; without any, the top describes the only one. An unknown key is an error. A\n\
-         flag takes precedence over the file.\n\n\
+         any `[[site]]`, the top describes the only site. A `[[site.route]]` table below a `[[site]]` has\n\
+         settings of a *route*, which say which requests it is for, and settings of a site that replace\n\
+         those of the site; settings of a *host* belong to the site alone. Write the settings of several\n\
+         *listeners* in `[[listener]]` tables; without any, the top describes the only one. An unknown key\n\
+         is an error. A flag takes precedence over the file.\n\n\
          This page is rendered from the settings table by `cargo xtask docs`.\n\n\
          | setting | of | accepts | default | flag | meaning |\n|---|---|---|---|---|---|\n",
     );

@@ -53,12 +53,17 @@ pub(crate) fn errors(top: &SettingLevels<'_>, read: &ReadFile<'_>) -> Vec<Diagno
                 .with_help(help),
         )
     });
-    let times = TIMES.iter().filter_map(|key| {
-        let problem = Diagnostic::new(format!("`{key}` must be longer than zero"), top.place(key)?);
-        (top.duration(key) == Some(Duration::ZERO))
+    sizes.chain(zero_times(top)).chain(unreadable_token(top, read)).collect()
+}
+
+/// Timeouts of zero.
+pub(crate) fn zero_times(levels: &SettingLevels<'_>) -> Vec<Diagnostic> {
+    let zero = TIMES.iter().filter_map(|key| {
+        let problem = Diagnostic::new(format!("`{key}` must be longer than zero"), levels.place(key)?);
+        (levels.duration(key) == Some(Duration::ZERO))
             .then(|| problem.with_help("leave it out to use the default"))
     });
-    sizes.chain(times).chain(unreadable_token(top, read)).collect()
+    zero.collect()
 }
 
 /// Reports a token file that cannot be read or whose first line is empty. A missing file is no

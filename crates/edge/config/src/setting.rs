@@ -42,6 +42,16 @@ impl SettingScope {
         }
     }
 
+    /// Whether a table of this scope may have settings of the scope `setting`.
+    pub(crate) const fn admits(self, setting: Self) -> bool {
+        match self {
+            Self::Global => !matches!(setting, Self::Route),
+            Self::Listener => matches!(setting, Self::Listener),
+            Self::Host | Self::Site => matches!(setting, Self::Host | Self::Site),
+            Self::Route => matches!(setting, Self::Site | Self::Route),
+        }
+    }
+
     /// Where to write a setting of this scope that stands in a table of another one.
     pub(crate) const fn advice(self) -> &'static str {
         match self {

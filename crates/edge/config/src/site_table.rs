@@ -1,18 +1,22 @@
 //! The settings of a site, as rows of the settings table.
 
-use crate::row::site;
-use crate::setting::{Setting, SettingKind};
+use crate::row::{row, site};
+use crate::setting::{Setting, SettingKind, SettingScope};
 use profiles::AUTO;
 
 pub(crate) const SITE: &[Setting] = &[
-    site(
+    row(
         "names",
+        SettingScope::Host,
         SettingKind::Hosts,
         None,
-        "Host names of the site, without port. If left out: the site answers to any name; only one site can.",
+        "Host names of the site, without port. `*.example.org` means all names below example.org that no \
+         other site names more exactly; each of them has pages of its own. If left out: the site answers to \
+         any name; only one site can.",
     ),
-    site(
+    row(
         "ports",
+        SettingScope::Host,
         SettingKind::Ports,
         None,
         "Ports in `Host` by which visitors reach the site, for example `[8080]` for a mapped port of a \
@@ -25,7 +29,8 @@ pub(crate) const SITE: &[Setting] = &[
         SettingKind::Origin,
         None,
         "URL of the application server behind the site: `http://HOST:PORT`, `https://HOST:PORT` or \
-         `unix:PATH`. Every site needs one.",
+         `unix:PATH`. Every site needs one, unless it redirects (`redirect`) or answers by itself \
+         (`answer.status`).",
     )
     .flag("--origin"),
     site(

@@ -5,6 +5,7 @@
 use crate::admin_table::ADMIN;
 use crate::listener_table::LISTENER;
 use crate::log_level;
+use crate::route_table::ROUTE;
 use crate::row::{global, row, site};
 use crate::setting::{Setting, SettingKind, SettingScope};
 use crate::site_table::SITE;
@@ -18,15 +19,17 @@ const FIELDS_MAX: u64 = 256;
 /// The largest value of `limits.http2_streams_max`.
 const STREAMS_MAX: u64 = 10_000;
 
-/// All settings: listeners first, then the edge, then sites, then limits by where they act.
-pub const SETTINGS: &[Setting] = &joined([LISTENER, ADMIN, EDGE, SITE, LIMITS]);
+/// All settings: listeners first, then the edge, then sites and routes, then limits by where they
+/// act.
+pub const SETTINGS: &[Setting] = &joined([LISTENER, ADMIN, EDGE, SITE, ROUTE, LIMITS]);
 
-const SETTINGS_COUNT: usize = LISTENER.len() + ADMIN.len() + EDGE.len() + SITE.len() + LIMITS.len();
+const SETTINGS_COUNT: usize =
+    LISTENER.len() + ADMIN.len() + EDGE.len() + SITE.len() + ROUTE.len() + LIMITS.len();
 
 /// Concatenates the parts. A `const fn`, because `SETTINGS` is a constant; hence the loops over
 /// indices.
 #[expect(clippy::indexing_slicing, reason = "the compiler evaluates it, and refuses an index out of range")]
-const fn joined(parts: [&[Setting]; 5]) -> [Setting; SETTINGS_COUNT] {
+const fn joined(parts: [&[Setting]; 6]) -> [Setting; SETTINGS_COUNT] {
     let [first, ..] = parts;
     let mut all = [first[0]; SETTINGS_COUNT];
     let (mut part, mut count) = (0, 0);
@@ -155,6 +158,13 @@ const EDGE: &[Setting] = &[
          private authority. If left out: those of the system.",
     ),
     global(
+        "unknown_hosts",
+        SettingKind::Choice(&["refuse", "close"]),
+        "refuse",
+        "Response to a request for a host that belongs to no site. `refuse`: 421 (Misdirected Request). \
+         `close`: none; Petasos closes the connection. A site without `names` serves all hosts.",
+    ),
+    global(
         "spool_size",
         SettingKind::Size,
         "1GiB",
@@ -269,7 +279,7 @@ const LIMITS: &[Setting] = &[
         "128",
         "Largest number of header fields in one request.",
     ),
-    global("limits.request_body_bytes_max", SettingKind::Size, "1GiB", "Largest content of one request."),
+    site("limits.request_body_bytes_max", SettingKind::Size, Some("1GiB"), "Largest content of one request."),
     global(
         "limits.http2_streams_max",
         SettingKind::Count(1, STREAMS_MAX),
@@ -368,17 +378,22 @@ const LIMITS: &[Setting] = &[
         "Time that upgraded connections, such as WebSocket, and event streams continue after SIGTERM. Their \
          clients reconnect by themselves.",
     ),
-    global("limits.connect_timeout", SettingKind::Duration, "3s", "Longest time to connect to an origin."),
-    global(
+    site(
+        "limits.connect_timeout",
+        SettingKind::Duration,
+        Some("3s"),
+        "Longest time to connect to an origin.",
+    ),
+    site(
         "limits.first_byte_timeout",
         SettingKind::Duration,
-        "1m",
+        Some("1m"),
         "Longest time from the end of a request to the first byte of the origin's response.",
     ),
-    global(
+    site(
         "limits.between_bytes_timeout",
         SettingKind::Duration,
-        "1m",
+        Some("1m"),
         "Longest pause inside an origin's response.",
     ),
     global(
@@ -393,61 +408,61 @@ const LIMITS: &[Setting] = &[
         "256",
         "Largest number of header fields in one response.",
     ),
-    global(
+    site(
         "limits.fetches_max",
         SettingKind::Count(1, COUNT_MAX),
-        "64",
+        Some("64"),
         "Largest number of requests that one origin processes at a time.",
     ),
-    global(
+    site(
         "limits.client_fetches_max",
         SettingKind::Count(1, COUNT_MAX),
-        "32",
+        Some("32"),
         "Largest number of requests of one client address, or of one IPv6 network of 64 bits, that one \
          origin processes at a time. Further requests of the client wait in the queue while other clients go \
          ahead. A proxy in front counts as one client unless it is one of `trusted_proxies`.",
     ),
-    global(
+    site(
         "limits.stalled_fetches_max",
         SettingKind::Count(0, COUNT_MAX),
-        "256",
+        Some("256"),
         "Largest number of fetches per origin that do not count for `limits.fetches_max`. In these fetches \
          the origin waits until a slow client has read more of the response or has sent more of the request. \
          One client may have at most half of them. Beyond this number, a slow client's fetch counts until it \
          has ended.",
     ),
-    global(
+    site(
         "limits.queue_max",
         SettingKind::Count(0, COUNT_MAX),
-        "1024",
+        Some("1024"),
         "Longest queue of requests that wait for one origin when all its fetches are in use. Requests from \
          people precede requests from robots. When the queue is full, a person's request replaces the last \
          robot's. A client that names itself a robot, or sends no User-Agent, counts as a robot.",
     ),
-    global(
+    site(
         "limits.client_queue_max",
         SettingKind::Count(0, COUNT_MAX),
-        "512",
+        Some("512"),
         "Largest number of requests of one client address, or of one IPv6 network of 64 bits, that wait for \
          one origin. Petasos answers further requests of the client with 503.",
     ),
-    global(
+    site(
         "limits.queue_timeout",
         SettingKind::Duration,
-        "10s",
+        Some("10s"),
         "Longest time that a request waits in the queue of an origin (`limits.queue_max`). Petasos then \
          answers it with 503.",
     ),
-    global(
+    site(
         "limits.idle_connections_max",
         SettingKind::Count(0, COUNT_MAX),
-        "64",
+        Some("64"),
         "Largest number of unused connections that Petasos keeps to one origin.",
     ),
-    global(
+    site(
         "limits.idle_connection_timeout",
         SettingKind::Duration,
-        "4s",
+        Some("4s"),
         "Time that Petasos keeps an unused connection to an origin. It must be less than the origin's own \
          keep-alive time; Apache's is 5s.",
     ),

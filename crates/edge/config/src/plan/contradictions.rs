@@ -2,7 +2,7 @@
 //! one warning.
 
 use super::SitePlan;
-use crate::document::{ConfigDocument, Located};
+use crate::document::{ConfigDocument, Level, Located, SiteTable};
 use crate::levels::SettingLevels;
 use crate::setting::SettingValue;
 use document::{Diagnostic, Place};
@@ -70,11 +70,30 @@ pub(super) fn clients_without_tls(top: &SettingLevels<'_>) -> Option<Diagnostic>
 pub(super) fn nameless_tree(levels: &SettingLevels<'_>, site: &Place) -> Option<Diagnostic> {
     let is_in_tree = levels.stated("static_tree.directory").is_some()
         && levels.text("static_tree.layout").is_some_and(|layout| layout != "none");
-    if !is_in_tree || levels.stated("names").is_some() {
+    let is_named = match levels.stated("names") {
+        Some(SettingValue::Hosts(names)) => !names.iter().any(|name| name.starts_with("*.")),
+        _ => false,
+    };
+    if !is_in_tree || is_named {
         return None;
     }
-    let problem = Diagnostic::new("the static tree needs the `names` of the site", site.clone());
+    let problem =
+        Diagnostic::new("the static tree needs the `names` of the site, each in full", site.clone());
     Some(problem.with_help("write names = [\"example.org\"], or static_tree.layout = \"none\""))
+}
+
+/// Refuses routes by more than the path in the static tree: a web server that serves its files
+/// knows no such routes.
+pub(super) fn treed_routes(site: &SiteTable, top: &Level, flags: &Level) -> Option<Diagnostic> {
+    let levels = SettingLevels { levels: vec![flags, &site.level, top] };
+    let is_in_tree = levels.stated("static_tree.directory").is_some()
+        && levels.text("static_tree.layout").is_some_and(|layout| layout != "none");
+    let others = ["methods", "fields", "cookies"];
+    let is_other = |level: &Level| others.iter().any(|key| level.contains_key(key));
+    let (_, place) = site.routes.iter().find(|(level, _)| is_in_tree && is_other(level))?;
+    let text = "a web server that serves the static tree knows no routes by method, field or cookie";
+    let problem = Diagnostic::new(text, place.clone());
+    Some(problem.with_help("use `path` alone, or write static_tree.layout = \"none\" in the [[site]]"))
 }
 
 /// Refuses a name listed twice, a name that two sites claim, and a second site that answers
@@ -82,14 +101,15 @@ pub(super) fn nameless_tree(levels: &SettingLevels<'_>, site: &Place) -> Option<
 pub(super) fn clashes(document: &ConfigDocument) -> Vec<Diagnostic> {
     let mut owners: HashMap<&str, usize> = HashMap::new();
     let mut problems = Vec::new();
-    let lone = [(document.top.clone(), Place::Default)];
-    let sites = if document.sites.is_empty() { &lone[..] } else { &document.sites };
+    let lone = [(&document.top, &Place::Default)];
+    let tables: Vec<_> = document.sites.iter().map(|site| (&site.level, &site.place)).collect();
+    let sites = if tables.is_empty() { &lone[..] } else { &tables };
     for (index, (level, place)) in sites.iter().enumerate() {
         let (names, place) = match level.get("names") {
             Some(Located { value: SettingValue::Hosts(names), place }) => {
                 (names.iter().map(String::as_str).collect(), place)
             }
-            _ => (vec![""], place),
+            _ => (vec![""], *place),
         };
         for name in names {
             let owner = owners.insert(name, index);

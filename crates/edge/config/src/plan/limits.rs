@@ -89,3 +89,73 @@ impl Default for EdgeLimits {
         Self::resolve(&SettingLevels { levels: Vec::new() })
     }
 }
+
+macro_rules! site_limits {
+    ($($field:ident: $type:ty,)*) => {
+        /// The limits that a site or a route states for itself. The others are those of the edge.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct SiteLimits {
+            $(#[doc = concat!("The setting `limits.", stringify!($field), "`.")] pub $field: Option<$type>,)*
+        }
+
+        impl SiteLimits {
+            /// The limits in force, given those of the edge.
+            pub fn over(&self, edge: &EdgeLimits) -> EdgeLimits {
+                EdgeLimits { $($field: self.$field.unwrap_or(edge.$field),)* ..edge.clone() }
+            }
+
+            /// The limits that `stated` states and `top` does not.
+            pub(super) fn between(stated: &EdgeLimits, top: &EdgeLimits) -> Self {
+                Self { $($field: (stated.$field != top.$field).then_some(stated.$field),)* }
+            }
+
+            /// The limits in words, for `petasos check --print`.
+            pub(super) fn explain(&self) -> Vec<String> {
+                let mut lines = Vec::new();
+                $(lines.extend(self.$field.map(|value| {
+                    format!(concat!(stringify!($field), " {}"), value.shown())
+                }));)*
+                lines
+            }
+        }
+    };
+}
+
+site_limits! {
+    request_body_bytes_max: u64,
+    connect_timeout: Duration,
+    first_byte_timeout: Duration,
+    between_bytes_timeout: Duration,
+    fetches_max: usize,
+    client_fetches_max: usize,
+    stalled_fetches_max: usize,
+    queue_max: usize,
+    client_queue_max: usize,
+    queue_timeout: Duration,
+    idle_connections_max: usize,
+    idle_connection_timeout: Duration,
+}
+
+/// The value of a limit with its unit.
+trait Shown {
+    fn shown(self) -> String;
+}
+
+impl Shown for Duration {
+    fn shown(self) -> String {
+        document::quantity::format_duration(self)
+    }
+}
+
+impl Shown for u64 {
+    /// A size in bytes.
+    fn shown(self) -> String {
+        document::quantity::format_size(self)
+    }
+}
+
+impl Shown for usize {
+    fn shown(self) -> String {
+        self.to_string()
+    }
+}

@@ -4,7 +4,7 @@
 //! verified unless the operator has switched that off, and the operator is then warned.
 
 use super::SitePlan;
-use crate::document::{ConfigDocument, Level};
+use crate::document::Level;
 use crate::levels::SettingLevels;
 use crate::setting::{CertificatePaths, SettingValue};
 use address::OriginUrl;
@@ -94,21 +94,16 @@ pub(super) fn unverified(site: &SitePlan) -> Option<Diagnostic> {
     Some(Diagnostic::warning(message, tls.place.clone()).with_help(help))
 }
 
-/// Refuses settings for TLS of a site whose origin has none, and of a file in which no origin has
-/// TLS. At the top of a file with several sites they are for those that have it.
-pub(super) fn without_tls(document: &ConfigDocument, sites: &[SitePlan]) -> Vec<Diagnostic> {
-    let mut problems = Vec::new();
-    for site in sites.iter().filter(|site| site.origin_tls.is_none()) {
-        let own = usize::try_from(site.id).ok().and_then(|index| document.sites.get(index));
-        if let Some((level, _)) = own {
-            problems.extend(OF_TLS.iter().filter_map(|key| in_vain(level, key)));
-        }
-    }
+/// Refuses settings for TLS in tables if none of the `sites` that have them has an origin with TLS.
+pub(super) fn in_vain_of<'a>(
+    tables: impl IntoIterator<Item = &'a Level>,
+    sites: &[SitePlan],
+) -> Vec<Diagnostic> {
     // Without a site, a problem with its origin was found already.
-    if !sites.is_empty() && sites.iter().all(|site| site.origin_tls.is_none()) {
-        problems.extend(OF_TLS.iter().filter_map(|key| in_vain(&document.top, key)));
+    if sites.is_empty() || sites.iter().any(|site| site.origin_tls.is_some()) {
+        return Vec::new();
     }
-    problems
+    tables.into_iter().flat_map(|level| OF_TLS.iter().filter_map(|key| in_vain(level, key))).collect()
 }
 
 fn in_vain(level: &Level, key: &str) -> Option<Diagnostic> {

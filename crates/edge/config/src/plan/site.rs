@@ -1,6 +1,8 @@
 //! One configured site: where its pages come from, and the rules for them.
 
-use super::origins::OriginTlsPlan;
+use super::fields::FieldRules;
+use super::limits::SiteLimits;
+use super::origins::{self, OriginTlsPlan};
 use crate::ReadFile;
 use crate::levels::SettingLevels;
 use crate::rules::widened;
@@ -13,9 +15,9 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Upper bound of the size of `error_page`, in bytes. The whole page is sent with every failed
-/// request.
-pub(super) const ERROR_PAGE_BYTES_MAX: usize = 64 * 1024;
+/// Upper bound of the size of a page that a setting names, in bytes. The whole page is sent with
+/// every response that needs it.
+pub(super) const PAGE_BYTES_MAX: usize = 64 * 1024;
 
 /// One configured site.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +29,14 @@ pub struct SitePlan {
     /// Further ports in `Host` by which visitors reach the site. The port of `listen`, the default
     /// port and the port that a trusted proxy forwards need not be listed.
     pub ports: Vec<u16>,
+    /// The route that the pages belong to, by its matchers. `None`: the site itself.
+    pub route: Option<String>,
     /// The application server behind the site.
     pub origin: OriginUrl,
+    /// The limits that the site states for itself.
+    pub limits: SiteLimits,
+    /// Changes to the header fields of requests to the origin.
+    pub request_fields: FieldRules,
     /// How connections to the origin are secured. `None`: they are plain.
     pub origin_tls: Option<OriginTlsPlan>,
     /// The version of the PROXY header with which connections to the origin begin. `None`: they
@@ -60,9 +68,39 @@ pub struct SitePlan {
 }
 
 impl SitePlan {
-    /// The site's names, joined for messages.
+    /// The site's names and its route, for messages.
     pub(super) fn title(&self) -> String {
-        if self.names.is_empty() { "any name".to_owned() } else { self.names.join(", ") }
+        let names = if self.names.is_empty() { "any name".to_owned() } else { self.names.join(", ") };
+        self.route.iter().fold(names, |names, route| format!("{names}, route {route}"))
+    }
+
+    /// The site in words, for `petasos check --print`.
+    pub(super) fn explain(&self) -> String {
+        let mut text = format!(
+            "origin {}{}, profile {}, {}",
+            self.origin,
+            origins::explain(self),
+            self.profile,
+            assumed_lifetimes(&self.policy)
+        );
+        let fields = self.request_fields.explain().into_iter().map(|rule| format!("request {rule}"));
+        for more in self.limits.explain().into_iter().chain(fields) {
+            // Writing into a String cannot fail.
+            let _ = write!(text, ", {more}");
+        }
+        text
+    }
+
+    /// Whether another site has the same settings, whatever its number and its route.
+    pub(super) fn has_same_settings(&self, other: &Self) -> bool {
+        let other = Self { id: self.id, route: self.route.clone(), ..other.clone() };
+        *self == other
+    }
+
+    /// Whether the site has names that its settings do not list: any name, or all names below one.
+    /// Each such name has pages of its own.
+    pub fn has_open_names(&self) -> bool {
+        self.names.is_empty() || self.names.iter().any(|name| name.starts_with("*."))
     }
 
     pub(super) fn resolve(id: u32, origin: OriginUrl, policy: Policy, levels: &SettingLevels<'_>) -> Self {
@@ -80,6 +118,9 @@ impl SitePlan {
                 Some(SettingValue::Ports(ports)) => ports,
                 _ => Vec::new(),
             },
+            route: None,
+            limits: SiteLimits::default(),
+            request_fields: FieldRules::resolve(levels, "request"),
             origin_tls: OriginTlsPlan::resolve(&origin, levels),
             origin,
             origin_proxy_protocol: match levels.text("origin_proxy_protocol") {
@@ -105,24 +146,35 @@ impl SitePlan {
     }
 }
 
-/// Reads the file of the setting `error_page`. A file that cannot be read or is too large is an
-/// error.
-pub(super) fn error_page(
+/// Reads the HTML file of a setting. A file that cannot be read or is too large is an error.
+pub(super) fn page_file(
     levels: &SettingLevels<'_>,
+    key: &'static str,
     read: &ReadFile<'_>,
 ) -> Result<Option<Arc<str>>, Diagnostic> {
-    let Some(path) = levels.text("error_page") else { return Ok(None) };
-    let problem = |text| Diagnostic::new(text, levels.place("error_page").unwrap_or(Place::Default));
-    let page = read(path).map_err(|error| problem(format!("cannot read the error page {path}: {error}")))?;
-    if page.len() > ERROR_PAGE_BYTES_MAX {
-        let text = format!("the error page {path} is larger than {ERROR_PAGE_BYTES_MAX} bytes");
+    let Some(path) = levels.text(key) else { return Ok(None) };
+    let what = key.replace(['_', '.'], " ");
+    page_of(path, &what, levels.place(key).unwrap_or(Place::Default), read).map(Some)
+}
+
+/// Reads the file `path`, which is `what` of a setting at `place`.
+pub(super) fn page_of(
+    path: &str,
+    what: &str,
+    place: Place,
+    read: &ReadFile<'_>,
+) -> Result<Arc<str>, Diagnostic> {
+    let problem = |text| Diagnostic::new(text, place.clone());
+    let page = read(path).map_err(|error| problem(format!("cannot read the {what} {path}: {error}")))?;
+    if page.len() > PAGE_BYTES_MAX {
+        let text = format!("the {what} {path} is larger than {PAGE_BYTES_MAX} bytes");
         return Err(problem(text).with_help("let the page link to pictures and style sheets"));
     }
-    Ok(Some(page.into()))
+    Ok(page.into())
 }
 
 /// Describes the lifetimes that the site assumes for responses that state none.
-pub(super) fn assumed_lifetimes(policy: &Policy) -> String {
+fn assumed_lifetimes(policy: &Policy) -> String {
     let time = document::quantity::format_duration;
     let mut text = match (policy.default_ttl, policy.static_guess_max) {
         (Some(ttl), _) => format!("{} for responses without a stated lifetime", time(ttl)),

@@ -13,6 +13,7 @@ mod accepted;
 mod control;
 mod embedded;
 mod fetch;
+mod hosts;
 mod http2;
 #[cfg(test)]
 mod imports;

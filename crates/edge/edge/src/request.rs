@@ -30,6 +30,7 @@ pub(crate) mod purge;
 pub(crate) mod redirect;
 pub(crate) mod refusal;
 pub(crate) mod respond;
+pub(crate) mod route_answer;
 pub(crate) mod step;
 pub(crate) mod suspected_write;
 pub(crate) mod tunnel;

@@ -1,9 +1,10 @@
-//! The configured sites: finds the site of a host name, and holds each site's origin and state.
+//! The configured sites, and the routes with pages of their own: each has an origin and state.
 //!
-//! Invariant: a name belongs to at most one site. If all sites are named, an unknown name finds
-//! none.
+//! Invariants: sites with the same names are the routes of one site, and have one state of its
+//! writes. Those with the same origin share its connections and limits.
 
 use crate::control::uncompressed;
+use crate::hosts::{Host, HostTable};
 use crate::memory::detection::{Detection, RulesInForce};
 use crate::memory::foreign_ports::ForeignPorts;
 use crate::memory::leak_guard::SiteProbation;
@@ -16,15 +17,11 @@ use clock::Monotonic;
 use config::{EdgeLimits, EdgePlan, SitePlan};
 use defects::{Defect, is_planted};
 use origin::{BreakerLimits, FetchBounds, Origin, OriginTls, Settings};
-use platform::HashMap;
 use profiles::Policy;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use store::SiteId;
-
-/// Maximum length of a host name (RFC 1035 section 2.3.4). A longer one belongs to no named site.
-const HOST_BYTES_MAX: usize = 255;
 
 /// A site with its origin and its state.
 #[derive(Debug)]
@@ -33,6 +30,7 @@ pub(crate) struct Site {
     pub(crate) plan: SitePlan,
     pub(crate) origin: Arc<Origin>,
     pub(crate) state: Arc<SiteState>,
+    label: Box<str>,
 }
 
 /// What the edge knows of a site. It belongs to the site's pages: a reload that keeps them keeps
@@ -40,7 +38,8 @@ pub(crate) struct Site {
 #[derive(Debug)]
 pub(crate) struct SiteState {
     pub(crate) detection: Detection,
-    pub(crate) writes: Writes,
+    /// Shared with the other routes of the site, because a write in one may change pages of all.
+    pub(crate) writes: Arc<Writes>,
     pub(crate) parameter_flood: ParameterFlood,
     pub(crate) foreign_ports: ForeignPorts,
     /// Its first checks by the leak guard.
@@ -53,26 +52,40 @@ pub(crate) struct SiteState {
 #[derive(Debug)]
 pub(crate) struct Sites {
     all: Vec<Arc<Site>>,
-    by_name: HashMap<Box<[u8]>, usize>,
-    any: Option<usize>,
+    hosts: HostTable,
 }
 
-impl Site {
-    fn new(id: SiteId, plan: SitePlan, origin: Arc<Origin>) -> Self {
-        let state = SiteState {
+impl SiteState {
+    fn new(writes: Arc<Writes>) -> Self {
+        Self {
             detection: Detection::default(),
-            writes: Writes::default(),
+            writes,
             parameter_flood: ParameterFlood::default(),
             foreign_ports: ForeignPorts::default(),
             probation: SiteProbation::new(),
             uncompressed: uncompressed::CompressionWatch::default(),
+        }
+    }
+}
+
+impl Site {
+    fn new(id: SiteId, plan: SitePlan, origin: Arc<Origin>, state: Arc<SiteState>) -> Arc<Self> {
+        let name = plan.names.first().map_or("any", String::as_str);
+        let label = match &plan.route {
+            Some(route) => format!("{name} {route}"),
+            None => name.to_owned(),
         };
-        Self { id, plan, origin, state: Arc::new(state) }
+        Arc::new(Self { id, plan, origin, state, label: label.into() })
     }
 
-    /// The site's name in metrics and status: its first name, or `any`.
+    /// The site's name in metrics and status: its first name, or `any`, and the route.
     pub(crate) fn label(&self) -> &str {
-        self.plan.names.first().map_or("any", String::as_str)
+        &self.label
+    }
+
+    /// Whether both have the same names, so that they are routes of one site.
+    pub(crate) fn is_of_same_host(&self, other: &Self) -> bool {
+        self.plan.names == other.plan.names
     }
 
     /// The rules in force.
@@ -114,11 +127,8 @@ impl Sites {
     /// The sites of a plan. `secured` says how connections to https origins are secured, in the
     /// order of the plan.
     pub(crate) fn new(plan: &EdgePlan, system: &System, secured: &[Option<OriginTls>]) -> Self {
-        let new = |(site, tls): (&SitePlan, Option<OriginTls>)| {
-            let origin = Arc::new(origin(site, tls, &plan.limits, system));
-            Arc::new(Site::new(SiteId(site.id), site.clone(), origin))
-        };
-        Self::of(with_tls(plan, secured).map(new).collect())
+        let nothing = Self { all: Vec::new(), hosts: HostTable::default() };
+        nothing.followed_by(plan, secured, system, |site| SiteId(site.id))
     }
 
     /// The sites of a new plan. A site with the same settings goes on unchanged. One whose
@@ -133,38 +143,41 @@ impl Sites {
         system: &System,
         last: &AtomicU32,
     ) -> Self {
-        let is_same_origin = |site: &Site| site.origin.settings() == &settings(&plan.limits);
-        let new = |(new, tls): (&SitePlan, Option<OriginTls>)| {
-            let same = |old: &&Arc<Site>| old.plan.is_same(new) && is_same_origin(old);
-            if let Some(site) = self.all.iter().find(same) {
-                return Arc::clone(site);
-            }
-            let kept = self.all.iter().find(|old| has_same_pages(&old.plan, new));
-            let id = kept.map_or_else(|| SiteId(last.fetch_add(1, Ordering::Relaxed) + 1), |old| old.id);
-            // Two sites share no origin, so that one cannot use up the other's limits.
-            let reachable = self.all.iter().find(|old| {
-                old.plan.names == new.names && has_same_connections(&old.plan, new) && is_same_origin(old)
-            });
-            let origin = reachable.map_or_else(
-                || Arc::new(origin(new, tls, &plan.limits, system)),
-                |old| Arc::clone(&old.origin),
-            );
-            let site = Site::new(id, new.clone(), origin);
-            Arc::new(match kept {
-                Some(old) => Site { state: Arc::clone(&old.state), ..site },
-                None => site,
-            })
-        };
-        Self::of(with_tls(plan, secured).map(new).collect())
+        self.followed_by(plan, secured, system, |_| SiteId(last.fetch_add(1, Ordering::Relaxed) + 1))
     }
 
-    fn of(all: Vec<Arc<Site>>) -> Self {
-        let names = all.iter().enumerate().flat_map(|(index, site)| {
-            site.plan.names.iter().map(move |name| (name.as_bytes().into(), index))
-        });
-        let by_name = names.collect();
-        let any = all.iter().position(|site| site.plan.names.is_empty());
-        Self { all, by_name, any }
+    fn followed_by(
+        &self,
+        plan: &EdgePlan,
+        secured: &[Option<OriginTls>],
+        system: &System,
+        number: impl Fn(&SitePlan) -> SiteId,
+    ) -> Self {
+        let builder = SiteBuilder { earlier: self, plan, system };
+        // Those that keep something come first, so that new routes can share it.
+        let mut built: Vec<Option<Arc<Site>>> = Vec::with_capacity(plan.sites.len());
+        for (new, tls) in with_tls(plan, secured) {
+            let site = builder.kept(new, tls, &built);
+            built.push(site);
+        }
+        let mut all = Vec::with_capacity(built.len());
+        for (index, (new, tls)) in with_tls(plan, secured).enumerate() {
+            let kept = built.get(index).cloned().flatten();
+            let site = kept.unwrap_or_else(|| builder.new_site(number(new), new, tls, &built));
+            if let Some(place) = built.get_mut(index) {
+                *place = Some(Arc::clone(&site));
+            }
+            all.push(site);
+        }
+        let numbers: Vec<_> = plan.sites.iter().map(|site| site.id).collect();
+        let hosts = HostTable::new(&all, &numbers, &plan.routes);
+        Self { all, hosts }
+    }
+
+    /// All sites with the names of the site `id`: the site and its routes.
+    pub(crate) fn of_host_of(&self, id: SiteId) -> impl Iterator<Item = &Arc<Site>> {
+        let own = self.all.iter().find(|site| site.id == id);
+        self.all.iter().filter(move |site| own.is_some_and(|own| own.is_of_same_host(site)))
     }
 
     /// Whether there is a site with this number.
@@ -177,38 +190,94 @@ impl Sites {
         self.all.iter()
     }
 
-    /// The site for `authority`, a host in any case with or without port.
-    pub(crate) fn find(&self, authority: Option<&[u8]>) -> Option<&Arc<Site>> {
-        let named = authority.and_then(|authority| self.find_named(h1::split_port(authority).0));
-        self.all.get(named.or(self.any)?)
+    /// The site and routes for `authority`, a host in any case with or without port.
+    pub(crate) fn host(&self, authority: Option<&[u8]>) -> Option<&Host> {
+        self.hosts.find(authority)
     }
 
-    /// The site with this name or this public name. `name` is lower-case and without port.
-    pub(crate) fn named(&self, name: &[u8]) -> Option<&Arc<Site>> {
+    /// The site itself for `authority`, as [`Sites::host`].
+    pub(crate) fn find(&self, authority: Option<&[u8]>) -> Option<&Arc<Site>> {
+        self.host(authority)?.site()
+    }
+
+    /// The site with this name or this public name, with its routes; empty if there is none. `name`
+    /// is lower-case and without port.
+    pub(crate) fn named(&self, name: &[u8]) -> Vec<&Arc<Site>> {
         let is_public = |site: &&Arc<Site>| {
             let public = site.plan.public_host.as_deref().unwrap_or_default().as_bytes();
             !public.is_empty() && h1::split_port(public).0.eq_ignore_ascii_case(name)
         };
-        let named = self.find_named(name).and_then(|index| self.all.get(index));
-        named.or_else(|| self.all.iter().find(is_public))
-    }
-
-    /// The site that answers to any name, if there is one.
-    pub(crate) fn unnamed(&self) -> Option<&Arc<Site>> {
-        self.all.get(self.any?)
-    }
-
-    fn find_named(&self, host: &[u8]) -> Option<usize> {
-        if self.by_name.is_empty() {
-            return None;
+        match self.hosts.named(name) {
+            Some(host) => self.all.iter().filter(|site| site.plan.names == host.names()).collect(),
+            None => self.all.iter().filter(is_public).collect(),
         }
-        // A final dot names the same host (RFC 3986 section 3.2.2).
-        let host = host.strip_suffix(b".").unwrap_or(host);
-        let mut lower = [0; HOST_BYTES_MAX];
-        let lower = lower.get_mut(..host.len())?;
-        lower.copy_from_slice(host);
-        lower.make_ascii_lowercase();
-        self.by_name.get(&*lower).copied()
+    }
+
+    /// The site that answers to any name, with its routes; empty if there is none.
+    pub(crate) fn unnamed(&self) -> Vec<&Arc<Site>> {
+        self.all.iter().filter(|site| site.plan.names.is_empty()).collect()
+    }
+}
+
+/// Builds the sites of a new plan.
+struct SiteBuilder<'a> {
+    earlier: &'a Sites,
+    plan: &'a EdgePlan,
+    system: &'a System,
+}
+
+impl SiteBuilder<'_> {
+    /// The limits of the origin of a site.
+    fn settings(&self, site: &SitePlan) -> Settings {
+        settings(&site.limits.over(&self.plan.limits))
+    }
+
+    /// The earlier site with the same settings, or one with the earlier pages.
+    fn kept(&self, new: &SitePlan, tls: Option<OriginTls>, built: &[Option<Arc<Site>>]) -> Option<Arc<Site>> {
+        let earlier = &self.earlier.all;
+        let is_same_origin = |site: &Site| site.origin.settings() == &self.settings(new);
+        if let Some(site) = earlier.iter().find(|old| old.plan.is_same(new) && is_same_origin(old)) {
+            return Some(Arc::clone(site));
+        }
+        let kept = earlier.iter().find(|old| has_same_pages(&old.plan, new))?;
+        let origin = self.origin(new, tls, built);
+        Some(Site::new(kept.id, new.clone(), origin, Arc::clone(&kept.state)))
+    }
+
+    /// A site that begins empty.
+    fn new_site(
+        &self,
+        id: SiteId,
+        new: &SitePlan,
+        tls: Option<OriginTls>,
+        built: &[Option<Arc<Site>>],
+    ) -> Arc<Site> {
+        let mut of_host = built.iter().flatten().filter(|site| site.plan.names == new.names);
+        // The application behind two routes is the same, so one detection is for both.
+        let alike = |site: &&Arc<Site>| {
+            has_same_connections(&site.plan, new) && site.plan.recognisable == new.recognisable
+        };
+        let state = of_host.clone().find(alike).map(|site| Arc::clone(&site.state)).unwrap_or_else(|| {
+            let writes = of_host.next().map(|site| Arc::clone(&site.writes)).unwrap_or_default();
+            Arc::new(SiteState::new(writes))
+        });
+        Site::new(id, new.clone(), self.origin(new, tls, built), state)
+    }
+
+    /// The origin of a site: that of another route, or of the earlier site. Two sites with other
+    /// names share no origin, so that one cannot use up the other's limits.
+    fn origin(&self, new: &SitePlan, tls: Option<OriginTls>, built: &[Option<Arc<Site>>]) -> Arc<Origin> {
+        let settings = self.settings(new);
+        let mut known = built.iter().flatten().chain(&self.earlier.all);
+        let reachable = known.find(|site| {
+            site.plan.names == new.names
+                && has_same_connections(&site.plan, new)
+                && site.origin.settings() == &settings
+        });
+        reachable.map_or_else(
+            || Arc::new(origin(new, tls, settings, self.system)),
+            |site| Arc::clone(&site.origin),
+        )
     }
 }
 
@@ -242,6 +311,9 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
         id: _,
         names,
         ports: _,
+        route,
+        limits: _,
+        request_fields,
         origin,
         origin_tls,
         origin_proxy_protocol: _,
@@ -268,13 +340,17 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
         format!("{}{shown}", if tls.is_verified { "" } else { " unverified" })
     });
     let trust = trust.unwrap_or_default();
-    format!("{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}{via}{name}{trust}")
+    let route = route.as_ref().map(|route| format!(" on {route}")).unwrap_or_default();
+    let fields = if request_fields.is_empty() { String::new() } else { format!(" {request_fields:?}") };
+    format!(
+        "{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}{via}{name}{trust}{route}{fields}"
+    )
 }
 
 /// An origin that was not asked yet.
-fn origin(site: &SitePlan, tls: Option<OriginTls>, limits: &EdgeLimits, system: &System) -> Origin {
+fn origin(site: &SitePlan, tls: Option<OriginTls>, settings: Settings, system: &System) -> Origin {
     let (clock, network) = (Arc::clone(&system.clock), Arc::clone(&system.network));
-    let origin = Origin::new(site.origin.clone(), settings(limits), clock, network);
+    let origin = Origin::new(site.origin.clone(), settings, clock, network);
     origin.secured_by(tls).introduced_by(site.origin_proxy_protocol)
 }
 

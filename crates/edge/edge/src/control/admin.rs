@@ -206,7 +206,7 @@ async fn send(
     shared: &Shared,
     client: &mut ClientConnection,
     reply: PurgeReply,
-    recipient: Recipient,
+    recipient: Recipient<'_>,
 ) -> bool {
     let PurgeReply { mut head, content } = reply;
     head.fields.push(names::DATE, http_date(shared.clock.now()));

@@ -29,9 +29,9 @@ impl Site {
     /// The tag of a host's pages that show `identity`. Like group tags, it begins with a byte that
     /// no header field can contain.
     pub(crate) fn identity_tag(&self, host: &[u8], identity: &Identity) -> Bytes {
-        // Aliases of a site show the same posts. If the site answers to any name, each name is
-        // treated as a separate site.
-        let host = if self.plan.names.is_empty() { name_of(host) } else { Bytes::new() };
+        // Aliases of a site show the same posts. If the site answers to names that its settings do
+        // not list, each name is treated as a separate site.
+        let host = if self.plan.has_open_names() { name_of(host) } else { Bytes::new() };
         let number = match identity {
             Identity::Post(number) => &number[..],
             Identity::Unknown => b"",

@@ -221,8 +221,8 @@ impl Task {
     /// The same task for the site that has the host of its page under a later plan.
     fn of_plan(&self, earlier: &Shared, later: &Shared) -> Self {
         let own = self.own.as_ref().map(|key| {
-            let names = earlier.sites.iter().find(|site| site.id == key.site()).map(|site| &site.plan.names);
-            let site = later.sites.iter().find(|site| Some(&site.plan.names) == names);
+            let own = earlier.sites.iter().find(|site| site.id == key.site());
+            let site = later.sites.iter().find(|site| own.is_some_and(|own| own.is_of_same_host(site)));
             let site = site
                 .or_else(|| later.sites.find(Some(key.host())))
                 .map_or_else(|| key.site(), |site| site.id);
@@ -261,7 +261,7 @@ impl Task {
     /// The store's selectors, for each affected site.
     fn selectors(&self, shared: &Shared, scope: &PurgeScope) -> Vec<Selector> {
         let sites = |reach| match &self.own {
-            Some(key) => vec![key.site()],
+            Some(key) => shared.sites.of_host_of(key.site()).map(|site| site.id).collect(),
             None => reached(shared, reach),
         };
         let on = |host, told: &dyn Fn(SiteScope<'_>) -> Vec<Selector>| {
@@ -295,7 +295,7 @@ impl Task {
 
     fn scopes<'a>(&self, shared: &'a Shared, host: &Bytes) -> Vec<SiteScope<'a>> {
         match &self.own {
-            Some(key) => reach::own_scope(&shared.sites, key).into_iter().collect(),
+            Some(key) => reach::own_scopes(&shared.sites, key),
             None => reach::scopes(&shared.sites, host),
         }
     }

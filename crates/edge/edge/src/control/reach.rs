@@ -44,30 +44,40 @@ enum Hosts {
     Named(Bytes),
 }
 
-/// The scopes of a purge that names `host`: a name with or without a port, or nothing.
+/// The scopes of a purge that names `host`: a name with or without a port, or nothing. Each route
+/// of a site with pages of its own has a scope.
 pub(crate) fn scopes<'a>(sites: &'a Sites, host: &Bytes) -> Vec<SiteScope<'a>> {
     let name = name_of(host);
     let all = |site| SiteScope { site, hosts: Hosts::All, named: host.clone() };
-    if let Some(site) = sites.named(&name) {
-        return vec![all(site)];
+    let under_name = |site| SiteScope { site, hosts: Hosts::Named(name.clone()), named: host.clone() };
+    let named = sites.named(&name);
+    // The names below one name are separate scopes, and so are those of a site for any name.
+    let is_open = |sites: &[&Arc<Site>]| sites.first().is_some_and(|site| site.plan.has_open_names());
+    if !named.is_empty() {
+        let scope: &dyn Fn(&'a Arc<Site>) -> SiteScope<'a> = if is_open(&named) { &under_name } else { &all };
+        return named.into_iter().map(scope).collect();
     }
     let unnamed = sites.unnamed();
     // Operators name a site by its label, and so do clients that were written for CDNs.
-    if let Some(site) = unnamed.filter(|site| name == site.label()) {
-        return vec![all(site)];
+    if unnamed.iter().any(|site| name == site.label()) {
+        return unnamed.into_iter().map(all).collect();
     }
-    if let Some(site) = unnamed.filter(|_| !is_of_a_machine(&name)) {
-        return vec![SiteScope { site, hosts: Hosts::Named(name), named: host.clone() }];
+    if !unnamed.is_empty() && !is_of_a_machine(&name) {
+        return unnamed.into_iter().map(under_name).collect();
     }
     sites.iter().map(all).collect()
 }
 
-/// The scope of a purge that an origin orders for `key`; it never leaves the key's site.
-pub(crate) fn own_scope<'a>(sites: &'a Sites, key: &Key) -> Option<SiteScope<'a>> {
-    let site = sites.iter().find(|site| site.id == key.site())?;
+/// The scopes of a purge that an origin orders for `key`; they never leave the key's site, but
+/// cover all its routes.
+pub(crate) fn own_scopes<'a>(sites: &'a Sites, key: &Key) -> Vec<SiteScope<'a>> {
     let named = Bytes::copy_from_slice(key.host());
-    let hosts = if site.plan.names.is_empty() { Hosts::Named(name_of(&named)) } else { Hosts::All };
-    Some(SiteScope { site, hosts, named })
+    let scope = |site: &'a Arc<Site>| {
+        let is_open = site.plan.has_open_names();
+        let hosts = if is_open { Hosts::Named(name_of(&named)) } else { Hosts::All };
+        SiteScope { site, hosts, named: named.clone() }
+    };
+    sites.of_host_of(key.site()).map(scope).collect()
 }
 
 /// The hosts under which pages of a site are stored or being fetched; `None` if there are more

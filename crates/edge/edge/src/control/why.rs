@@ -16,7 +16,7 @@ use crate::request::arrival::Arrival;
 use crate::request::client::head_limits;
 use crate::request::foreign_ports::is_beyond_foreign_ports;
 use crate::request::forward;
-use crate::request::guard::{RequestSubject, guard};
+use crate::request::guard::{RequestSubject, admit, guard};
 use crate::request::key::RequestRoute;
 use crate::request::leak_guard::withheld;
 use crate::request::lookup::{Decision, LookupResult, PageRequest, Touch, freshness};
@@ -82,11 +82,15 @@ fn answer_from_memory(shared: &Arc<Shared>, question: &Question) -> Result<WhyRe
         };
         return Ok(answer_of(reason));
     }
-    match guard(shared, simulated.arrival, &request) {
-        Ok(subject) => match redirected(shared, simulated.arrival, &subject, &request.head) {
-            Some(redirect) => Ok(answer_of(redirect.reason)),
-            None => Ok(of_subject(shared, &subject, &request)),
-        },
+    let admitted = match admit(shared, simulated.arrival, &request) {
+        Ok(admitted) => admitted,
+        Err(refusal) => return Ok(answer_of(refusal.reason)),
+    };
+    if let Some(redirect) = redirected(shared, simulated.arrival, &admitted, &request.head) {
+        return Ok(answer_of(redirect.reason));
+    }
+    match admitted.subject(shared, &request.head) {
+        Ok(subject) => Ok(of_subject(shared, &subject, &request)),
         Err(refusal) => Ok(answer_of(refusal.reason)),
     }
 }

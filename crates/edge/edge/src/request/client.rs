@@ -126,7 +126,7 @@ impl ClientConnection {
         limits: Arc<EdgeLimits>,
         continue_owed: bool,
     ) -> Self {
-        let content = RequestContent::new(continue_owed);
+        let content = RequestContent::new(continue_owed, limits.request_body_bytes_max);
         Self { content, ..Self::of(Wire::Http2(wire), arrival, limits) }
     }
 
@@ -135,8 +135,8 @@ impl ClientConnection {
             wire,
             arrival,
             head_limits: head_limits(&limits),
+            content: RequestContent::new(false, limits.request_body_bytes_max),
             limits,
-            content: RequestContent::new(false),
             read_patience: Patience::new(),
             write_patience: Patience::new(),
             read_pace: Pace::default(),
@@ -522,7 +522,8 @@ impl ClientConnection {
             match wire.parse(&self.head_limits) {
                 Ok(Some(request)) => {
                     self.head_limits = head_limits(&self.limits);
-                    self.content = RequestContent::new(request.expect_continue);
+                    let bytes_max = self.limits.request_body_bytes_max;
+                    self.content = RequestContent::new(request.expect_continue, bytes_max);
                     self.read_patience.reset();
                     self.read_pace.reset();
                     self.write_pace.reset();

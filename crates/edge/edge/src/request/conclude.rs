@@ -70,6 +70,10 @@ impl Visit<'_> {
         if let Some(detail) = &refusal.detail {
             self.shared.complaints.tell(detail, self.now().monotonic);
         }
+        if refusal.is_silent {
+            let (status, reason) = (refusal.status, refusal.reason);
+            return RequestOutcome { status, reason, content_bytes: 0, after: AfterResponse::Gone };
+        }
         self.recipient.persistent &= self.client.is_content_read();
         let (written, page) = respond::write_refusal(&refusal, self.shared.clock.now(), self.recipient);
         self.client.push_head(&written);
@@ -152,6 +156,9 @@ impl Visit<'_> {
         }
         if let Some(excerpt) = Excerpt::of(&self.request.head, object, &self.shared.boundary) {
             return Box::pin(self.send_excerpt(&excerpt, object, account)).await;
+        }
+        if respond::changes_stored_head(object, self.recipient) {
+            return Box::pin(self.send_excerpt(&Excerpt::whole(object), object, account)).await;
         }
         let written = respond::write_hit(object, account, self.recipient);
         let sent = deliver::send_stored(self.client, object, &written, &repair).await;

@@ -39,6 +39,15 @@ impl Extract {
 }
 
 impl Excerpt {
+    /// All of a stored response.
+    pub(crate) fn whole(object: &Arc<Object>) -> Self {
+        let content = match object.on_disk() {
+            Some(body) => vec![Extract::OnDisk { first: 0, bytes: body.len() }],
+            None => object.body().chunks().iter().cloned().map(Extract::Octets).collect(),
+        };
+        Self { head: object.head(), content }
+    }
+
     /// The parts of a stored response that a request wants; `None` if it wants everything that is
     /// stored, unchanged. `boundary` separates several parts.
     pub(crate) fn of(request: &RequestHead, object: &Arc<Object>, boundary: &str) -> Option<Self> {

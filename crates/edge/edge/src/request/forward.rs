@@ -11,6 +11,7 @@
 use crate::fetch::base::Base;
 use crate::request::guard::{CDN_LOOP, RequestSubject, forwards_left};
 use bytes::{Bytes, BytesMut};
+use config::FieldRules;
 use h1::{BodyFraming, Request, WriteError};
 use message::{Fields, Method, RequestHead, Version, names};
 use net::Peer;
@@ -42,6 +43,7 @@ pub(crate) fn shared_head(
     fields.push(names::X_FORWARDED_PROTO, scheme(subject));
     fields.push(names::X_FORWARDED_FOR, shared_address(subject, &visitor));
     push_marks(&mut fields, subject, loop_mark);
+    change_fields(&mut fields, &subject.site.plan.request_fields);
     let target = Bytes::copy_from_slice(key.target());
     RequestHead { method, target, version: Version::Http11, fields }
 }
@@ -52,6 +54,17 @@ fn push_marks(fields: &mut Fields, subject: &RequestSubject<'_>, loop_mark: &Byt
         fields.push(names::VIA, VIA);
     }
     fields.push(CDN_LOOP, loop_mark.clone());
+}
+
+/// Changes the fields of a request as the settings of its site say.
+fn change_fields(fields: &mut Fields, rules: &FieldRules) {
+    for name in &rules.remove {
+        fields.remove(name);
+    }
+    for (name, value) in &rules.set {
+        fields.remove(name);
+        fields.push(name.clone(), value.clone());
+    }
 }
 
 /// Whether a fetch whose response may be shared carries the placeholder address, which belongs to
@@ -172,6 +185,7 @@ pub(crate) fn passed(
         fields.push(name, value);
     }
     push_marks(&mut fields, subject, loop_mark);
+    change_fields(&mut fields, &subject.site.plan.request_fields);
     framing.announce(&mut fields);
     if framing == BodyFraming::Empty && visitor.has(names::CONTENT_LENGTH) {
         fields.push(names::CONTENT_LENGTH, "0");

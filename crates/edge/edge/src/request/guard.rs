@@ -5,12 +5,15 @@
 //! [`RequestSubject`], a shared one with those of its key. A client's claims about host, scheme or
 //! address count only if it is a trusted proxy.
 
+use crate::hosts::{Host, Route};
 use crate::memory::detection::RulesInForce;
 use crate::request::arrival::Arrival;
 use crate::request::refusal::Refusal;
+use crate::request::route_answer::answer;
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
+use config::FieldRules;
 use h1::{BodyFraming, EffectiveAuthority, Request, Target, TargetForm};
 use message::{Method, RequestHead, names};
 use net::Peer;
@@ -43,41 +46,97 @@ const X_FORWARDED_PREFIX: &str = "X-Forwarded-Prefix";
 /// The field in which CDNs identify themselves (RFC 8586).
 pub(crate) const CDN_LOOP: &str = "CDN-Loop";
 
-/// *guard*: admits a request to its site, or refuses it.
-pub(crate) fn guard<'a>(
+/// A request that was admitted to a site, before its route decides on the answer.
+pub(crate) struct Admitted<'a> {
+    host: &'a Host,
+    /// The route that is for the request, if the site itself is not.
+    pub(crate) route: Option<&'a Arc<Route>>,
+    pub(crate) target: Bytes,
+    pub(crate) trusted: bool,
+    arrival: Arrival,
+}
+
+/// Admits a request to its site, or refuses it.
+pub(crate) fn admit<'a>(
     shared: &'a Shared,
-    arrival: impl Into<Arrival>,
+    arrival: Arrival,
     request: &Request,
-) -> Result<RequestSubject<'a>, Refusal> {
-    let arrival: Arrival = arrival.into();
-    let (peer, head) = (arrival.peer, &request.head);
+) -> Result<Admitted<'a>, Refusal> {
+    let head = &request.head;
     if head.method == Method::Connect {
         return Err(Refusal::connect());
     }
     if head.method == Method::Trace {
         return Err(Refusal::trace());
     }
-    if matches!(request.framing, BodyFraming::Length(bytes) if bytes > shared.limits.request_body_bytes_max) {
-        return Err(Refusal::too_large());
-    }
     if forwards_left(head) == Some(0) {
         return Err(Refusal::last_hop());
     }
     let authority = EffectiveAuthority::of(head).map(|effective| effective.authority);
-    let site = shared.sites.find(authority).ok_or_else(Refusal::unknown_site)?;
-    if head.fields.list(CDN_LOOP).any(|member| member == shared.loop_mark) {
-        return Err(site.refusal(Refusal::looping));
+    let unknown = || Refusal::unknown_site(shared.plan.closes_unknown_hosts);
+    let host = shared.sites.host(authority).ok_or_else(unknown)?;
+    let target = origin_target(head)?;
+    let route = host.route(head, &target);
+    let trusted = arrival.peer.ip().is_some_and(|ip| shared.plan.trusted_proxies.contains(ip));
+    let admitted = Admitted { host, route, target, trusted, arrival };
+    if matches!(request.framing, BodyFraming::Length(bytes) if bytes > admitted.content_bytes_max(shared)) {
+        return Err(Refusal::too_large());
     }
-    let trusted = peer.ip().is_some_and(|ip| shared.plan.trusted_proxies.contains(ip));
-    Ok(RequestSubject {
-        host: origin_host(site, head, authority),
-        target: origin_target(head)?,
-        https: site.plan.public_https || is_https(arrival, trusted, head),
-        site,
-        trusted,
-        peer: Some(peer),
-        rules: site.rules(),
-    })
+    Ok(admitted)
+}
+
+impl<'a> Admitted<'a> {
+    /// The names of the site.
+    pub(crate) fn names(&self) -> &'a [String] {
+        self.host.names()
+    }
+
+    /// The site whose pages answer the request; `None` if the route answers by itself.
+    pub(crate) fn site(&self) -> Option<&'a Arc<Site>> {
+        self.route.map_or_else(|| self.host.site(), |route| route.site.as_ref())
+    }
+
+    /// Changes to the header fields of the response.
+    pub(crate) fn response_fields(&self) -> Option<&'a FieldRules> {
+        self.route.map(|route| &*route.plan.response_fields).filter(|rules| !rules.is_empty())
+    }
+
+    /// The largest content of the request, in bytes.
+    pub(crate) fn content_bytes_max(&self, shared: &Shared) -> u64 {
+        let own = self.site().and_then(|site| site.plan.limits.request_body_bytes_max);
+        own.unwrap_or(shared.limits.request_body_bytes_max)
+    }
+
+    /// The request to the pages of the site, or the answer of the route.
+    pub(crate) fn subject(self, shared: &Shared, head: &RequestHead) -> Result<RequestSubject<'a>, Refusal> {
+        let authority = EffectiveAuthority::of(head).map(|effective| effective.authority);
+        if let Some(answer) = self.route.and_then(|route| answer(route, self.arrival, head, &self.target)) {
+            return Err(answer);
+        }
+        // Each host has a route for every request, or a site.
+        let site = self.site().ok_or_else(|| Refusal::unknown_site(false))?;
+        if head.fields.list(CDN_LOOP).any(|member| member == shared.loop_mark) {
+            return Err(site.refusal(Refusal::looping));
+        }
+        Ok(RequestSubject {
+            host: origin_host(site, head, authority),
+            https: site.plan.public_https || is_https(self.arrival, self.trusted, head),
+            site,
+            target: self.target,
+            trusted: self.trusted,
+            peer: Some(self.arrival.peer),
+            rules: site.rules(),
+        })
+    }
+}
+
+/// *guard*: admits a request to the pages of its site, or answers it.
+pub(crate) fn guard<'a>(
+    shared: &'a Shared,
+    arrival: impl Into<Arrival>,
+    request: &Request,
+) -> Result<RequestSubject<'a>, Refusal> {
+    admit(shared, arrival.into(), request)?.subject(shared, &request.head)
 }
 
 /// The remaining hops of an OPTIONS request that has `Max-Forwards` (RFC 9110 section 7.6.2).

@@ -24,7 +24,7 @@ use crate::fetch::disk_reads::{self, ReadOutcome};
 use crate::memory::hot_pages::PageVariant;
 use crate::memory::leak_guard::is_guarded;
 use crate::request::client::ClientConnection;
-use crate::request::guard::{RequestSubject, guard};
+use crate::request::guard::{RequestSubject, admit};
 use crate::request::key::RequestRoute;
 use crate::request::lookup::{DISK_READS_MAX, Decision, PageRequest, Touch};
 use crate::request::redirect::redirected;
@@ -85,16 +85,21 @@ impl<'a> Visit<'a> {
         {
             return Step::Reply(reply, Reason::AcmeChallenge);
         }
-        match guard(self.shared, self.client.arrival(), self.request) {
+        let head = &self.request.head;
+        let admitted = match admit(self.shared, self.client.arrival(), self.request) {
+            Ok(admitted) => admitted,
+            Err(refusal) => return Step::Refuse(refusal),
+        };
+        self.recipient.fields = admitted.response_fields();
+        self.client.set_content_bytes_max(admitted.content_bytes_max(self.shared));
+        if let Some(redirect) = redirected(self.shared, self.client.arrival(), &admitted, head) {
+            return Step::Refuse(redirect);
+        }
+        match admitted.subject(self.shared, head) {
             Ok(subject) => {
                 self.site = Some(subject.site);
-                match redirected(self.shared, self.client.arrival(), &subject, &self.request.head) {
-                    Some(redirect) => Step::Refuse(redirect),
-                    None => {
-                        self.recipient.hsts_secs = subject.site.plan.hsts_secs.filter(|_| subject.https);
-                        Step::Key(subject)
-                    }
-                }
+                self.recipient.hsts_secs = subject.site.plan.hsts_secs.filter(|_| subject.https);
+                Step::Key(subject)
             }
             Err(refusal) => Step::Refuse(refusal),
         }

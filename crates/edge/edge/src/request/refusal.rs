@@ -6,15 +6,23 @@
 
 use crate::control::purge_access::Denied;
 use address::OriginUrl;
+use config::FixedAnswer;
 use h1::{FramingError, HeadError, RequestError};
 use message::Status;
 use origin::{Busy, FetchError, UploadError};
 use semantics::Reason;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// `Retry-After` in seconds when the origin is busy.
 const RETRY_AFTER_SECS: u32 = 5;
+
+/// `Retry-After` in seconds while a site is being maintained.
+const MAINTENANCE_RETRY_AFTER_SECS: u32 = 300;
+
+/// The media type of HTML pages.
+const HTML: &str = "text/html; charset=utf-8";
 
 /// A response made by the edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +42,17 @@ pub(crate) struct Refusal {
     pub(crate) location: Option<String>,
     /// Whether the connection is closed, because its further bytes cannot be trusted.
     pub(crate) close: bool,
+    /// The content, if the configuration states it.
+    pub(crate) content: Option<Box<StatedContent>>,
+    /// Whether the connection is closed without the response.
+    pub(crate) is_silent: bool,
+}
+
+/// Content that the configuration states.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StatedContent {
+    media_type: String,
+    text: Arc<str>,
 }
 
 impl Refusal {
@@ -48,6 +67,8 @@ impl Refusal {
             retry_after_secs: None,
             location: None,
             close: false,
+            content: None,
+            is_silent: false,
         }
     }
 
@@ -125,9 +146,32 @@ impl Refusal {
         Self::new(501, Reason::TraceRefused, "This server neither answers nor forwards TRACE.")
     }
 
-    /// A host that belongs to no site.
-    pub(crate) fn unknown_site() -> Self {
-        Self::new(421, Reason::UnknownSite, "No site with this host name is served here.")
+    /// A host that belongs to no site. `is_silent`: the connection is closed without a response.
+    pub(crate) fn unknown_site(is_silent: bool) -> Self {
+        let text = "No site with this host name is served here.";
+        Self { is_silent, ..Self::new(421, Reason::UnknownSite, text) }
+    }
+
+    /// A request to a site that is being maintained. `page` is its HTML page.
+    pub(crate) fn maintenance(page: &Arc<str>) -> Self {
+        let content = Some(StatedContent { media_type: HTML.to_owned(), text: Arc::clone(page) }.into());
+        let refusal = Self::new(503, Reason::Maintenance, "The site is being maintained.");
+        Self { content, retry_after_secs: Some(MAINTENANCE_RETRY_AFTER_SECS), ..refusal }
+    }
+
+    /// A redirection to `url` by a route.
+    pub(crate) fn moved(code: u16, url: String) -> Self {
+        let text = format!("This page is at {url}");
+        Self { location: Some(url), ..Self::new(code, Reason::Redirected, text) }
+    }
+
+    /// The response that a route states.
+    pub(crate) fn fixed(answer: &FixedAnswer) -> Self {
+        let refusal = Self::new(answer.status, Reason::Fixed, "");
+        let content = answer.content.as_ref().map(|text| {
+            Box::new(StatedContent { media_type: answer.media_type.clone(), text: Arc::clone(text) })
+        });
+        Self { content, ..refusal }
     }
 
     /// A host that the certificate of the connection is not for (RFC 9110 section 15.5.20).
@@ -282,15 +326,20 @@ impl Refusal {
         }
     }
 
-    /// The content and its type: an HTML page if the origin failed, otherwise plain text.
-    pub(crate) fn page(&self) -> (&'static str, String) {
+    /// The content and its type: that of the configuration, an HTML page if the origin failed,
+    /// otherwise plain text.
+    pub(crate) fn page(&self) -> (Cow<'static, str>, String) {
+        if let Some(content) = &self.content {
+            return (content.media_type.clone().into(), content.text.to_string());
+        }
         let (code, phrase) = (self.status.code(), self.status.reason());
         if self.detail.is_none() {
-            return ("text/plain; charset=utf-8", format!("{code} {phrase}\n\n{}\n", self.text));
+            let text = format!("{code} {phrase}\n\n{}\n", self.text);
+            return ("text/plain; charset=utf-8".into(), text.trim_end().to_owned() + "\n");
         }
         let page = self.template.as_deref().unwrap_or(PAGE);
         let page = page.replace("{status}", &code.to_string()).replace("{phrase}", phrase);
-        ("text/html; charset=utf-8", page.replace("{message}", &self.text))
+        (HTML.into(), page.replace("{message}", &self.text))
     }
 }
 
@@ -366,7 +415,7 @@ mod tests {
         let refusal = Refusal::failing_origin(&origin).of_site(Some(&template));
         let (_, page) = refusal.page();
         assert!(page.starts_with("<h1>Sorry (503, Service Unavailable)</h1>The site cannot"), "{page}");
-        let (kind, page) = Refusal::unknown_site().of_site(Some(&template)).page();
+        let (kind, page) = Refusal::unknown_site(false).of_site(Some(&template)).page();
         assert!(kind.starts_with("text/plain") && page.starts_with("421 Misdirected Request\n"), "{page}");
     }
 

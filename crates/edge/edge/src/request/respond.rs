@@ -10,6 +10,7 @@ use crate::request::forward::VIA;
 use crate::request::refusal::Refusal;
 use bytes::{Bytes, BytesMut};
 use clock::Timestamp;
+use config::FieldRules;
 use h1::BodyFraming;
 use message::{Field, Fields, Method, ResponseHead, Status, Version, names};
 use semantics::{CacheStatusFacts, Reason, cache_status_value};
@@ -17,13 +18,15 @@ use store::Object;
 
 /// The properties of a request that decide the framing of its response.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Recipient {
+pub(crate) struct Recipient<'a> {
     pub(crate) version: Version,
     pub(crate) head_only: bool,
     /// Whether the connection stays open after the response, if its framing allows it.
     pub(crate) persistent: bool,
     /// The time in seconds for which the client shall use https only; see the setting `hsts`.
     pub(crate) hsts_secs: Option<u64>,
+    /// Changes to the header fields of the response, if its route orders some.
+    pub(crate) fields: Option<&'a FieldRules>,
 }
 
 /// The fields that differ between responses made from the same head.
@@ -43,9 +46,9 @@ pub(crate) struct SerialisedHead {
     pub(crate) persistent: bool,
 }
 
-impl Recipient {
+impl Recipient<'_> {
     pub(crate) fn new(method: &Method, version: Version, persistent: bool) -> Self {
-        Self { version, head_only: *method == Method::Head, persistent, hsts_secs: None }
+        Self { version, head_only: *method == Method::Head, persistent, hsts_secs: None, fields: None }
     }
 
     /// The framing for this client of a response with this status and source framing.
@@ -88,14 +91,26 @@ pub(crate) fn prebuilt(head: &ResponseHead, content_bytes: u64) -> Bytes {
 }
 
 /// The rest of a hit's head after the prebuilt bytes: the fields added for this request.
-pub(crate) fn write_hit(object: &Object, account: &ResponseAccount, recipient: Recipient) -> SerialisedHead {
+pub(crate) fn write_hit(
+    object: &Object,
+    account: &ResponseAccount,
+    recipient: Recipient<'_>,
+) -> SerialisedHead {
     let mut octets = BytesMut::with_capacity(192);
     put_account(&mut octets, account);
-    put_transport_security(&mut octets, recipient);
+    put_added(&mut octets, recipient);
     put_connection(&mut octets, recipient.version, recipient.persistent);
     h1::write_head_end(&mut octets);
     let framing = recipient.framing(object.status(), BodyFraming::Length(object.content_bytes()));
     SerialisedHead { octets: octets.freeze(), framing, persistent: recipient.persistent }
+}
+
+/// Whether the route of the request changes fields of the stored head. [`write_hit`] can then not
+/// use the prebuilt bytes.
+pub(crate) fn changes_stored_head(object: &Object, recipient: Recipient<'_>) -> bool {
+    let Some(rules) = recipient.fields else { return false };
+    let lines = object.prebuilt().split(|byte| *byte == b'\n');
+    lines.filter_map(|line| line.split(|byte| *byte == b':').next()).any(|name| rules.drops(name))
 }
 
 /// The head of any other response: a tidy head and its source's framing. Only responses about the
@@ -104,7 +119,7 @@ pub(crate) fn write_head(
     head: &ResponseHead,
     source: BodyFraming,
     account: Option<&ResponseAccount>,
-    recipient: Recipient,
+    recipient: Recipient<'_>,
 ) -> SerialisedHead {
     let framing = recipient.framing(head.status, source);
     let persistent = recipient.persistent && framing != BodyFraming::UntilClose;
@@ -117,7 +132,8 @@ pub(crate) fn write_head(
     put_start(&mut octets, head, |name| {
         let length = name.eq_ignore_ascii_case(names::CONTENT_LENGTH.as_bytes());
         let age = name.eq_ignore_ascii_case(names::AGE.as_bytes());
-        !(length && !keeps_length || age && has_age)
+        let is_dropped = recipient.fields.is_some_and(|rules| rules.drops(name));
+        !(length && !keeps_length || age && has_age || is_dropped)
     });
     // Cannot fail: names and values are valid constants or numbers.
     let _ = match framing {
@@ -128,7 +144,7 @@ pub(crate) fn write_head(
     if let Some(account) = account {
         put_account(&mut octets, account);
     }
-    put_transport_security(&mut octets, recipient);
+    put_added(&mut octets, recipient);
     put_connection(&mut octets, recipient.version, persistent);
     h1::write_head_end(&mut octets);
     SerialisedHead { octets: octets.freeze(), framing, persistent }
@@ -163,13 +179,13 @@ pub(crate) fn write_switch(mut head: ResponseHead) -> Bytes {
 pub(crate) fn write_refusal(
     refusal: &Refusal,
     now: Timestamp,
-    recipient: Recipient,
+    recipient: Recipient<'_>,
 ) -> (SerialisedHead, Bytes) {
     let (content_type, page) = refusal.page();
     let mut head = ResponseHead::new(refusal.status);
     head.fields.push(names::DATE, http_date(now));
     head.fields.push(names::VIA, VIA);
-    head.fields.push(names::CONTENT_TYPE, content_type);
+    head.fields.push(names::CONTENT_TYPE, content_type.into_owned());
     head.fields.push(names::CACHE_CONTROL, "no-store");
     if let Some(url) = &refusal.location {
         head.fields.push(names::LOCATION, url.clone());
@@ -244,9 +260,18 @@ fn put_account(octets: &mut BytesMut, account: &ResponseAccount) {
     let _ = h1::write_field(octets, names::CACHE_STATUS, &cache_status_value(account.reason, account.facts));
 }
 
+/// Writes the fields that the settings of the site and the route add.
+fn put_added(octets: &mut BytesMut, recipient: Recipient<'_>) {
+    put_transport_security(octets, recipient);
+    for (name, value) in recipient.fields.into_iter().flat_map(FieldRules::added) {
+        // Cannot fail: the configuration accepts only legal names and values.
+        let _ = h1::write_field(octets, name, value.as_bytes());
+    }
+}
+
 /// Tells the client to use https only (RFC 6797). A client obeys the first such field, so one of
 /// the origin counts more.
-fn put_transport_security(octets: &mut BytesMut, recipient: Recipient) {
+fn put_transport_security(octets: &mut BytesMut, recipient: Recipient<'_>) {
     if let Some(secs) = recipient.hsts_secs {
         let value = format!("max-age={secs}");
         // Cannot fail: the name and the value are valid.
@@ -294,7 +319,7 @@ mod tests {
         ResponseAccount { reason: Reason::PassCookie, facts: CacheStatusFacts::default(), age_secs }
     }
 
-    fn recipient(method: &Method, version: Version) -> Recipient {
+    fn recipient(method: &Method, version: Version) -> Recipient<'static> {
         Recipient::new(method, version, true)
     }
 
@@ -408,7 +433,7 @@ mod tests {
     #[test]
     fn refusal_explains_itself_and_has_no_store() {
         let (written, page) =
-            write_refusal(&Refusal::unknown_site(), NOW, recipient(&Method::Get, Version::Http11));
+            write_refusal(&Refusal::unknown_site(false), NOW, recipient(&Method::Get, Version::Http11));
         let head = text(&written.octets);
         assert!(head.starts_with("HTTP/1.1 421 ") && head.contains("Cache-Control: no-store\r\n"), "{head}");
         assert!(written.persistent && text(&page).ends_with("is served here.\n"));

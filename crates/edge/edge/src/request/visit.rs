@@ -47,7 +47,7 @@ pub(crate) struct Visit<'a> {
     /// Holds the request without the fields of an order, once the order was carried out.
     stripped: &'a OnceLock<Request>,
     pub(crate) begun: Moment,
-    pub(crate) recipient: Recipient,
+    pub(crate) recipient: Recipient<'a>,
     /// Whether the page is fetched even if it is stored.
     pub(crate) must_fetch: bool,
     /// The request as the look-up sees it, if that differs from the request that was sent.

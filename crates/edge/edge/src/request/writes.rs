@@ -113,18 +113,19 @@ pub(crate) fn refresh_page(shared: &Shared, key: &Key, now: Monotonic) {
     }
 }
 
-/// The keys of stored pages that an invalidation of `key` covers: under all names of the site,
-/// both schemes, every percent-encoding, and equivalent targets. `None` if the hosts cannot be
+/// The keys of stored pages that an invalidation of `key` covers: under all names and routes of
+/// the site, both schemes, every percent-encoding, and equivalent targets. `None` if the hosts cannot be
 /// listed, so that the page may be stored under any of them.
 fn stored_as(shared: &Shared, key: &Key) -> Option<Vec<Key>> {
-    let hosts = reach::own_scope(&shared.sites, key)?.hosts(shared)?;
-    let both = hosts.iter().flat_map(|host| [(false, host), (true, host)]);
     let mut keys = Vec::new();
-    for (https, host) in both {
-        let own = Key::new(key.site(), https, host, Bytes::copy_from_slice(key.target()));
-        let equivalent = shared.equivalents.find_spelled(&own).into_iter();
-        keys.extend(equivalent.filter(|found| !found.is_spelling_of(&own) && shared.store.has(found)));
-        keys.extend(shared.store.spellings(&own));
+    for scope in reach::own_scopes(&shared.sites, key) {
+        let hosts = scope.hosts(shared)?;
+        for (https, host) in hosts.iter().flat_map(|host| [(false, host), (true, host)]) {
+            let own = Key::new(scope.site.id, https, host, Bytes::copy_from_slice(key.target()));
+            let equivalent = shared.equivalents.find_spelled(&own).into_iter();
+            keys.extend(equivalent.filter(|found| !found.is_spelling_of(&own) && shared.store.has(found)));
+            keys.extend(shared.store.spellings(&own));
+        }
     }
     Some(keys)
 }

@@ -153,8 +153,11 @@ fn drop_detection(shared: &Arc<Shared>, site: &Arc<Site>, state: &mut DetectionS
 fn change(shared: &Shared, site: &Site, state: &mut DetectionState, found: Option<Detected>) {
     site.detection.set_rules(found.as_ref().map(|found| found.place));
     state.found = found;
-    let selector = Selector::Everything { site: Some(site.id) };
-    shared.tell(Invalidation { selector, mode: Mode::Hard });
+    // Routes with the same detection change their rules too.
+    for other in shared.sites.iter().filter(|other| Arc::ptr_eq(&other.state, &site.state)) {
+        let selector = Selector::Everything { site: Some(other.id) };
+        shared.tell(Invalidation { selector, mode: Mode::Hard });
+    }
     // Responses that could not be shared by the old rules may be shareable by the new ones.
     shared.hit_for_miss.forget_all();
     shared.sweeper.wake();

@@ -17,6 +17,8 @@ use std::task::{Context, Poll, ready};
 #[derive(Debug)]
 pub(super) struct RequestContent {
     read_bytes: u64,
+    /// The largest content, in bytes.
+    bytes_max: u64,
     /// The client waits for 100 (Continue) before it sends the content.
     continue_owed: bool,
     /// The form fields found in the content so far, if they are needed.
@@ -108,6 +110,11 @@ impl ClientConnection {
         }
     }
 
+    /// Sets the largest content of the current request, in bytes.
+    pub(crate) fn set_content_bytes_max(&mut self, bytes_max: u64) {
+        self.content.bytes_max = bytes_max;
+    }
+
     /// Takes the next piece of content that was read, if it is complete.
     fn decode(&mut self) -> Result<Option<Frame>, UploadError> {
         let frame = match &mut self.wire {
@@ -116,7 +123,7 @@ impl ClientConnection {
         };
         if let Some(Frame::Data(octets)) = &frame {
             self.content.read_bytes += octets.len() as u64;
-            if self.content.read_bytes > self.limits.request_body_bytes_max {
+            if self.content.read_bytes > self.content.bytes_max {
                 return Err(UploadError::TooLarge);
             }
         }
@@ -162,7 +169,7 @@ impl ClientConnection {
 }
 
 impl RequestContent {
-    pub(super) fn new(continue_owed: bool) -> Self {
-        Self { read_bytes: 0, continue_owed, form: FormReader::default(), ahead: None }
+    pub(super) fn new(continue_owed: bool, bytes_max: u64) -> Self {
+        Self { read_bytes: 0, bytes_max, continue_owed, form: FormReader::default(), ahead: None }
     }
 }

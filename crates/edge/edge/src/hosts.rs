@@ -1,0 +1,148 @@
+//! Finds the site and the route of a request.
+//!
+//! Invariant: a name belongs to at most one site. The most exact name counts: the name itself, then
+//! the longest `*.` above it, then the site that answers to any name.
+
+use crate::sites::Site;
+use config::{RouteAction, RoutePlan};
+use message::RequestHead;
+use platform::HashMap;
+use semantics::route_path;
+use std::sync::Arc;
+
+/// Maximum length of a host name (RFC 1035 section 2.3.4). A longer one belongs to no named site.
+const HOST_BYTES_MAX: usize = 255;
+
+/// A route and the pages that it leads to.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) plan: RoutePlan,
+    /// The site with its pages; `None` for a route that answers by itself.
+    pub(crate) site: Option<Arc<Site>>,
+}
+
+/// The sites by their names.
+#[derive(Debug, Default)]
+pub(crate) struct HostTable {
+    all: Vec<Host>,
+    /// Indices in `all` by name.
+    by_name: HashMap<Box<[u8]>, usize>,
+    /// Indices in `all` of sites with all names below a name, by that name.
+    below: HashMap<Box<[u8]>, usize>,
+    /// The site that answers to any name.
+    any: Option<usize>,
+}
+
+/// A site as clients address it.
+#[derive(Debug)]
+pub(crate) struct Host {
+    names: Vec<String>,
+    /// Its routes in the order of the plan.
+    routes: Vec<Arc<Route>>,
+    /// The pages of requests that match no route. `None`: a route matches every request.
+    site: Option<Arc<Site>>,
+}
+
+impl HostTable {
+    /// The table of these sites and routes, which are those of one plan.
+    pub(crate) fn new(sites: &[Arc<Site>], numbers: &[u32], routes: &[RoutePlan]) -> Self {
+        let mut table = Self::default();
+        for route in routes {
+            let site = match route.action {
+                RouteAction::Pages(number) => {
+                    let index = numbers.iter().position(|other| *other == number);
+                    index.and_then(|index| sites.get(index)).cloned()
+                }
+                RouteAction::Redirect(_) | RouteAction::Fixed(_) => None,
+            };
+            let route = Arc::new(Route { plan: route.clone(), site });
+            let host = table.host_of(&route.plan.names);
+            host.routes.push(route);
+        }
+        for site in sites.iter().filter(|site| site.plan.route.is_none()) {
+            table.host_of(&site.plan.names).site = Some(Arc::clone(site));
+        }
+        table
+    }
+
+    /// The host with these names, which is added if it is new.
+    fn host_of(&mut self, names: &[String]) -> &mut Host {
+        let known = self.all.iter().position(|host| host.names == names);
+        let index = known.unwrap_or_else(|| {
+            let index = self.all.len();
+            for name in names {
+                match name.strip_prefix("*.") {
+                    Some(parent) => self.below.insert(parent.as_bytes().into(), index),
+                    None => self.by_name.insert(name.as_bytes().into(), index),
+                };
+            }
+            if names.is_empty() {
+                self.any = Some(index);
+            }
+            self.all.push(Host { names: names.to_vec(), routes: Vec::new(), site: None });
+            index
+        });
+        #[expect(clippy::indexing_slicing, reason = "the index was found in `all`, or added to it")]
+        &mut self.all[index]
+    }
+
+    /// The host for `authority`, a name in any case with or without port.
+    pub(crate) fn find(&self, authority: Option<&[u8]>) -> Option<&Host> {
+        let named = authority.and_then(|authority| self.index_of(h1::split_port(authority).0));
+        self.all.get(named.or(self.any)?)
+    }
+
+    /// The host with this name. `name` is in any case and without port.
+    pub(crate) fn named(&self, name: &[u8]) -> Option<&Host> {
+        self.all.get(self.index_of(name)?)
+    }
+
+    fn index_of(&self, host: &[u8]) -> Option<usize> {
+        if self.by_name.is_empty() && self.below.is_empty() {
+            return None;
+        }
+        // A final dot names the same host (RFC 3986 section 3.2.2).
+        let host = host.strip_suffix(b".").unwrap_or(host);
+        let mut lower = [0; HOST_BYTES_MAX];
+        let lower = lower.get_mut(..host.len())?;
+        lower.copy_from_slice(host);
+        lower.make_ascii_lowercase();
+        self.by_name.get(&*lower).or_else(|| self.above(lower)).copied()
+    }
+
+    /// The site with all names below a name that is above `host`.
+    fn above(&self, host: &[u8]) -> Option<&usize> {
+        if self.below.is_empty() || host.starts_with(b".") {
+            return None;
+        }
+        let mut rest = host;
+        while let Some(dot) = rest.iter().position(|byte| *byte == b'.') {
+            rest = rest.get(dot + 1..).unwrap_or_default();
+            if let Some(found) = self.below.get(rest) {
+                return Some(found);
+            }
+        }
+        None
+    }
+}
+
+impl Host {
+    /// The names of the site; empty for the one that answers to any name.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The pages of the site itself.
+    pub(crate) fn site(&self) -> Option<&Arc<Site>> {
+        self.site.as_ref()
+    }
+
+    /// The first route that is for a request. `target` is in origin-form, or `*`.
+    pub(crate) fn route(&self, head: &RequestHead, target: &[u8]) -> Option<&Arc<Route>> {
+        if self.routes.is_empty() {
+            return None;
+        }
+        let path = route_path(target);
+        self.routes.iter().find(|route| route.plan.matcher.matches(head, &path))
+    }
+}

@@ -254,6 +254,7 @@ impl BoundEdge {
             .iter()
             .map(|site| format!("{} (profile {})", site.plan.origin, site.plan.profile))
             .collect();
+        let sites = if sites.is_empty() { "no origin".to_owned() } else { sites.join(", ") };
         let listeners = self.shared.plan.listeners.iter();
         let listen: Vec<_> = listeners
             .map(|listener| {
@@ -262,7 +263,7 @@ impl BoundEdge {
             .collect();
         let is_secured = self.shared.plan.admin_tls.is_some();
         let admin = in_a_url(&self.bound.admin, if is_secured { "https" } else { "http" });
-        format!("petasos: serving {} -> {}, admin {admin}", listen.join(", "), sites.join(", "))
+        format!("petasos: serving {} -> {sites}, admin {admin}", listen.join(", "))
     }
 
     /// Serves in a separate thread.

@@ -187,6 +187,8 @@ pub(crate) fn write_refusal(
     head.fields.push(names::VIA, VIA);
     head.fields.push(names::CONTENT_TYPE, content_type.into_owned());
     head.fields.push(names::CACHE_CONTROL, "no-store");
+    // For HEAD; a response with content has it by its framing.
+    head.fields.push(names::CONTENT_LENGTH, page.len().to_string());
     if let Some(url) = &refusal.location {
         head.fields.push(names::LOCATION, url.clone());
     }

@@ -44,6 +44,7 @@ mod recognition;
 mod refill;
 mod reloads;
 mod revalidation;
+mod routes;
 mod sharing;
 mod spellings;
 mod staleness;

@@ -123,8 +123,8 @@ impl DocumentWalk {
 
     /// Reads one key and its value into `level`.
     ///
-    /// `prefix` is empty at the top; inside a table it is the table's name with a dot. Settings that
-    /// a table of the scope `table` does not admit are a problem.
+    /// `prefix` is empty at the top; inside a table it is the table's name with a dot. Settings
+    /// that a table of the scope `table` does not admit are a problem.
     fn entry(
         &self,
         prefix: &str,

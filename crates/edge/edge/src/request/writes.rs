@@ -114,8 +114,8 @@ pub(crate) fn refresh_page(shared: &Shared, key: &Key, now: Monotonic) {
 }
 
 /// The keys of stored pages that an invalidation of `key` covers: under all names and routes of
-/// the site, both schemes, every percent-encoding, and equivalent targets. `None` if the hosts cannot be
-/// listed, so that the page may be stored under any of them.
+/// the site, both schemes, every percent-encoding, and equivalent targets. `None` if the hosts
+/// cannot be listed, so that the page may be stored under any of them.
 fn stored_as(shared: &Shared, key: &Key) -> Option<Vec<Key>> {
     let mut keys = Vec::new();
     for scope in reach::own_scopes(&shared.sites, key) {

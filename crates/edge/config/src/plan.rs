@@ -287,6 +287,19 @@ impl EdgePlan {
         self.places.contains_key(key)
     }
 
+    /// The names of all sites, each once. `*.` before a name means all names below it.
+    pub fn host_names(&self) -> Vec<&String> {
+        let of_sites = self.sites.iter().flat_map(|site| &site.names);
+        let of_routes = self.routes.iter().flat_map(|route| &route.names);
+        let mut names = Vec::new();
+        for name in of_sites.chain(of_routes) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
     /// The plan in words, as `petasos check --print` shows it.
     pub fn explain(&self) -> String {
         let mut text: String = self.listeners.iter().map(ListenerPlan::explain).collect();

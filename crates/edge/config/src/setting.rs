@@ -527,7 +527,12 @@ fn parse_field_line(text: &str) -> Result<String, String> {
     Ok(format!("{name}: {value}"))
 }
 
+/// Reads `Name` or `Name: value`. Responses list the name in `Vary`, so it is no pattern.
 fn parse_field_pattern(text: &str) -> Result<String, String> {
+    let name = text.split(':').next().unwrap_or_default();
+    if name.contains('*') {
+        return Err(format!("`{text}`: `*` may only be in the value"));
+    }
     if text.contains(':') { parse_field_line(text) } else { parse_field_name(text) }
 }
 
@@ -607,7 +612,7 @@ mod tests {
                 vec!["a", "", "/a?b", "/%61", "/a//b", "/a/../b"],
             ),
             (SettingKind::Methods, vec!["GET", "M-SEARCH"], vec!["", "get", "GE T"]),
-            (SettingKind::FieldPatterns, vec!["X-A", "X-A: *b"], vec!["", "X A", "X-A:", ": b"]),
+            (SettingKind::FieldPatterns, vec!["X-A", "X-A: *b"], vec!["", "X A", "X-A:", ": b", "X-*"]),
             (SettingKind::CookiePatterns, vec!["a", "a=b*", "a_*"], vec!["", "*", "a=b;c", "a b"]),
             (SettingKind::FieldLines, vec!["X-A: b: c"], vec!["X-A", "X-A:", "X-A: a\nb", "X A: b"]),
             (SettingKind::FieldNames, vec!["X-A"], vec!["", "X-A: b"]),

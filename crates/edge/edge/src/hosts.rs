@@ -137,12 +137,25 @@ impl Host {
         self.site.as_ref()
     }
 
-    /// The first route that is for a request. `target` is in origin-form, or `*`.
-    pub(crate) fn route(&self, head: &RequestHead, target: &[u8]) -> Option<&Arc<Route>> {
+    /// The first route that is for a request, and the value of `Vary` if fields of the request
+    /// decided which route it is. `target` is in origin-form, or `*`.
+    pub(crate) fn route(&self, head: &RequestHead, target: &[u8]) -> (Option<&Arc<Route>>, Option<String>) {
         if self.routes.is_empty() {
-            return None;
+            return (None, None);
         }
         let path = route_path(target);
-        self.routes.iter().find(|route| route.plan.matcher.matches(head, &path))
+        let mut selecting: Vec<String> = Vec::new();
+        let mut found = None;
+        for route in &self.routes {
+            let matcher = &route.plan.matcher;
+            selecting.extend(matcher.selecting_fields(&path));
+            if matcher.matches(head, &path) {
+                found = Some(route);
+                break;
+            }
+        }
+        selecting.sort_unstable();
+        selecting.dedup();
+        (found, (!selecting.is_empty()).then(|| selecting.join(", ")))
     }
 }

@@ -7,7 +7,7 @@ use super::fields::{self, FieldRules};
 use super::limits::{EdgeLimits, SiteLimits};
 use super::origins;
 use super::route::{self, ActionKind, MaintenancePlan, RouteAction, RouteMatcher, RoutePlan};
-use super::site::{SitePlan, page_file};
+use super::site::{SitePlan, page_file, whole_secs};
 use crate::ReadFile;
 use crate::document::{ConfigDocument, Level, SiteTable};
 use crate::levels::SettingLevels;
@@ -131,6 +131,7 @@ impl Expansion {
             matcher: table.matcher.clone(),
             action,
             response_fields: Arc::new(response_fields),
+            hsts_secs: levels.duration("hsts").map(whole_secs),
             maintenance,
         });
     }

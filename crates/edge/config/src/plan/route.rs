@@ -29,6 +29,8 @@ pub struct RoutePlan {
     pub action: RouteAction,
     /// Changes to the header fields of responses.
     pub response_fields: Arc<FieldRules>,
+    /// As [`SitePlan::hsts_secs`].
+    pub hsts_secs: Option<u64>,
     /// The page of all responses while the site is maintained. `None`: it is in use.
     pub maintenance: Option<MaintenancePlan>,
 }
@@ -119,6 +121,19 @@ impl RouteMatcher {
         self.methods.is_empty() && self.fields.is_empty() && self.cookies.is_empty()
     }
 
+    /// The lower-case names of request fields that decide, beside path and method, whether the route is for a
+    /// request with this path.
+    pub fn selecting_fields<'a>(&'a self, path: &[u8]) -> impl Iterator<Item = String> + 'a {
+        let is_possible = self.has_path(path);
+        let cookie = self.cookies.first().map(|_| message::names::COOKIE.to_ascii_lowercase());
+        let fields = self.fields.iter().map(|field| field.name.to_string()).chain(cookie);
+        fields.filter(move |_| is_possible)
+    }
+
+    fn has_path(&self, path: &[u8]) -> bool {
+        self.paths.is_empty() || self.paths.iter().any(|pattern| pattern.matches(path))
+    }
+
     /// Whether a request is one of those that the route is for. `path` is the
     /// [`route_path`](semantics::route_path) of its target.
     pub fn matches(&self, head: &RequestHead, path: &[u8]) -> bool {
@@ -129,7 +144,7 @@ impl RouteMatcher {
         };
         let has_cookie =
             |pattern: &FieldPattern| cookies(&head.fields).any(|(name, value)| pattern.matches(name, value));
-        (self.paths.is_empty() || self.paths.iter().any(|pattern| pattern.matches(path)))
+        self.has_path(path)
             && (self.methods.is_empty() || self.methods.iter().any(is_method))
             && (self.fields.is_empty() || self.fields.iter().any(has_field))
             && (self.cookies.is_empty() || self.cookies.iter().any(has_cookie))

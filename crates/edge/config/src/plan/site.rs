@@ -192,6 +192,6 @@ fn assumed_lifetimes(policy: &Policy) -> String {
 }
 
 /// The time in seconds, rounded up: 0 ends what any other number begins.
-fn whole_secs(duration: Duration) -> u64 {
+pub(super) fn whole_secs(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

@@ -66,7 +66,7 @@ pub(crate) fn terms(plan: &EdgePlan) -> Option<AcmeTerms> {
 /// The local authority of a plan. `None`: no listener has a certificate of it.
 pub(crate) fn local_authority(plan: &EdgePlan) -> Option<LocalAuthority> {
     let directory = plan.state_directory.as_ref().filter(|_| plan.has_local_authority())?;
-    let names: Vec<_> = plan.sites.iter().flat_map(|site| site.names.iter().cloned()).collect();
+    let names: Vec<_> = plan.host_names().into_iter().cloned().collect();
     Some(LocalAuthority::new(directory, &names))
 }
 

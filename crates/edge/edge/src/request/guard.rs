@@ -51,6 +51,9 @@ pub(crate) struct Admitted<'a> {
     host: &'a Host,
     /// The route that is for the request, if the site itself is not.
     pub(crate) route: Option<&'a Arc<Route>>,
+    /// The value of `Vary`, if fields of the request decided on the route. Other caches must not
+    /// mix the responses of two routes.
+    pub(crate) vary: Option<String>,
     pub(crate) target: Bytes,
     pub(crate) trusted: bool,
     arrival: Arrival,
@@ -76,9 +79,9 @@ pub(crate) fn admit<'a>(
     let unknown = || Refusal::unknown_site(shared.plan.closes_unknown_hosts);
     let host = shared.sites.host(authority).ok_or_else(unknown)?;
     let target = origin_target(head)?;
-    let route = host.route(head, &target);
+    let (route, vary) = host.route(head, &target);
     let trusted = arrival.peer.ip().is_some_and(|ip| shared.plan.trusted_proxies.contains(ip));
-    let admitted = Admitted { host, route, target, trusted, arrival };
+    let admitted = Admitted { host, route, vary, target, trusted, arrival };
     if matches!(request.framing, BodyFraming::Length(bytes) if bytes > admitted.content_bytes_max(shared)) {
         return Err(Refusal::too_large());
     }
@@ -99,6 +102,14 @@ impl<'a> Admitted<'a> {
     /// Changes to the header fields of the response.
     pub(crate) fn response_fields(&self) -> Option<&'a FieldRules> {
         self.route.map(|route| &*route.plan.response_fields).filter(|rules| !rules.is_empty())
+    }
+
+    /// The time in seconds for which the client shall use https only, if it uses https.
+    pub(crate) fn hsts_secs(&self, head: &RequestHead) -> Option<u64> {
+        let is_public_https = self.site().is_some_and(|site| site.plan.public_https);
+        let own = || self.host.site().and_then(|site| site.plan.hsts_secs);
+        let stated = self.route.map_or_else(own, |route| route.plan.hsts_secs);
+        stated.filter(|_| is_public_https || is_https(self.arrival, self.trusted, head))
     }
 
     /// The largest content of the request, in bytes.

@@ -46,8 +46,8 @@ pub(crate) async fn run(
     client: &mut ClientConnection,
     request: &Request,
 ) -> AfterResponse {
-    let stripped = OnceLock::new();
-    let mut visit = Visit::new(shared, worker, client, request, &stripped);
+    let (stripped, vary) = (OnceLock::new(), OnceLock::new());
+    let mut visit = Visit::new(shared, worker, client, request, &stripped, &vary);
     let mut step = Step::Guard;
     // Large steps of requests that are no hits are boxed, so that a hit needs no memory for them.
     let outcome = loop {
@@ -91,14 +91,15 @@ impl<'a> Visit<'a> {
             Err(refusal) => return Step::Refuse(refusal),
         };
         self.recipient.fields = admitted.response_fields();
+        self.recipient.vary = admitted.vary.as_deref().map(|vary| &**self.vary.get_or_init(|| vary.into()));
         self.client.set_content_bytes_max(admitted.content_bytes_max(self.shared));
         if let Some(redirect) = redirected(self.shared, self.client.arrival(), &admitted, head) {
             return Step::Refuse(redirect);
         }
+        self.recipient.hsts_secs = admitted.hsts_secs(head);
         match admitted.subject(self.shared, head) {
             Ok(subject) => {
                 self.site = Some(subject.site);
-                self.recipient.hsts_secs = subject.site.plan.hsts_secs.filter(|_| subject.https);
                 Step::Key(subject)
             }
             Err(refusal) => Step::Refuse(refusal),

@@ -27,6 +27,8 @@ pub(crate) struct Recipient<'a> {
     pub(crate) hsts_secs: Option<u64>,
     /// Changes to the header fields of the response, if its route orders some.
     pub(crate) fields: Option<&'a FieldRules>,
+    /// The names of request fields by which the route of the request was chosen.
+    pub(crate) vary: Option<&'a str>,
 }
 
 /// The fields that differ between responses made from the same head.
@@ -48,7 +50,14 @@ pub(crate) struct SerialisedHead {
 
 impl Recipient<'_> {
     pub(crate) fn new(method: &Method, version: Version, persistent: bool) -> Self {
-        Self { version, head_only: *method == Method::Head, persistent, hsts_secs: None, fields: None }
+        Self {
+            version,
+            head_only: *method == Method::Head,
+            persistent,
+            hsts_secs: None,
+            fields: None,
+            vary: None,
+        }
     }
 
     /// The framing for this client of a response with this status and source framing.
@@ -186,7 +195,10 @@ pub(crate) fn write_refusal(
     head.fields.push(names::DATE, http_date(now));
     head.fields.push(names::VIA, VIA);
     head.fields.push(names::CONTENT_TYPE, content_type.into_owned());
-    head.fields.push(names::CACHE_CONTROL, "no-store");
+    // Caches may keep what the configuration states, as the status permits.
+    if !matches!(refusal.reason, Reason::Redirected | Reason::Fixed) {
+        head.fields.push(names::CACHE_CONTROL, "no-store");
+    }
     // For HEAD; a response with content has it by its framing.
     head.fields.push(names::CONTENT_LENGTH, page.len().to_string());
     if let Some(url) = &refusal.location {
@@ -265,6 +277,10 @@ fn put_account(octets: &mut BytesMut, account: &ResponseAccount) {
 /// Writes the fields that the settings of the site and the route add.
 fn put_added(octets: &mut BytesMut, recipient: Recipient<'_>) {
     put_transport_security(octets, recipient);
+    if let Some(fields) = recipient.vary {
+        // Cannot fail: the configuration accepts only legal names.
+        let _ = h1::write_field(octets, names::VARY, fields.as_bytes());
+    }
     for (name, value) in recipient.fields.into_iter().flat_map(FieldRules::added) {
         // Cannot fail: the configuration accepts only legal names and values.
         let _ = h1::write_field(octets, name, value.as_bytes());

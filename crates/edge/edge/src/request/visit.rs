@@ -46,6 +46,8 @@ pub(crate) struct Visit<'a> {
     pub(crate) request: &'a Request,
     /// Holds the request without the fields of an order, once the order was carried out.
     stripped: &'a OnceLock<Request>,
+    /// Holds the value of `Vary` that follows from the choice of the route.
+    pub(crate) vary: &'a OnceLock<Box<str>>,
     pub(crate) begun: Moment,
     pub(crate) recipient: Recipient<'a>,
     /// Whether the page is fetched even if it is stored.
@@ -57,13 +59,14 @@ pub(crate) struct Visit<'a> {
 }
 
 impl<'a> Visit<'a> {
-    /// A request that was just received. `stripped` must be empty.
+    /// A request that was just received. `stripped` and `vary` must be empty.
     pub(crate) fn new(
         shared: &'a Arc<Shared>,
         worker: usize,
         client: &'a mut ClientConnection,
         request: &'a Request,
         stripped: &'a OnceLock<Request>,
+        vary: &'a OnceLock<Box<str>>,
     ) -> Self {
         let persistent = request.persistent && !shared.is_draining();
         let recipient = Recipient::new(&request.head.method, request.head.version, persistent);
@@ -74,6 +77,7 @@ impl<'a> Visit<'a> {
             client,
             request,
             stripped,
+            vary,
             begun,
             recipient,
             must_fetch: false,

@@ -56,8 +56,8 @@ fn problems(tls: &TlsPlan, plan: &EdgePlan, now: Timestamp) -> Vec<Diagnostic> {
         found.push(problem.with_help("renew it; until then browsers refuse the site"));
     }
     if usable.len() == tls.certificates.len() && !tls.is_internal {
-        let names = plan.sites.iter().flat_map(|site| &site.names);
-        let names = names.filter(|name| !tls.acme_names.contains(name));
+        let names = plan.host_names();
+        let names = names.into_iter().filter(|name| !tls.acme_names.contains(name));
         let bare = names.filter(|name| !usable.iter().any(|certificate| certificate.is_for(name)));
         found.extend(bare.map(|name| {
             let message = format!("no certificate is for `{name}`, so browsers refuse it at this listener");

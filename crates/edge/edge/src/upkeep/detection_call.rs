@@ -27,8 +27,11 @@ pub(crate) async fn carry_out(
         Ok(call) => call,
         Err(error) => return refused(400, format!("The call cannot be read: {error}.")),
     };
-    let is_meant = |site: &&Arc<Site>| site.label() == call.site || site.plan.names.contains(&call.site);
-    let Some(site) = shared.sites.iter().find(is_meant) else {
+    let has_label = |site: &&Arc<Site>| site.label() == call.site;
+    // A name means the site itself; the label of a route means its pages alone.
+    let has_name = |site: &&Arc<Site>| site.plan.route.is_none() && site.plan.names.contains(&call.site);
+    let found = shared.sites.iter().find(has_label).or_else(|| shared.sites.iter().find(has_name));
+    let Some(site) = found else {
         return refused(404, format!("There is no site `{}`.", call.site));
     };
     if site.plan.recognisable.is_empty() {

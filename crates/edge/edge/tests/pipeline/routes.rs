@@ -107,6 +107,35 @@ fn routes_by_field_have_pages_of_their_own() {
 }
 
 #[test]
+fn responses_name_the_fields_that_choose_the_route() {
+    let routed = Routed::new(
+        "origin = 'ORIGIN'\n[[site]]\nnames = ['a.test']\n[[site.route]]\npath = ['/x', '/y']\n\
+         cookies = ['vip']\norigin = 'OTHER'\n[[site.route]]\npath = ['/y']\nfields = ['X-Beta: 1', 'Accept']\n\
+         answer.status = 204\n",
+    );
+    for (target, vary) in [("/", None), ("/x", Some("Cookie")), ("/y", Some("Accept, Cookie, X-Beta"))] {
+        for _ in ["miss", "hit"] {
+            let answer = routed.get("a.test", target);
+            let lower = vary.map(str::to_ascii_lowercase);
+            assert_eq!(answer.field("Vary").map(str::to_ascii_lowercase), lower, "{target}");
+        }
+    }
+    let vip = routed.ask("GET", "a.test", "/x", "Cookie: vip=1\r\n");
+    assert!(vip.text().starts_with("other ") && vip.field("Vary") == Some("cookie"));
+    assert_eq!(routed.ask("GET", "a.test", "/y", "Accept: a/b\r\n").status, 204);
+}
+
+#[test]
+fn redirecting_site_tells_browsers_to_use_https() {
+    let routed =
+        Routed::new("redirect = 'https://a.test{uri}'\nhsts = '1h'\ntrusted_proxies = ['127.0.0.1']\n");
+    let secured = routed.ask("GET", "b.test", "/", "X-Forwarded-Proto: https\r\n");
+    assert_eq!(secured.field("Strict-Transport-Security"), Some("max-age=3600"));
+    assert!(secured.field("Cache-Control").is_none(), "browsers may store a permanent redirection");
+    assert!(routed.get("b.test", "/").field("Strict-Transport-Security").is_none());
+}
+
+#[test]
 fn purge_covers_the_pages_of_all_routes() {
     let routed = Routed::new(TWO_ORIGINS);
     for (target, fields) in [("/shop/a", ""), ("/", "Surrogate-Key: other\r\n")] {

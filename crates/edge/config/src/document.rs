@@ -2,10 +2,12 @@
 //! and each value keeps its place in the text. Contradictions between values are found later, when
 //! the plan is resolved.
 
+use crate::ReadFile;
 use crate::setting::{Setting, SettingKind, SettingScope, SettingValue};
 use crate::table::SETTINGS;
 use document::{Diagnostic, Place, Reader, decimal, nearest};
 use std::collections::BTreeMap;
+use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -52,7 +54,41 @@ impl ConfigDocument {
     /// All unknown keys and all values that their rows refuse, in the order of the text. A syntax
     /// error is reported alone.
     pub fn parse(name: &str, text: &str) -> Result<Self, Vec<Diagnostic>> {
-        let walk = DocumentWalk { reader: Reader::new(name, text) };
+        Self::parse_as(name, text, false)
+    }
+
+    /// Reads the files that the document includes, and adds their tables.
+    ///
+    /// # Errors
+    /// All problems of these files, and those that cannot be read.
+    pub(crate) fn with_includes(mut self, name: &str, read: &ReadFile<'_>) -> Result<Self, Vec<Diagnostic>> {
+        let Some(Located { value: SettingValue::Texts(paths), place }) = self.top.remove("include") else {
+            return Ok(self);
+        };
+        let mut problems = Vec::new();
+        for path in &paths {
+            let path = Path::new(name).parent().unwrap_or_else(|| Path::new("")).join(path);
+            let path = path.to_string_lossy();
+            match read(&path) {
+                Ok(text) => match Self::parse_as(&path, &text, true) {
+                    Ok(included) => {
+                        self.sites.extend(included.sites);
+                        self.listeners.extend(included.listeners);
+                    }
+                    Err(more) => problems.extend(more),
+                },
+                Err(error) => {
+                    let text = format!("cannot read the included file {path}: {error}");
+                    problems.push(Diagnostic::new(text, place.clone()));
+                }
+            }
+        }
+        if problems.is_empty() { Ok(self) } else { Err(problems) }
+    }
+
+    /// Reads a text. `is_included`: it may have tables of sites and listeners only.
+    fn parse_as(name: &str, text: &str, is_included: bool) -> Result<Self, Vec<Diagnostic>> {
+        let walk = DocumentWalk { reader: Reader::new(name, text), is_included };
         let document = walk.reader.parse(text).map(|table| walk.document(table.get_ref()));
         let problems = walk.reader.into_problems();
         document.filter(|_| problems.is_empty()).ok_or(problems)
@@ -62,6 +98,8 @@ impl ConfigDocument {
 /// Walks the parsed TOML by the table of settings.
 struct DocumentWalk {
     reader: Reader,
+    /// Whether another file includes this one.
+    is_included: bool,
 }
 
 impl DocumentWalk {
@@ -72,6 +110,11 @@ impl DocumentWalk {
             match key.get_ref().as_ref() {
                 "site" => sites = self.sites(value),
                 "listener" => listeners = self.tables("listener", SettingScope::Listener, value),
+                _ if self.is_included => {
+                    let text = format!("`{}` stands outside of a [[site]] or [[listener]]", key.get_ref());
+                    let help = "write it into a table, or into the file that includes this one";
+                    self.reader.problem(key.span(), text, help);
+                }
                 _ => self.entry("", key, value, SettingScope::Global, &mut top),
             }
         }

@@ -51,8 +51,8 @@ pub type ReadFile<'a> = dyn Fn(&str) -> std::io::Result<String> + 'a;
 /// - `name` is the text's name in messages, usually its path.
 /// - `overrides` are `(key, value)` pairs from flags; they win over the text.
 /// - `machine` supplies the figures and directories that defaults are derived from.
-/// - `read` reads the further files that the text names: profiles, lists of peers, error pages and
-///   the token file.
+/// - `read` reads the further files that the text names: included files, profiles, lists of peers,
+///   pages and the token file.
 ///
 /// # Errors
 /// All problems found. If the text has a syntax error, an unknown key or an illegal value, only the
@@ -64,5 +64,6 @@ pub fn load(
     machine: &Machine,
     read: &ReadFile<'_>,
 ) -> Result<EdgePlan, Vec<Diagnostic>> {
-    plan::resolve(&ConfigDocument::parse(name, text)?, overrides, machine, read)
+    let document = ConfigDocument::parse(name, text)?.with_includes(name, read)?;
+    plan::resolve(&document, overrides, machine, read)
 }

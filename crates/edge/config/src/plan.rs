@@ -728,6 +728,7 @@ mod tests {
                 "acme_contact",
                 "acme_eab_file",
                 "acme_ca_file",
+                "include",
                 "access_log",
                 "trusted_proxies",
                 "purge_peers",

@@ -109,6 +109,8 @@ pub enum SettingKind {
     Ports,
     /// A list of IP addresses, prefixes, and files that contain such lists.
     Peers,
+    /// A list of paths of files.
+    Files,
     /// A list of names in which `*` matches any run of characters.
     Patterns,
     /// A list of some of the listed words. Their order is kept.
@@ -215,6 +217,7 @@ impl SettingKind {
             Self::FieldNames => "list of field names".to_owned(),
             Self::Ports => "list of ports".to_owned(),
             Self::Peers => "list of IP addresses, prefixes and @FILE".to_owned(),
+            Self::Files => "list of paths of files".to_owned(),
             Self::Patterns => "list of names, `*` for any characters".to_owned(),
             Self::Choices(words) => format!("list of {}", words.join(", ")),
             Self::Certificates => "list of CERT.pem,KEY.pem, host names, or internal".to_owned(),
@@ -237,7 +240,7 @@ impl SettingKind {
             Self::Ports => "PORTS",
             Self::Peers => "ADDRESSES",
             Self::Patterns | Self::Choices(_) | Self::FieldNames | Self::Methods => "NAMES",
-            Self::Paths => "PATHS",
+            Self::Paths | Self::Files => "PATHS",
             Self::FieldPatterns | Self::FieldLines => "FIELDS",
             Self::CookiePatterns => "COOKIES",
             Self::Certificates => "CERT,KEY|HOST",
@@ -285,6 +288,8 @@ impl SettingKind {
             Self::FieldNames => parse_field_name(text).map(one_text),
             Self::Ports => parse_port(text).map(|port| SettingValue::Ports(vec![port])),
             Self::Peers => PeerEntry::parse(text).map(|peer| SettingValue::Peers(vec![peer])),
+            Self::Files if text.is_empty() => Err("the path is empty".to_owned()),
+            Self::Files => Ok(one_text(text.to_owned())),
             Self::Patterns => parse_pattern(text).map(|pattern| SettingValue::Texts(vec![pattern])),
             Self::Choices(words) => {
                 Self::Choice(words).parse(text).map(|_| SettingValue::Texts(vec![text.to_owned()]))
@@ -317,6 +322,7 @@ impl SettingKind {
                 | Self::FieldNames
                 | Self::Ports
                 | Self::Peers
+                | Self::Files
                 | Self::Patterns
                 | Self::Choices(_)
                 | Self::Certificates

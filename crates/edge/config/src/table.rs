@@ -157,6 +157,15 @@ const EDGE: &[Setting] = &[
         "PEM file with the authorities by which Petasos verifies the server of `acme_directory`, for a \
          private authority. If left out: those of the system.",
     ),
+    row(
+        "include",
+        SettingScope::Global,
+        SettingKind::Files,
+        None,
+        "Further files with [[site]] and [[listener]] tables, which are read as if they stood at the end of \
+         this file. A path without a leading slash begins at the directory of this file. An included file has \
+         no other settings and includes no further files. If left out: none.",
+    ),
     global(
         "unknown_hosts",
         SettingKind::Choice(&["refuse", "close"]),

@@ -340,6 +340,37 @@ mod tests {
     }
 
     #[test]
+    fn included_files_add_sites_and_listeners() {
+        let load = |text: &str| {
+            let read = |path: &str| match path {
+                "/etc/petasos/sites/a.toml" => Ok("[[site]]\nnames = ['a.test']\n".to_owned()),
+                "/srv/b.toml" => {
+                    Ok("[[listener]]\nlisten = ':80'\n[[site]]\nnames = ['b.test']\n".to_owned())
+                }
+                "/srv/top.toml" => Ok("ttl = '1s'\ninclude = ['x']\n".to_owned()),
+                "/srv/bad.toml" => Ok("[[site]]\nnmes = ['c.test']\n".to_owned()),
+                _ => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),
+            };
+            let machine = Machine::of_size(3, 4 << 30);
+            crate::load("/etc/petasos/main.toml", text, &Overrides::new(), &machine, &read).map_err(
+                |problems| problems.iter().map(|problem| format!("{problem}\n\n")).collect::<String>(),
+            )
+        };
+        let plan = load("origin = 'http://a'\ninclude = ['sites/a.toml', '/srv/b.toml']\n").unwrap();
+        assert_eq!(plan.host_names(), ["a.test", "b.test"]);
+        assert_eq!(plan.listeners.len(), 1);
+        for (file, words) in [
+            ("/srv/top.toml", "/srv/top.toml:2:1"),
+            ("/srv/top.toml", "`ttl` stands outside of a [[site]]"),
+            ("/srv/bad.toml", "did you mean `names`?"),
+            ("no.toml", "cannot read the included file /etc/petasos/no.toml"),
+        ] {
+            let fault = load(&format!("origin = 'http://a'\ninclude = ['{file}']\n")).unwrap_err();
+            assert!(fault.contains(words), "{file}: {fault}");
+        }
+    }
+
+    #[test]
     fn setting_inherited_by_routes_is_told_once() {
         let fault =
             load(&format!("{SITE}noise_fields = ['Origin']\n[[site.route]]\npath = ['/a']\nttl = '1s'"));

@@ -121,8 +121,8 @@ impl RouteMatcher {
         self.methods.is_empty() && self.fields.is_empty() && self.cookies.is_empty()
     }
 
-    /// The lower-case names of request fields that decide, beside path and method, whether the route is for a
-    /// request with this path.
+    /// The lower-case names of request fields that decide, beside path and method, whether the
+    /// route is for a request with this path.
     pub fn selecting_fields<'a>(&'a self, path: &[u8]) -> impl Iterator<Item = String> + 'a {
         let is_possible = self.has_path(path);
         let cookie = self.cookies.first().map(|_| message::names::COOKIE.to_ascii_lowercase());

@@ -72,7 +72,8 @@ impl Site {
     fn new(id: SiteId, plan: SitePlan, origin: Arc<Origin>, state: Arc<SiteState>) -> Arc<Self> {
         let name = plan.names.first().map_or("any", String::as_str);
         let label = match &plan.route {
-            Some(route) => format!("{name} {route}"),
+            // Metrics have it in quotation marks, without escapes.
+            Some(route) => format!("{name} {route}").replace(['"', '\\'], "'"),
             None => name.to_owned(),
         };
         Arc::new(Self { id, plan, origin, state, label: label.into() })
@@ -188,6 +189,15 @@ impl Sites {
     /// All sites in the order of the plan.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Site>> {
         self.all.iter()
+    }
+
+    /// One site for each origin: the site itself, or the first of the routes that share it.
+    pub(crate) fn of_each_origin(&self) -> impl Iterator<Item = &Arc<Site>> {
+        self.all.iter().filter(|site| {
+            let sharing = self.all.iter().filter(|other| Arc::ptr_eq(&other.origin, &site.origin));
+            let first = sharing.min_by_key(|other| other.plan.route.is_some());
+            first.is_some_and(|first| Arc::ptr_eq(first, site))
+        })
     }
 
     /// The site and routes for `authority`, a host in any case with or without port.

@@ -114,7 +114,7 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::ConnectionsOpen => shared.connections() as u64,
         Metric::FlightsOpen => shared.fetches.len() as u64,
         Metric::UncompressedSites => {
-            shared.sites.iter().filter(|site| site.uncompressed.found().is_some()).count() as u64
+            shared.sites.of_each_origin().filter(|site| site.uncompressed.found().is_some()).count() as u64
         }
         Metric::PopularPages => shared.hot_pages.len() as u64,
         Metric::FillingBytes => shared.transit.taken(),
@@ -204,7 +204,7 @@ fn read_gauges(shared: &Shared, value: impl Fn(Gauges) -> usize) -> Vec<MetricVa
 
 fn read_origins(shared: &Shared, value: impl Fn(&Origin) -> u64) -> Vec<MetricValue> {
     let read = |site: &Site| MetricValue { site: Some(site.label().to_owned()), value: value(&site.origin) };
-    shared.sites.iter().map(|site| read(site)).collect()
+    shared.sites.of_each_origin().map(|site| read(site)).collect()
 }
 
 #[cfg(test)]

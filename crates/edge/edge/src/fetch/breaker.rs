@@ -35,7 +35,7 @@ pub(crate) const fn state_name(state: BreakerState) -> &'static str {
 
 /// Writes a line for each change since the last call. Must be called about once a second.
 pub(crate) fn log_changes(shared: &Shared) {
-    for site in shared.sites.iter() {
+    for site in shared.sites.of_each_origin() {
         for change in site.origin.take_breaker_changes() {
             let line = line(site, &change);
             match change.to {

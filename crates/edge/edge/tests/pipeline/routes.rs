@@ -126,6 +126,25 @@ fn responses_name_the_fields_that_choose_the_route() {
 }
 
 #[test]
+fn metrics_count_an_origin_of_several_routes_once() {
+    let routed = Routed::new(
+        "origin = 'ORIGIN'\n[[site]]\nnames = ['a.test']\n[[site.route]]\ncookies = ['a=\"1\"']\nttl = '5s'\n\
+         [[site.route]]\ncookies = ['b=\"1\"']\norigin = 'OTHER'\n",
+    );
+    let page = support::admin(&routed.edge, "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+    let text = page.text();
+    let lines: Vec<_> =
+        text.lines().filter(|line| line.starts_with("petasos_origin_breaker_state{")).collect();
+    assert_eq!(
+        lines,
+        [
+            "petasos_origin_breaker_state{site=\"a.test cookie b='1'\"} 0",
+            "petasos_origin_breaker_state{site=\"a.test\"} 0"
+        ]
+    );
+}
+
+#[test]
 fn redirecting_site_tells_browsers_to_use_https() {
     let routed =
         Routed::new("redirect = 'https://a.test{uri}'\nhsts = '1h'\ntrusted_proxies = ['127.0.0.1']\n");

@@ -76,8 +76,8 @@ pub(crate) const ROUTE: &[Setting] = &[
         SettingKind::Text,
         None,
         "HTML file that all visitors get with status 503 while the site is being maintained. The file has at \
-         most 64 KiB, and Petasos reads it at the start and at each reload: set the setting, reload, work, \
-         remove the setting, reload. Stored pages stay stored. If left out: no maintenance.",
+         most 64 KiB. Petasos reads it at the start and at each reload. Set the setting and reload, do the \
+         work, remove the setting and reload. Stored pages stay stored. If left out: no maintenance.",
     ),
     site(
         "maintenance_peers",

@@ -17,7 +17,7 @@ use crate::request::client::head_limits;
 use crate::request::foreign_ports::is_beyond_foreign_ports;
 use crate::request::forward;
 use crate::request::guard::{RequestSubject, admit, guard};
-use crate::request::key::RequestRoute;
+use crate::request::key::KeyOutcome;
 use crate::request::leak_guard::withheld;
 use crate::request::lookup::{Decision, LookupResult, PageRequest, Touch, freshness};
 use crate::request::redirect::redirected;
@@ -57,10 +57,10 @@ fn on_disk(shared: &Arc<Shared>, question: &Question) -> Option<(Key, ShelvedObj
     let simulated = SimulatedRequest::new(shared, question).ok()?;
     let request = simulated.request.ok().filter(|request| !purge::is_purge_method(&request.head.method))?;
     let subject = guard(shared, simulated.arrival, &request).ok()?;
-    let (route, head) = (RequestRoute::new(shared, subject.clone(), &request.head, false), &request.head);
-    let (key, reduced) = match route {
-        RequestRoute::Pass(..) => (subject.key(), None),
-        RequestRoute::LookUp(page_request, head) => (page_request.key, head),
+    let (outcome, head) = (KeyOutcome::new(shared, subject.clone(), &request.head, false), &request.head);
+    let (key, reduced) = match outcome {
+        KeyOutcome::Pass(..) => (subject.key(), None),
+        KeyOutcome::LookUp(page_request, head) => (page_request.key, head),
     };
     match shared.store.peek(&key, &reduced.as_deref().unwrap_or(head).fields) {
         Lookup::Shelved(shelved) => Some((key, shelved)),
@@ -170,9 +170,9 @@ fn split_url(url: &str) -> Result<(bool, &str, String), String> {
 /// and adds the state of the page.
 fn of_subject(shared: &Arc<Shared>, subject: &RequestSubject<'_>, request: &Request) -> WhyReply {
     let (head, policy, now) = (&request.head, subject.site.policy(), Moment::read(&*shared.clock));
-    let (page_request, reduced) = match RequestRoute::new(shared, subject.clone(), head, false) {
-        RequestRoute::Pass(_, reason) => (Err(reason), None),
-        RequestRoute::LookUp(page_request, head) => (Ok(page_request), head),
+    let (page_request, reduced) = match KeyOutcome::new(shared, subject.clone(), head, false) {
+        KeyOutcome::Pass(_, reason) => (Err(reason), None),
+        KeyOutcome::LookUp(page_request, head) => (Ok(page_request), head),
     };
     let key = page_request.as_ref().map_or_else(|_| subject.key(), |page_request| page_request.key.clone());
     let head = reduced.as_deref().unwrap_or(head);

@@ -16,14 +16,14 @@ use store::Lookup;
     clippy::large_enum_variant,
     reason = "it is taken apart at once; a box would cost each look-up an allocation"
 )]
-pub(crate) enum RequestRoute<'a> {
+pub(crate) enum KeyOutcome<'a> {
     /// It is looked up, by the given head if it differs from the head that the client sent.
     LookUp(PageRequest<'a>, Option<Box<RequestHead>>),
     /// It is sent to the origin for its client alone.
     Pass(RequestSubject<'a>, Reason),
 }
 
-impl<'a> RequestRoute<'a> {
+impl<'a> KeyOutcome<'a> {
     pub(crate) fn new(
         shared: &Shared,
         subject: RequestSubject<'a>,

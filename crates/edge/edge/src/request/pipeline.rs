@@ -25,7 +25,7 @@ use crate::memory::hot_pages::PageVariant;
 use crate::memory::leak_guard::is_guarded;
 use crate::request::client::ClientConnection;
 use crate::request::guard::{RequestSubject, admit};
-use crate::request::key::RequestRoute;
+use crate::request::key::KeyOutcome;
 use crate::request::lookup::{DISK_READS_MAX, Decision, PageRequest, Touch};
 use crate::request::redirect::redirected;
 use crate::request::refusal::Refusal;
@@ -109,9 +109,9 @@ impl<'a> Visit<'a> {
     /// *key*: computes the cache key, if the request may share a response at all.
     fn key(&mut self, subject: RequestSubject<'a>) -> Step<'a> {
         let has_content = self.request.framing != BodyFraming::Empty;
-        match RequestRoute::new(self.shared, subject, &self.request.head, has_content) {
-            RequestRoute::Pass(subject, reason) => Step::Pass(PassRequest::alone(subject, reason)),
-            RequestRoute::LookUp(mut page_request, head) => {
+        match KeyOutcome::new(self.shared, subject, &self.request.head, has_content) {
+            KeyOutcome::Pass(subject, reason) => Step::Pass(PassRequest::alone(subject, reason)),
+            KeyOutcome::LookUp(mut page_request, head) => {
                 self.looked_up = head;
                 page_request.must_fetch = self.must_fetch;
                 Step::Lookup(page_request)

@@ -175,6 +175,9 @@ impl Visit<'_> {
         account: &ResponseAccount,
     ) -> RequestOutcome {
         let framing = BodyFraming::Length(excerpt.content_bytes());
+        if self.recipient.head_only {
+            return self.send_head(&excerpt.head, framing, account).await;
+        }
         let written = self.write_head(&excerpt.head, framing, account);
         let (content, repair) = (&excerpt.content, BodyRepair::of(self));
         let sent = deliver::send_excerpt(self.client, &written, object, content, &repair).await;

@@ -45,7 +45,11 @@ impl Excerpt {
             Some(body) => vec![Extract::OnDisk { first: 0, bytes: body.len() }],
             None => object.body().chunks().iter().cloned().map(Extract::Octets).collect(),
         };
-        Self { head: object.head(), content }
+        let mut head = object.head();
+        // For HEAD; the origin may have sent the content in chunks.
+        head.fields.remove(names::CONTENT_LENGTH);
+        head.fields.push(names::CONTENT_LENGTH, object.content_bytes().to_string());
+        Self { head, content }
     }
 
     /// The parts of a stored response that a request wants; `None` if it wants everything that is

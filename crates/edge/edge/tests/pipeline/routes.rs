@@ -209,6 +209,12 @@ fn fields_of_responses_follow_the_rules() {
     let hit = routed.get("a.test", "/a");
     assert_eq!((hit.text(), reason(&hit)), ("main /a me", "hit-fresh"));
     check(&hit, "hit");
+    let mut client = connect(&routed.edge);
+    client.send("HEAD /a HTTP/1.1\r\nHost: a.test\r\n\r\nGET /a HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let head = client.read_head();
+    assert_eq!((head.field("Content-Length"), reason(&head)), (Some("10"), "hit-fresh"));
+    check(&head, "HEAD");
+    assert_eq!(client.read().text(), "main /a me", "a response to HEAD has no content");
     let unchanged = routed.ask("GET", "a.test", "/a", "If-None-Match: \"1\"\r\n");
     assert_eq!(unchanged.status, 304);
     assert_eq!(unchanged.field("X-Own"), Some("1"));

@@ -13,8 +13,9 @@ pub(crate) const ROUTE: &[Setting] = &[
         "path",
         SettingKind::Paths,
         "Paths of the requests that the route is for, such as `/wp-admin/*`. Petasos compares the path \
-         without its query, percent-decoded, with `.`, `..` and repeated slashes resolved, and without \
-         regard to case. A request must match one entry of each matcher (`path`, `methods`, `fields`, \
+         without its query, percent-decoded, and without regard to case. It refuses a path that applications \
+         read in different ways (`..`, repeated slashes, encoded slashes) if these are for different routes. A \
+         request must match one entry of each matcher (`path`, `methods`, `fields`, \
          `cookies`) that the route has. The first matching route of a site in the order of the file applies; \
          a request that matches none gets the settings of the site. A route has the settings of its site \
          unless it states others. If left out: all paths.",

@@ -7,7 +7,7 @@ use crate::sites::Site;
 use config::{RouteAction, RoutePlan};
 use message::RequestHead;
 use platform::HashMap;
-use semantics::route_path;
+use semantics::route_paths;
 use std::sync::Arc;
 
 /// Maximum length of a host name (RFC 1035 section 2.3.4). A longer one belongs to no named site.
@@ -42,6 +42,19 @@ pub(crate) struct Host {
     /// The pages of requests that match no route. `None`: a route matches every request.
     site: Option<Arc<Site>>,
 }
+
+/// The route of a request.
+pub(crate) struct RouteChoice<'a> {
+    /// `None`: the site itself.
+    pub(crate) route: Option<&'a Arc<Route>>,
+    /// The value of `Vary`, if fields of the request decided on the route. Other caches must not
+    /// mix the responses of two routes.
+    pub(crate) vary: Option<String>,
+}
+
+/// Readings of a path belong to different routes.
+#[derive(Debug)]
+pub(crate) struct AmbiguousPath;
 
 impl HostTable {
     /// The table of these sites and routes, which are those of one plan.
@@ -137,25 +150,37 @@ impl Host {
         self.site.as_ref()
     }
 
-    /// The first route that is for a request, and the value of `Vary` if fields of the request
-    /// decided which route it is. `target` is in origin-form, or `*`.
-    pub(crate) fn route(&self, head: &RequestHead, target: &[u8]) -> (Option<&Arc<Route>>, Option<String>) {
+    /// The route that is for a request; `target` is in origin-form, or `*`.
+    ///
+    /// # Errors
+    /// If readings of the path belong to different routes. The request could then be answered by
+    /// one and read by its application as one of another.
+    pub(crate) fn route(&self, head: &RequestHead, target: &[u8]) -> Result<RouteChoice<'_>, AmbiguousPath> {
         if self.routes.is_empty() {
-            return (None, None);
+            return Ok(RouteChoice { route: None, vary: None });
         }
-        let path = route_path(target);
-        let mut selecting: Vec<String> = Vec::new();
-        let mut found = None;
+        let mut choices = route_paths(target).into_iter().map(|path| self.choice(head, &path));
+        let first = choices.next().unwrap_or(RouteChoice { route: None, vary: None });
+        let is_same = |other: &RouteChoice<'_>| match (first.route, other.route) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        if choices.all(|other| is_same(&other)) { Ok(first) } else { Err(AmbiguousPath) }
+    }
+
+    /// The first route that is for a request with this path.
+    fn choice(&self, head: &RequestHead, path: &[u8]) -> RouteChoice<'_> {
+        let (mut selecting, mut found) = (Vec::new(), None);
         for route in &self.routes {
             let matcher = &route.plan.matcher;
-            selecting.extend(matcher.selecting_fields(&path));
-            if matcher.matches(head, &path) {
+            selecting.extend(matcher.selecting_fields(path));
+            if matcher.matches(head, path) {
                 found = Some(route);
                 break;
             }
         }
         selecting.sort_unstable();
         selecting.dedup();
-        (found, (!selecting.is_empty()).then(|| selecting.join(", ")))
+        RouteChoice { route: found, vary: (!selecting.is_empty()).then(|| selecting.join(", ")) }
     }
 }

@@ -125,7 +125,7 @@ pub use reference::reasons_reference;
 pub use request::{RequestClass, classify_request, is_personal};
 pub use request_fields::is_void_declaration;
 pub use robots::is_robot;
-pub use route_path::{cookies, route_path};
+pub use route_path::{cookies, route_paths};
 pub use selecting::{is_selecting, selecting_rule, without_origin};
 pub use set_cookie::strip_noise_cookies;
 pub use spelling::{canonical_host, canonical_target};

@@ -245,6 +245,8 @@ reasons! {
         "The request has passed through this edge before; correct the origin's address, which leads back to the edge.";
     LastHop "last-hop" Refused
         "The request's Max-Forwards permits no further hop; nothing to do.";
+    AmbiguousPath "ambiguous-path" Refused
+        "Servers read the path of the request in different ways, and the readings belong to different routes. Correct the client; attackers use such paths to avoid rules.";
     TraceRefused "trace-refused" Refused
         "Petasos does not forward TRACE, because the response would repeat fields that may be secret; nothing to do.";
     RedirectedToHttps "redirected-to-https" Refused

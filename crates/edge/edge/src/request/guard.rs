@@ -5,7 +5,7 @@
 //! [`RequestSubject`], a shared one with those of its key. A client's claims about host, scheme or
 //! address count only if it is a trusted proxy.
 
-use crate::hosts::{Host, Route};
+use crate::hosts::{AmbiguousPath, Host, Route, RouteChoice};
 use crate::memory::detection::RulesInForce;
 use crate::request::arrival::Arrival;
 use crate::request::refusal::Refusal;
@@ -51,8 +51,7 @@ pub(crate) struct Admitted<'a> {
     host: &'a Host,
     /// The route that is for the request, if the site itself is not.
     pub(crate) route: Option<&'a Arc<Route>>,
-    /// The value of `Vary`, if fields of the request decided on the route. Other caches must not
-    /// mix the responses of two routes.
+    /// As [`RouteChoice::vary`].
     pub(crate) vary: Option<String>,
     pub(crate) target: Bytes,
     pub(crate) trusted: bool,
@@ -79,8 +78,9 @@ pub(crate) fn admit<'a>(
     let unknown = || Refusal::unknown_site(shared.plan.closes_unknown_hosts);
     let host = shared.sites.host(authority).ok_or_else(unknown)?;
     let target = origin_target(head)?;
-    let (route, vary) = host.route(head, &target);
+    let choice = host.route(head, &target).map_err(|AmbiguousPath| Refusal::ambiguous_path())?;
     let trusted = arrival.peer.ip().is_some_and(|ip| shared.plan.trusted_proxies.contains(ip));
+    let RouteChoice { route, vary } = choice;
     let admitted = Admitted { host, route, vary, target, trusted, arrival };
     if matches!(request.framing, BodyFraming::Length(bytes) if bytes > admitted.content_bytes_max(shared)) {
         return Err(Refusal::too_large());

@@ -146,6 +146,11 @@ impl Refusal {
         Self::new(501, Reason::TraceRefused, "This server neither answers nor forwards TRACE.")
     }
 
+    /// A path whose readings belong to different routes.
+    pub(crate) fn ambiguous_path() -> Self {
+        Self::new(400, Reason::AmbiguousPath, "The path of the request has several meanings.")
+    }
+
     /// A host that belongs to no site. `is_silent`: the connection is closed without a response.
     pub(crate) fn unknown_site(is_silent: bool) -> Self {
         let text = "No site with this host name is served here.";

@@ -11,7 +11,7 @@ pub(crate) const SITE: &[Setting] = &[
         SettingKind::Hosts,
         None,
         "Host names of the site, without port. `*.example.org` means all names below example.org that no \
-         other site names more exactly; each of them has pages of its own. If left out: the site answers to \
+         other site names more exactly; each of them has pages of its own. A site has names of one kind only. If left out: the site answers to \
          any name; only one site can.",
     ),
     row(

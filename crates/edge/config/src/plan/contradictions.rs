@@ -96,6 +96,16 @@ pub(super) fn treed_routes(site: &SiteTable, top: &Level, flags: &Level) -> Opti
     Some(problem.with_help("use `path` alone, or write static_tree.layout = \"none\" in the [[site]]"))
 }
 
+/// Refuses names in full beside names below one: the former are aliases with the same pages, each
+/// of the latter has pages of its own.
+fn mixed_names(names: &[&str], place: &Place) -> Option<Diagnostic> {
+    let below = names.iter().find(|name| name.starts_with("*."))?;
+    let full = names.iter().find(|name| !name.starts_with("*."))?;
+    let text =
+        format!("`{full}` is an alias with the pages of its site, but each name of `{below}` has its own");
+    Some(Diagnostic::new(text, place.clone()).with_help("write a [[site]] for each of the two"))
+}
+
 /// Refuses a name listed twice, a name that two sites claim, and a second site that answers
 /// to any name.
 pub(super) fn clashes(document: &ConfigDocument) -> Vec<Diagnostic> {
@@ -111,6 +121,7 @@ pub(super) fn clashes(document: &ConfigDocument) -> Vec<Diagnostic> {
             }
             _ => (vec![""], *place),
         };
+        problems.extend(mixed_names(&names, place));
         for name in names {
             let owner = owners.insert(name, index);
             if owner.is_none() {

@@ -337,6 +337,8 @@ mod tests {
         let fault = load(&format!("{tree}{SITE}[[site.route]]\ncookies = ['a']\nttl = '1s'")).unwrap_err();
         assert!(fault.contains("knows no routes by method, field or cookie"), "{fault}");
         assert!(load(&format!("{tree}origin = 'http://a'\nnames = ['*.a.test']")).is_err());
+        let fault = load("origin = 'http://a'\nnames = ['a.test', '*.a.test']").unwrap_err();
+        assert!(fault.contains("write a [[site]] for each of the two"), "{fault}");
     }
 
     #[test]

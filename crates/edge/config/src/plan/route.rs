@@ -134,8 +134,8 @@ impl RouteMatcher {
         self.paths.is_empty() || self.paths.iter().any(|pattern| pattern.matches(path))
     }
 
-    /// Whether a request is one of those that the route is for. `path` is a reading of its path, see
-    /// [`route_paths`](semantics::route_paths).
+    /// Whether a request is one of those that the route is for. `path` is a reading of its path,
+    /// see [`route_paths`](semantics::route_paths).
     pub fn matches(&self, head: &RequestHead, path: &[u8]) -> bool {
         let is_method =
             |method: &Method| *method == head.method || *method == Method::Get && head.method == Method::Head;

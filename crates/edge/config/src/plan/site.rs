@@ -100,7 +100,7 @@ impl SitePlan {
     /// Whether the site has names that its settings do not list: any name, or all names below one.
     /// Each such name has pages of its own.
     pub fn has_open_names(&self) -> bool {
-        self.names.is_empty() || self.names.iter().any(|name| name.starts_with("*."))
+        self.names.first().is_none_or(|name| name.starts_with("*."))
     }
 
     pub(super) fn resolve(id: u32, origin: OriginUrl, policy: Policy, levels: &SettingLevels<'_>) -> Self {

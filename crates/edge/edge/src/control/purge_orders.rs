@@ -88,12 +88,16 @@ fn note_purge(shared: &Shared, order: &PurgeOrder) {
 fn refresh(shared: &Shared, order: &PurgeOrder) {
     for OrderItem { scope, .. } in &order.invalidations {
         let PurgeScope::Target { host, target } = scope else { continue };
-        for site_scope in reach::scopes(&shared.sites, host) {
-            site_scope
-                .keys(shared, &site_scope.keyed(target))
-                .iter()
-                .for_each(|key| shared.refiller.order(key));
+        let scopes = reach::scopes(&shared.sites, host);
+        let stored = |scope: &SiteScope<'_>| scope.stored_keys(shared, &scope.keyed(target));
+        let mut keys: Vec<_> = scopes.iter().flat_map(stored).collect();
+        if keys.is_empty() {
+            // Other routes would store an answer of an application that the page is not of.
+            let meant = reach::page_site(&shared.sites, host, target);
+            let is_meant = |scope: &&SiteScope<'_>| meant.is_none_or(|site| scope.site.id == site.id);
+            keys.extend(scopes.iter().filter(is_meant).map(|scope| scope.own_key(&scope.keyed(target))));
         }
+        keys.iter().for_each(|key| shared.refiller.order(key));
     }
 }
 
@@ -223,8 +227,10 @@ impl Task {
         let own = self.own.as_ref().map(|key| {
             let own = earlier.sites.iter().find(|site| site.id == key.site());
             let site = later.sites.iter().find(|site| own.is_some_and(|own| own.is_of_same_host(site)));
+            let named = || later.sites.named(&reach::name_of(key.host())).unwrap_or_default();
             let site = site
-                .or_else(|| later.sites.find(Some(key.host())))
+                .or_else(|| named().first().copied())
+                .or_else(|| later.sites.unnamed().first().copied())
                 .map_or_else(|| key.site(), |site| site.id);
             Key::new(site, key.is_https(), key.host(), Bytes::copy_from_slice(key.target()))
         });

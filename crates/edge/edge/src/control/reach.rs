@@ -13,6 +13,7 @@
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
 use bytes::Bytes;
+use message::{Fields, Method, RequestHead, Version};
 use purge::{ConditionBan, HostPages};
 use semantics::keyed_target;
 use std::net::IpAddr;
@@ -49,13 +50,9 @@ enum Hosts {
 pub(crate) fn scopes<'a>(sites: &'a Sites, host: &Bytes) -> Vec<SiteScope<'a>> {
     let name = name_of(host);
     let all = |site| SiteScope { site, hosts: Hosts::All, named: host.clone() };
-    let under_name = |site| SiteScope { site, hosts: Hosts::Named(name.clone()), named: host.clone() };
-    let named = sites.named(&name);
-    // The names below one name are separate scopes, and so are those of a site for any name.
-    let is_open = |sites: &[&Arc<Site>]| sites.first().is_some_and(|site| site.plan.has_open_names());
-    if !named.is_empty() {
-        let scope: &dyn Fn(&'a Arc<Site>) -> SiteScope<'a> = if is_open(&named) { &under_name } else { &all };
-        return named.into_iter().map(scope).collect();
+    let under_name = |site| scope_under(site, &name, host);
+    if let Some(sites) = sites.named(&name) {
+        return sites.into_iter().map(under_name).collect();
     }
     let unnamed = sites.unnamed();
     // Operators name a site by its label, and so do clients that were written for CDNs.
@@ -68,16 +65,35 @@ pub(crate) fn scopes<'a>(sites: &'a Sites, host: &Bytes) -> Vec<SiteScope<'a>> {
     sites.iter().map(all).collect()
 }
 
+/// The scope of a purge on a site under one of its names. A name that the site does not list in
+/// full is a scope of its own, unless all pages are stored under the public name.
+fn scope_under<'a>(site: &'a Arc<Site>, name: &Bytes, named: &Bytes) -> SiteScope<'a> {
+    let is_separate = site.plan.has_open_names() && site.plan.public_host.is_none();
+    let hosts = if is_separate { Hosts::Named(name.clone()) } else { Hosts::All };
+    SiteScope { site, hosts, named: named.clone() }
+}
+
 /// The scopes of a purge that an origin orders for `key`; they never leave the key's site, but
 /// cover all its routes.
 pub(crate) fn own_scopes<'a>(sites: &'a Sites, key: &Key) -> Vec<SiteScope<'a>> {
     let named = Bytes::copy_from_slice(key.host());
-    let scope = |site: &'a Arc<Site>| {
-        let is_open = site.plan.has_open_names();
-        let hosts = if is_open { Hosts::Named(name_of(&named)) } else { Hosts::All };
-        SiteScope { site, hosts, named: named.clone() }
+    let name = name_of(&named);
+    sites.of_host_of(key.site()).map(|site| scope_under(site, &name, &named)).collect()
+}
+
+/// The site whose pages a GET for `target` gets, if `host` is one of a site.
+pub(crate) fn page_site<'a>(sites: &'a Sites, host: &Bytes, target: &Bytes) -> Option<&'a Arc<Site>> {
+    let host = sites.host(Some(host))?;
+    let head = RequestHead {
+        method: Method::Get,
+        target: target.clone(),
+        version: Version::Http11,
+        fields: Fields::new(),
     };
-    sites.of_host_of(key.site()).map(scope).collect()
+    match host.route(&head, target).ok()?.route {
+        Some(route) => route.site.as_ref(),
+        None => host.site(),
+    }
 }
 
 /// The hosts under which pages of a site are stored or being fetched; `None` if there are more
@@ -119,17 +135,18 @@ impl SiteScope<'_> {
     }
 
     /// The keys under which a page is stored, for both schemes. If the hosts cannot be listed, only
-    /// the keys of the named host. If the page is not stored, the key that it would have.
-    pub(crate) fn keys(&self, shared: &Shared, target: &Bytes) -> Vec<Key> {
+    /// the keys of the named host.
+    pub(crate) fn stored_keys(&self, shared: &Shared, target: &Bytes) -> Vec<Key> {
         let hosts = self.hosts(shared).unwrap_or_else(|| vec![self.named.clone()]);
         let key = |https, host: &Bytes| Key::new(self.site.id, https, host, target.clone());
         let both = hosts.iter().flat_map(|host| [key(false, host), key(true, host)]);
-        let mut keys: Vec<_> = both.filter(|key| shared.store.has(key)).collect();
-        if keys.is_empty() {
-            let own = self.site.plan.public_host.as_ref().map_or(&self.named[..], |public| public.as_bytes());
-            keys.push(key(self.site.plan.public_https, &Bytes::copy_from_slice(own)));
-        }
-        keys
+        both.filter(|key| shared.store.has(key)).collect()
+    }
+
+    /// The key that a page would have.
+    pub(crate) fn own_key(&self, target: &Bytes) -> Key {
+        let own = self.site.plan.public_host.as_ref().map_or(&self.named[..], |public| public.as_bytes());
+        Key::new(self.site.id, self.site.plan.public_https, own, target.clone())
     }
 
     /// The selectors for all pages whose target starts with `prefix`.

@@ -96,8 +96,12 @@ pub(crate) fn within_rate(shared: &Shared, cells: &Cells, site: &Site, pages: Ve
                 Some(stored) => stored.iter().for_each(|key| refresh_page(shared, key, now)),
                 None => site.writes.refresh.schedule(now),
             }
-            // A fetch from before the write may end after the refresh.
-            shared.fetches.overtake(key);
+            // A fetch from before the write may end after the refresh, for any route of the site.
+            for scope in reach::own_scopes(&shared.sites, key) {
+                let target = Bytes::copy_from_slice(key.target());
+                let own = Key::new(scope.site.id, key.is_https(), key.host(), target);
+                shared.fetches.overtake(&own);
+            }
         }
         admitted
     };

@@ -3,7 +3,7 @@
 use crate::support::{self, connect, reason, start};
 use config::{EdgePlan, Machine};
 use petasos_edge::RunningEdge;
-use testkit::{Origin, Response, Seen, response};
+use testkit::{Origin, Response, Seen, eventually, response};
 
 /// An edge with this configuration, in which `ORIGIN` and `OTHER` are the URLs of two origins.
 struct Routed {
@@ -185,6 +185,42 @@ fn purge_covers_the_pages_of_all_routes() {
 }
 
 #[test]
+fn purge_by_a_public_name_that_another_site_redirects() {
+    let routed = Routed::new(
+        "origin = 'ORIGIN'\n[[site]]\nnames = ['a.test']\nhost = 'www.a.test'\n\
+         [[site]]\nnames = ['www.a.test']\nredirect = 'https://a.test{uri}'\n[[site]]\nnames = ['b.test']\n[[site]]\n",
+    );
+    routed.store("a.test", "/a", "");
+    routed.store("b.test", "/a", "");
+    routed.store("c.test", "/a", "");
+    assert_eq!(routed.ask("PURGE", "www.a.test", "/a", "").status, 200);
+    assert!(!routed.is_stored("a.test", "/a", ""));
+    assert!(routed.is_stored("b.test", "/a", "") && routed.is_stored("c.test", "/a", ""));
+}
+
+#[test]
+fn purge_of_a_site_without_pages_leaves_the_others() {
+    let routed = Routed::new(
+        "[[site]]\nnames = ['a.test']\norigin = 'ORIGIN'\n[[site]]\nnames = ['www.a.test']\n\
+         redirect = 'https://a.test{uri}'\n",
+    );
+    routed.store("a.test", "/a", "");
+    assert_eq!(routed.ask("PURGE", "www.a.test", "/a", "").status, 200);
+    assert!(routed.is_stored("a.test", "/a", ""));
+}
+
+#[test]
+fn refresh_of_a_page_asks_the_origin_of_its_route() {
+    let routed = Routed::new(TWO_ORIGINS);
+    for (target, origin) in [("/a", &routed.main), ("/shop/a", &routed.other)] {
+        assert_eq!(routed.ask("REFRESH", "a.test", target, "").status, 200);
+        eventually("the page is fetched", || origin.count(target) == 1);
+    }
+    // A fetch for another route would have been ordered before these.
+    assert_eq!((routed.main.seen().len(), routed.other.seen().len()), (1, 1));
+}
+
+#[test]
 fn purge_by_one_route_covers_a_page_of_another() {
     let main = origin("main");
     let other = Origin::start(|_| response("200 OK", &["X-LiteSpeed-Purge: /a, tag=main"], b"done"));
@@ -295,7 +331,8 @@ fn maintenance_excepts_listed_clients() {
 fn most_exact_name_counts() {
     let routed = Routed::new(
         "[[site]]\nnames = ['*.a.test']\nanswer = { status = 200, content = 'all' }\n\
-         [[site]]\nnames = ['*.b.a.test', 'x.c.a.test']\nanswer = { status = 200, content = 'below b' }\n\
+         [[site]]\nnames = ['*.b.a.test']\nanswer = { status = 200, content = 'below b' }\n\
+         [[site]]\nnames = ['x.c.a.test']\nanswer = { status = 200, content = 'x.c' }\n\
          [[site]]\nnames = ['b.a.test']\nanswer = { status = 200, content = 'b' }\n",
     );
     for (host, content) in [
@@ -304,7 +341,7 @@ fn most_exact_name_counts() {
         ("x.y.a.test", "all"),
         ("b.a.test", "b"),
         ("x.b.a.test", "below b"),
-        ("x.c.a.test", "below b"),
+        ("x.c.a.test", "x.c"),
         ("c.a.test", "all"),
     ] {
         assert_eq!(routed.get(host, "/").text(), content, "{host}");

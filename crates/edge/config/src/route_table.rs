@@ -84,7 +84,8 @@ pub(crate) const ROUTE: &[Setting] = &[
         "maintenance_peers",
         SettingKind::Peers,
         None,
-        "Addresses of clients that use the site as usual during `maintenance`. An entry is an address, a \
+        "Addresses of clients that use the site as usual during `maintenance`. Behind one of `trusted_proxies`, \
+         the client's address is that in X-Forwarded-For. An entry is an address, a \
          prefix such as 10.0.0.0/8, or @ and the path of a file with one of them per line. If left out: \
          none.",
     ),

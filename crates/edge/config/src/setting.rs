@@ -493,6 +493,9 @@ fn parse_path(text: &str) -> Result<String, String> {
             "`{text}` is not a path: it begins with `/`, and has neither query nor fragment"
         ));
     }
+    if text.chars().any(|letter| letter.is_whitespace() || letter.is_control()) {
+        return Err(format!("`{text}`: write `*` in place of white space"));
+    }
     if text.contains('%') {
         return Err(format!(
             "`{text}`: write the characters themselves, because Petasos compares decoded paths"

@@ -171,7 +171,7 @@ const EDGE: &[Setting] = &[
         SettingKind::Choice(&["refuse", "close"]),
         "refuse",
         "Response to a request for a host that belongs to no site. `refuse`: 421 (Misdirected Request). \
-         `close`: none; Petasos closes the connection. A site without `names` serves all hosts.",
+         `close`: none; Petasos closes the connection, or with HTTP/2 the stream. A site without `names` serves all hosts.",
     ),
     global(
         "spool_size",

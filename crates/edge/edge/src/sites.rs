@@ -205,8 +205,8 @@ impl Sites {
         self.hosts.find(authority)
     }
 
-    /// The sites with this name or this public name, with their routes. `None`: no site has the name.
-    /// Empty: a site has it, but no pages. `name` is lower-case and without port.
+    /// The sites with this name or this public name, with their routes. `None`: no site has the
+    /// name. Empty: a site has it, but no pages. `name` is lower-case and without port.
     pub(crate) fn named(&self, name: &[u8]) -> Option<Vec<&Arc<Site>>> {
         let is_public = |site: &&Arc<Site>| {
             let public = site.plan.public_host.as_deref().unwrap_or_default().as_bytes();

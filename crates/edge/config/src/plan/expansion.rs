@@ -304,6 +304,9 @@ mod tests {
             ("path = ['/a']\nredirect = 'http://b'\nttl = '1s'", "`ttl` has no effect beside `redirect`"),
             ("path = ['/a']\nredirect = '//b'", "neither a URL nor an absolute path"),
             ("path = ['/a']\nredirect = '{uri}'", "neither a URL nor an absolute path"),
+            ("path = ['/a']\nredirect = '/{path}'", "could lead to any host"),
+            ("path = ['/a']\nredirect = 'https://{uri}'", "could lead to any host"),
+            ("path = ['/a b']", "white space"),
             ("path = ['/a']\nredirect = 'http://b/{pth}'", "no placeholder `{pth}`"),
             ("path = ['/a']\nredirect = 'http://b/ c'", "percent-encode it"),
             ("path = ['/a']\nredirect_status = 301", "no effect without `redirect`"),
@@ -339,6 +342,20 @@ mod tests {
         assert!(load(&format!("{tree}origin = 'http://a'\nnames = ['*.a.test']")).is_err());
         let fault = load("origin = 'http://a'\nnames = ['a.test', '*.a.test']").unwrap_err();
         assert!(fault.contains("write a [[site]] for each of the two"), "{fault}");
+    }
+
+    #[test]
+    fn routes_of_a_static_tree_change_with_a_restart() {
+        let tree = "static_tree.directory = '/srv/t'\n";
+        let plan = |tree: &str, route: &str| load(&format!("{tree}{SITE}{route}")).unwrap();
+        let gone = "[[site.route]]\npath = ['/old/*']\nanswer.status = 410\n";
+        let work = "maintenance = './work.html'\n";
+        for change in [gone, work] {
+            assert_eq!(plan(tree, "").fixed_changes(&plan(tree, change)), ["site.route"], "{change}");
+            assert!(plan("", "").fixed_changes(&plan("", change)).is_empty(), "{change}");
+            let with_field = format!("response.set = ['A: b']\n{change}");
+            assert!(plan(tree, change).fixed_changes(&plan(tree, &with_field)).is_empty(), "{change}");
+        }
     }
 
     #[test]

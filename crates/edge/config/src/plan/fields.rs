@@ -60,6 +60,13 @@ const OF_REQUEST: [&str; 13] = [
     "X-Forwarded-Host",
 ];
 
+/// Whether a field says whether and how long a response may be stored, or when to ask again.
+fn is_about_storing(name: &str) -> bool {
+    let known =
+        ["Cache-Control", "CDN-Cache-Control", "Surrogate-Control", "Expires", "Pragma", "Retry-After"];
+    known.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
 /// The three settings of a message, in the order of the lists of [`FieldRules`]. Requests have no
 /// `add`: an application that reads one field of a name would read that of the client.
 fn keys(message: &str) -> [&'static str; 3] {
@@ -94,6 +101,17 @@ impl FieldRules {
     /// The fields that replace others or are added, name and value.
     pub fn added(&self) -> impl Iterator<Item = &(String, String)> {
         self.set.iter().chain(&self.add)
+    }
+
+    /// The rules without those about whether and how long a response may be stored. They are for
+    /// responses that say what was asked for, and an error is none.
+    #[must_use]
+    pub fn for_errors(&self) -> Self {
+        let of = |lines: &[(String, String)]| {
+            lines.iter().filter(|(name, _)| !is_about_storing(name)).cloned().collect()
+        };
+        let remove = self.remove.iter().filter(|name| !is_about_storing(name)).cloned().collect();
+        Self { set: of(&self.set), add: of(&self.add), remove }
     }
 
     /// Whether fields of this name are removed or replaced.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a setting that cannot change while the edge runs is named, never ignored.
 
-use super::{EdgeLimits, EdgePlan, ListenerPlan, SitePlan, TlsPlan};
+use super::{EdgeLimits, EdgePlan, ListenerPlan, RouteAction, RoutePlan, SitePlan, TlsPlan};
 use address::Address;
 
 /// The limits that parts of the edge take at their start.
@@ -52,6 +52,9 @@ impl EdgePlan {
             ("spool_directory", self.spool != new.spool),
             ("refill.pages_max", self.refill.pages_max != new.refill.pages_max),
             ("static_tree.directory", self.static_tree != new.static_tree),
+            // A web server would go on serving files of pages that a new route answers. A start
+            // empties the tree.
+            ("site.route", self.static_tree.is_some() && !has_same_routes(&self.routes, &new.routes)),
         ];
         let named = differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key);
         named.chain(changed_limits(&self.limits, &new.limits)).collect()
@@ -83,6 +86,27 @@ impl ListenerPlan {
 fn has_same_sockets(old: &[ListenerPlan], new: &[ListenerPlan]) -> bool {
     old.len() == new.len()
         && old.iter().zip(new).all(|(old, new)| is_same_address(&old.address, &new.address))
+}
+
+/// Whether the same requests get pages, and the others the same answers.
+fn has_same_routes(old: &[RoutePlan], new: &[RoutePlan]) -> bool {
+    let answers = |route: &RoutePlan| match &route.action {
+        // The numbers of sites follow from their order in the file.
+        RouteAction::Pages(_) => None,
+        other => Some(other.clone()),
+    };
+    let is_same = |(old, new): (&RoutePlan, &RoutePlan)| {
+        (&old.names, &old.matcher, &old.maintenance) == (&new.names, &new.matcher, &new.maintenance)
+            && answers(old) == answers(new)
+    };
+    // A site that only changes fields answers as one without a route does.
+    let is_answer = |route: &&RoutePlan| {
+        let is_plain = route.matcher.is_everything() && route.maintenance.is_none();
+        !is_plain || answers(route).is_some()
+    };
+    let old: Vec<_> = old.iter().filter(is_answer).collect();
+    let new: Vec<_> = new.iter().filter(is_answer).collect();
+    old.len() == new.len() && old.into_iter().zip(new).all(is_same)
 }
 
 /// Whether the same listeners have TLS, if they are the same.

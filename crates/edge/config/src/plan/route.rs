@@ -244,6 +244,13 @@ fn redirect(levels: &SettingLevels<'_>) -> Result<RedirectAnswer, Diagnostic> {
             return Err(problem(text).with_help("there are {host}, {path}, {query} and {uri}"));
         }
     }
+    let after_slashes = template.split_once("://").map_or(template, |(_, rest)| rest);
+    let begin = after_slashes.strip_prefix('/').unwrap_or(after_slashes);
+    if begin.starts_with('{') && !(is_url && begin.starts_with("{host}")) {
+        let text =
+            format!("`redirect`: `{template}` could lead to any host, because a path may begin with `//`");
+        return Err(problem(text).with_help("write a host or the beginning of a path before the placeholder"));
+    }
     let status = levels.count("redirect_status").and_then(|status| u16::try_from(status).ok());
     Ok(RedirectAnswer { template: template.to_owned(), status: status.unwrap_or(308) })
 }

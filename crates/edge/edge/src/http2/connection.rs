@@ -15,6 +15,7 @@ use crate::http2::wire::{Http2Wire, StreamsShared};
 use crate::memory::windows::Windows;
 use crate::request::arrival::Arrival;
 use crate::request::client::{ClientConnection, head_limits};
+use crate::request::guard::is_silenced;
 use crate::request::pipeline;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Recipient};
@@ -285,7 +286,8 @@ impl Session {
             self.connection.set_target_window_size(Windows::GROWN_BYTES);
             self.usage.window_bytes = Windows::GROWN_BYTES.into();
         }
-        let refusal = self.is_misdirected(&request).then(Refusal::misdirected);
+        let is_misdirected = self.is_misdirected(&request) && !is_silenced(&self.shared, &request.head);
+        let refusal = is_misdirected.then(Refusal::misdirected);
         let priority = Priority::of_request(&request.head.fields);
         let wire = Http2Wire::new((receive, respond), &self.streams, priority, is_tunnel);
         let limits = Arc::clone(&self.shared.limits);

@@ -6,6 +6,7 @@
 use crate::request::guard::RequestSubject;
 use crate::shared::Shared;
 use message::{Fields, names};
+use net::Peer;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Prefix length of the smallest IPv6 network that a customer is given. The customer chooses the
@@ -15,16 +16,21 @@ const NETWORK_BITS: u32 = 64;
 /// The client's address, or its network for IPv6. `None` if it is unknown: behind a Unix socket, or
 /// behind a trusted proxy that does not report it.
 pub(crate) fn client_of(shared: &Shared, subject: &RequestSubject<'_>, fields: &Fields) -> Option<IpAddr> {
-    let peer = subject.peer?.ip()?;
-    if !subject.trusted {
-        return Some(network(peer));
+    address_of(shared, subject.peer?, subject.trusted, fields).map(network)
+}
+
+/// The client's address, as [`client_of`]. `trusted`: `peer` is a trusted proxy.
+pub(crate) fn address_of(shared: &Shared, peer: Peer, trusted: bool, fields: &Fields) -> Option<IpAddr> {
+    let peer = peer.ip()?;
+    if !trusted {
+        return Some(peer);
     }
     let hops: Vec<&[u8]> = fields.list(names::X_FORWARDED_FOR).collect();
     for hop in hops.into_iter().rev() {
         // Entries before an invalid address come from an untrusted sender.
         let address = parse(hop)?;
         if !shared.plan.trusted_proxies.contains(address) {
-            return Some(network(address));
+            return Some(address);
         }
     }
     None

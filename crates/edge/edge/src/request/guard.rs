@@ -8,6 +8,7 @@
 use crate::hosts::{AmbiguousPath, Host, Route, RouteChoice};
 use crate::memory::detection::RulesInForce;
 use crate::request::arrival::Arrival;
+use crate::request::client_address::address_of;
 use crate::request::refusal::Refusal;
 use crate::request::route_answer::answer;
 use crate::shared::Shared;
@@ -65,6 +66,9 @@ pub(crate) fn admit<'a>(
     request: &Request,
 ) -> Result<Admitted<'a>, Refusal> {
     let head = &request.head;
+    if is_silenced(shared, head) {
+        return Err(Refusal::unknown_site(true));
+    }
     if head.method == Method::Connect {
         return Err(Refusal::connect());
     }
@@ -75,8 +79,7 @@ pub(crate) fn admit<'a>(
         return Err(Refusal::last_hop());
     }
     let authority = EffectiveAuthority::of(head).map(|effective| effective.authority);
-    let unknown = || Refusal::unknown_site(shared.plan.closes_unknown_hosts);
-    let host = shared.sites.host(authority).ok_or_else(unknown)?;
+    let host = shared.sites.host(authority).ok_or_else(|| Refusal::unknown_site(false))?;
     let target = origin_target(head)?;
     let choice = host.route(head, &target).map_err(|AmbiguousPath| Refusal::ambiguous_path())?;
     let trusted = arrival.peer.ip().is_some_and(|ip| shared.plan.trusted_proxies.contains(ip));
@@ -86,6 +89,12 @@ pub(crate) fn admit<'a>(
         return Err(Refusal::too_large());
     }
     Ok(admitted)
+}
+
+/// Whether a request gets no response, because it names an unknown host.
+pub(crate) fn is_silenced(shared: &Shared, head: &RequestHead) -> bool {
+    let authority = || EffectiveAuthority::of(head).map(|effective| effective.authority);
+    shared.plan.closes_unknown_hosts && shared.sites.host(authority()).is_none()
 }
 
 impl<'a> Admitted<'a> {
@@ -121,7 +130,8 @@ impl<'a> Admitted<'a> {
     /// The request to the pages of the site, or the answer of the route.
     pub(crate) fn subject(self, shared: &Shared, head: &RequestHead) -> Result<RequestSubject<'a>, Refusal> {
         let authority = EffectiveAuthority::of(head).map(|effective| effective.authority);
-        if let Some(answer) = self.route.and_then(|route| answer(route, self.arrival, head, &self.target)) {
+        let client = || address_of(shared, self.arrival.peer, self.trusted, &head.fields);
+        if let Some(answer) = self.route.and_then(|route| answer(route, client, head, &self.target)) {
             return Err(answer);
         }
         // Each host has a route for every request, or a site.

@@ -19,12 +19,13 @@
 //! fetch with no other request, so it carries everything that its client sent.
 
 use crate::control::counters::Metric;
+use crate::control::purge_access::Entrance;
 use crate::control::purge_orders;
 use crate::fetch::disk_reads::{self, ReadOutcome};
 use crate::memory::hot_pages::PageVariant;
 use crate::memory::leak_guard::is_guarded;
 use crate::request::client::ClientConnection;
-use crate::request::guard::{RequestSubject, admit};
+use crate::request::guard::{RequestSubject, admit, is_silenced};
 use crate::request::key::KeyOutcome;
 use crate::request::lookup::{DISK_READS_MAX, Decision, PageRequest, Touch};
 use crate::request::redirect::redirected;
@@ -75,6 +76,12 @@ impl<'a> Visit<'a> {
     fn guard(&mut self) -> Step<'a> {
         let peer = self.client.peer();
         if purge::is_purge_method(&self.request.head.method) {
+            let may_purge =
+                self.shared.purge_access.may_purge(Entrance::Visitors, peer, &self.request.head.fields);
+            // An order may name the cache itself by any host.
+            if may_purge.is_err() && is_silenced(self.shared, &self.request.head) {
+                return Step::Refuse(Refusal::unknown_site(true));
+            }
             return Step::Purge;
         }
         if let Some(order) = purge_orders::read_refresh(self.shared, peer, &self.request.head) {

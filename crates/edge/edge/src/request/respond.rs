@@ -114,10 +114,13 @@ pub(crate) fn write_hit(
     SerialisedHead { octets: octets.freeze(), framing, persistent: recipient.persistent }
 }
 
-/// Whether the route of the request changes fields of the stored head. [`write_hit`] can then not
-/// use the prebuilt bytes.
+/// Whether the route of the request changes fields of the stored head, or may change others than
+/// usual because the response is an error. [`write_hit`] can then not use the prebuilt bytes.
 pub(crate) fn changes_stored_head(object: &Object, recipient: Recipient<'_>) -> bool {
     let Some(rules) = recipient.fields else { return false };
+    if object.status().code() >= 400 {
+        return true;
+    }
     let lines = object.prebuilt().split(|byte| *byte == b'\n');
     lines.filter_map(|line| line.split(|byte| *byte == b':').next()).any(|name| rules.drops(name))
 }
@@ -130,6 +133,8 @@ pub(crate) fn write_head(
     account: Option<&ResponseAccount>,
     recipient: Recipient<'_>,
 ) -> SerialisedHead {
+    let rules = recipient.fields.filter(|_| head.status.code() >= 400).map(FieldRules::for_errors);
+    let recipient = Recipient { fields: rules.as_ref().or(recipient.fields), ..recipient };
     let framing = recipient.framing(head.status, source);
     let persistent = recipient.persistent && framing != BodyFraming::UntilClose;
     let mut octets = BytesMut::with_capacity(head.fields.wire_bytes() + 256);

@@ -4,16 +4,22 @@
 //! request named and that belongs to the site.
 
 use crate::hosts::Route;
-use crate::request::arrival::Arrival;
 use crate::request::refusal::Refusal;
 use config::{RedirectAnswer, RouteAction};
 use h1::{EffectiveAuthority, split_port};
 use message::RequestHead;
+use std::net::IpAddr;
 
-/// The response of a route to a request; `None` if the pages of its site answer.
-pub(crate) fn answer(route: &Route, arrival: Arrival, head: &RequestHead, target: &[u8]) -> Option<Refusal> {
+/// The response of a route to a request; `None` if the pages of its site answer. `client` is the
+/// address of the client, if it is known.
+pub(crate) fn answer(
+    route: &Route,
+    client: impl FnOnce() -> Option<IpAddr>,
+    head: &RequestHead,
+    target: &[u8],
+) -> Option<Refusal> {
     if let Some(maintenance) = &route.plan.maintenance
-        && !arrival.peer.ip().is_some_and(|ip| maintenance.except.contains(ip))
+        && !client().is_some_and(|client| maintenance.except.contains(client))
     {
         return Some(Refusal::maintenance(&maintenance.page));
     }

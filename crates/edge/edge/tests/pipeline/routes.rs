@@ -284,7 +284,11 @@ fn fields_of_responses_follow_the_rules() {
     assert!(routed.main.seen().iter().all(|seen| seen.field("X-Secret").is_none()));
     let gone = routed.get("a.test", "/gone");
     assert_eq!((gone.status, gone.text(), reason(&gone)), (410, "410 Gone\n", "fixed-answer"));
-    check(&gone, "answer");
+    assert_eq!((gone.field("X-Own"), gone.field("Cache-Control")), (Some("1"), None));
+    routed.main.kill();
+    let failed = routed.get("a.test", "/c");
+    assert_eq!((failed.status, failed.field("X-Own")), (502, Some("1")));
+    assert_eq!(failed.field("Cache-Control"), Some("no-store"), "no cache may keep an error");
 }
 
 #[test]
@@ -325,6 +329,12 @@ fn maintenance_excepts_listed_clients() {
     assert!(answer.field("Retry-After").is_some());
     let excepted = Routed::new(&format!("maintenance_peers = ['127.0.0.1']\n{text}"));
     assert_eq!(excepted.get("a.test", "/").text(), "main / -");
+    let behind = format!("maintenance_peers = ['192.0.2.7']\ntrusted_proxies = ['127.0.0.1']\n{text}");
+    let behind = Routed::new(&behind);
+    for (client, status) in [("192.0.2.7", 200), ("192.0.2.8", 503)] {
+        let fields = format!("X-Forwarded-For: {client}\r\n");
+        assert_eq!(behind.ask("GET", "a.test", "/", &fields).status, status, "{client}");
+    }
 }
 
 #[test]
@@ -365,9 +375,14 @@ fn names_below_one_have_separate_pages() {
 fn unknown_host_may_get_no_response() {
     let routed = Routed::new("unknown_hosts = 'close'\norigin = 'ORIGIN'\n[[site]]\nnames = ['a.test']\n");
     assert_eq!(routed.get("a.test", "/").status, 200);
+    for (method, target) in [("GET", "/"), ("CONNECT", "b.test:443"), ("TRACE", "/")] {
+        let mut client = connect(&routed.edge);
+        client.send(format!("{method} {target} HTTP/1.1\r\nHost: b.test\r\n\r\n"));
+        assert!(client.is_closed(), "{method}");
+    }
     let mut client = connect(&routed.edge);
-    client.send("GET / HTTP/1.1\r\nHost: b.test\r\n\r\n");
-    assert!(client.is_closed());
+    client.send("PURGE / HTTP/1.1\r\nHost: b.test\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n");
+    assert!(client.is_closed(), "a purge without the right to it");
 }
 
 #[test]

@@ -34,13 +34,21 @@ fn read_all(exchange: &mut Exchange) -> usize {
     content_bytes
 }
 
+/// The allocations of the whole process while `exchange` reads 600 responses.
+fn allocations_of_round(exchange: &mut Exchange) -> usize {
+    let region = Region::new(ALLOCATOR);
+    let content_bytes = (0..100).map(|_| read_all(exchange)).sum::<usize>();
+    let change = region.change();
+    assert_eq!(content_bytes, 100 * 20);
+    change.allocations + change.reallocations
+}
+
 #[test]
 fn skimmed_responses_allocate_nothing() {
     let mut exchange = Exchange::new(&Method::Get, Terms::TOLERANT);
     read_all(&mut exchange);
-    let region = Region::new(ALLOCATOR);
-    let content_bytes = (0..100).map(|_| read_all(&mut exchange)).sum::<usize>();
-    let change = region.change();
-    assert_eq!(content_bytes, 100 * 20);
-    assert_eq!((change.allocations, change.reallocations), (0, 0));
+    // The test harness's own thread allocates at times of its own choice. An allocation per
+    // response would occur in each of the rounds.
+    let allocations = (0..10).map(|_| allocations_of_round(&mut exchange));
+    assert_eq!(allocations.min(), Some(0));
 }

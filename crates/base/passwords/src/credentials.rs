@@ -37,6 +37,18 @@ impl Credentials {
     }
 }
 
+impl Credentials {
+    /// The user's name.
+    pub fn user(&self) -> &[u8] {
+        &self.user
+    }
+
+    /// The password.
+    pub fn password(&self) -> &[u8] {
+        &self.password
+    }
+}
+
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials").finish_non_exhaustive()

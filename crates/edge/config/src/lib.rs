@@ -34,8 +34,8 @@ pub use machine::Machine;
 pub use peers::PeerEntry;
 pub use plan::{
     AccessLogTarget, AcmePlan, AdminTlsPlan, DiskPlan, EdgeLimits, EdgePlan, FieldRules, FixedAnswer,
-    ListenerPlan, MaintenancePlan, OriginTlsPlan, RedirectAnswer, RedirectPlan, RouteAction, RouteMatcher,
-    RoutePlan, SiteLimits, SitePlan, StaticTreePlan, TlsPlan,
+    ListenerPlan, MaintenancePlan, OriginTlsPlan, PasswordPlan, RedirectAnswer, RedirectPlan, RouteAction,
+    RouteMatcher, RoutePlan, SiteLimits, SitePlan, StaticTreePlan, TlsPlan,
 };
 pub use reference::settings_reference;
 pub use setting::{CertificatePaths, CertificateSource, Setting, SettingKind, SettingScope, SettingValue};

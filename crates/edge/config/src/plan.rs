@@ -11,6 +11,7 @@ mod fields;
 mod limits;
 mod listeners;
 mod origins;
+mod passwords;
 mod reload;
 mod route;
 mod site;
@@ -20,6 +21,7 @@ pub use fields::FieldRules;
 pub use limits::{EdgeLimits, SiteLimits};
 pub use listeners::{AdminTlsPlan, ListenerPlan, RedirectPlan, TlsPlan};
 pub use origins::OriginTlsPlan;
+pub use passwords::PasswordPlan;
 pub use route::{FixedAnswer, MaintenancePlan, RedirectAnswer, RouteAction, RouteMatcher, RoutePlan};
 pub use site::SitePlan;
 

@@ -90,6 +90,22 @@ pub(crate) const ROUTE: &[Setting] = &[
          none.",
     ),
     site(
+        "basic_auth",
+        SettingKind::Text,
+        None,
+        "Password file with the users who may see the site or route, by basic authentication. Its lines are \
+         `user:hash`, as `htpasswd -B` and `openssl passwd -6` make hashes. Petasos reads it at the start \
+         and at each reload. Nobody else receives a stored page, and other caches may not store responses. \
+         The origin does not receive the password. `none` asks for no password on a route of a site that \
+         does. If left out: no password.",
+    ),
+    site(
+        "basic_auth_realm",
+        SettingKind::Text,
+        Some("Restricted"),
+        "Text by which browsers say what the password of `basic_auth` is for.",
+    ),
+    site(
         "response.set",
         SettingKind::FieldLines,
         None,

@@ -17,6 +17,7 @@ pub(crate) mod hot_pages;
 pub(crate) mod issuance;
 pub(crate) mod leak_guard;
 pub(crate) mod parameter_flood;
+pub(crate) mod password_checks;
 pub(crate) mod refiller;
 pub(crate) mod refreshes;
 pub(crate) mod spool;

@@ -1,6 +1,7 @@
 //! The steps of a request, one file each, and what they share.
 
 pub(crate) mod arrival;
+pub(crate) mod authorise;
 pub(crate) mod client;
 pub(crate) mod client_address;
 pub(crate) mod coalesce;

@@ -21,6 +21,7 @@ use crate::memory::equivalents::Equivalents;
 use crate::memory::hit_for_miss::HitForMiss;
 use crate::memory::hot_pages::HotPages;
 use crate::memory::leak_guard::LeakGuard;
+use crate::memory::password_checks::PasswordChecks;
 use crate::memory::refiller::Refiller;
 use crate::memory::refreshes::PageRefreshes;
 use crate::memory::sweeper::Sweeper;
@@ -103,6 +104,7 @@ pub(crate) struct EdgeState {
     pub(crate) refiller: Refiller,
     /// Pages that were written to beyond the rate.
     pub(crate) page_refreshes: PageRefreshes,
+    pub(crate) password_checks: PasswordChecks,
     /// The threads that wait for disks.
     pub(crate) disk_threads: DiskThreads,
     pub(crate) read_queues: ReadQueues,
@@ -197,6 +199,7 @@ impl Shared {
             hot_pages: HotPages::new(plan.workers, plan.refill.pages_max),
             refiller: Refiller::default(),
             page_refreshes: PageRefreshes::default(),
+            password_checks: PasswordChecks::new(disk_threads.clone(), random.hash_one("password")),
             read_queues: ReadQueues::new(disk_threads.clone()),
             disk_threads,
             equivalents: Equivalents::default(),

@@ -319,6 +319,7 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
         names,
         ports: _,
         route,
+        password_path,
         limits: _,
         request_fields,
         origin,
@@ -348,9 +349,10 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
     });
     let trust = trust.unwrap_or_default();
     let route = route.as_ref().map(|route| format!(" on {route}")).unwrap_or_default();
+    let password = password_path.as_ref().map(|path| format!(" with {path}")).unwrap_or_default();
     let fields = if request_fields.is_empty() { String::new() } else { format!(" {request_fields:?}") };
     format!(
-        "{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}{via}{name}{trust}{route}{fields}"
+        "{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}{via}{name}{trust}{route}{password}{fields}"
     )
 }
 

@@ -249,6 +249,10 @@ reasons! {
         "Servers read the path of the request in different ways, and the readings belong to different routes. Correct the client; attackers use such paths to avoid rules.";
     TraceRefused "trace-refused" Refused
         "Petasos does not forward TRACE, because the response would repeat fields that may be secret; nothing to do.";
+    PasswordRequired "password-required" Refused
+        "The site or route asks for a password (basic_auth), and the request has none of its users; nothing to do.";
+    PasswordQueueFull "password-queue-full" Refused
+        "More requests with unknown passwords arrived than Petasos checks at the same time. Look in the access log for a client that guesses passwords; hashes of a lower cost are checked faster.";
     RedirectedToHttps "redirected-to-https" Refused
         "The request was plain, and its listener redirects to https (redirect_to_https); nothing to do.";
     UnknownSite "unknown-site" Refused

@@ -82,6 +82,17 @@ pub(super) fn nameless_tree(levels: &SettingLevels<'_>, site: &Place) -> Option<
     Some(problem.with_help("write names = [\"example.org\"], or static_tree.layout = \"none\""))
 }
 
+/// Refuses a password for pages in the static tree: a web server that serves its files does not ask
+/// for it.
+pub(super) fn treed_password(levels: &SettingLevels<'_>) -> Option<Diagnostic> {
+    levels.stated("static_tree.directory").filter(|_| levels.text("static_tree.layout") != Some("none"))?;
+    let problem = Diagnostic::new(
+        "a web server that serves the static tree does not ask for the password",
+        levels.place("basic_auth")?,
+    );
+    Some(problem.with_help("write static_tree.layout = \"none\" in the [[site]]"))
+}
+
 /// Refuses routes by more than the path in the static tree: a web server that serves its files
 /// knows no such routes.
 pub(super) fn treed_routes(site: &SiteTable, top: &Level, flags: &Level) -> Option<Diagnostic> {

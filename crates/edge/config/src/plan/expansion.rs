@@ -2,10 +2,11 @@
 //!
 //! Invariant: two routes of a site whose pages depend on the same settings share these pages.
 
-use super::contradictions::{disobedience, leading_address, nameless_tree, treed_routes};
+use super::contradictions::{disobedience, leading_address, nameless_tree, treed_password, treed_routes};
 use super::fields::{self, FieldRules};
 use super::limits::{EdgeLimits, SiteLimits};
 use super::origins;
+use super::passwords::PasswordPlan;
 use super::route::{self, ActionKind, MaintenancePlan, RouteAction, RouteMatcher, RoutePlan};
 use super::site::{SitePlan, page_file, whole_secs};
 use crate::ReadFile;
@@ -104,6 +105,9 @@ impl Expansion {
         let Table { levels, tables, .. } = table;
         self.problems.extend(fields::problems(levels));
         self.problems.extend(sense::zero_times(levels));
+        let password = PasswordPlan::resolve(levels, read, &mut self.problems);
+        self.problems.extend(password.as_ref().and_then(|_| treed_password(levels)));
+        let password_path = password.as_ref().map(|password| password.path.clone());
         let action = match route::answer(ActionKind::of(tables), levels, read) {
             Ok(Some(action)) => Some(action),
             Ok(None) => {
@@ -111,7 +115,7 @@ impl Expansion {
                     &EdgeLimits::resolve(levels),
                     &EdgeLimits::resolve(&SettingLevels { levels: vec![flags, top] }),
                 );
-                self.pages(table, first_site, limits, read).map(RouteAction::Pages)
+                self.pages(table, first_site, (limits, password_path), read).map(RouteAction::Pages)
             }
             Err(problem) => {
                 self.problems.push(problem);
@@ -121,7 +125,7 @@ impl Expansion {
         let maintenance = MaintenancePlan::resolve(levels, read, &mut self.problems);
         let Some(action) = action else { return };
         let response_fields = FieldRules::resolve(levels, "response");
-        let is_plain = maintenance.is_none() && response_fields.is_empty();
+        let is_plain = password.is_none() && maintenance.is_none() && response_fields.is_empty();
         if table.matcher.is_everything() && is_plain && matches!(action, RouteAction::Pages(_)) {
             // The site itself, without a route in front.
             return;
@@ -132,6 +136,7 @@ impl Expansion {
             action,
             response_fields: Arc::new(response_fields),
             hsts_secs: levels.duration("hsts").map(whole_secs),
+            password: password.map(Arc::new),
             maintenance,
         });
     }
@@ -141,7 +146,7 @@ impl Expansion {
         &mut self,
         table: &Table<'_>,
         first_site: usize,
-        limits: SiteLimits,
+        (limits, password_path): (SiteLimits, Option<String>),
         read: &ReadFile<'_>,
     ) -> Option<u32> {
         let Table { levels, place, matcher, .. } = table;
@@ -169,7 +174,8 @@ impl Expansion {
             }
         };
         let id = u32::try_from(self.sites.len()).unwrap_or(u32::MAX);
-        let site = SitePlan { error_page, limits, ..SitePlan::resolve(id, origin, policy, levels) };
+        let site =
+            SitePlan { error_page, limits, password_path, ..SitePlan::resolve(id, origin, policy, levels) };
         let of_host = self.sites.get_mut(first_site..).unwrap_or_default();
         if let Some(same) = of_host.iter_mut().find(|other| other.has_same_settings(&site)) {
             if matcher.is_everything() {
@@ -201,6 +207,9 @@ mod tests {
         let read = |path: &str| match path {
             "./work.html" => Ok("<p>Back soon".to_owned()),
             "./robots.txt" => Ok("User-agent: *\n".to_owned()),
+            "./passwords" => Ok("ann:$5$abcdefgh$gruCpC7VkOTspMQTTSAR8mtlO9Upms.fwqE5y16JVM.\n".to_owned()),
+            "./bad-passwords" => Ok("# users\nann:secret\nbob:$apr1$a$SECRET\n".to_owned()),
+            "./no-passwords" => Ok("# users\n".to_owned()),
             _ => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),
         };
         crate::load("petasos.toml", text, &Overrides::new(), &Machine::of_size(3, 4 << 30), &read)
@@ -292,6 +301,26 @@ mod tests {
     }
 
     #[test]
+    fn pages_with_and_without_a_password_are_separate() {
+        let plan = load(&format!(
+            "{SITE}basic_auth = './passwords'\n[[site.route]]\npath = ['/hook']\nbasic_auth = 'none'\n\
+             [[site.route]]\npath = ['/fast/*']\nresponse.set = ['A: b']\n"
+        ))
+        .unwrap();
+        let paths: Vec<_> = plan.sites.iter().map(|site| site.password_path.as_deref()).collect();
+        assert_eq!(paths, [None, Some("./passwords")]);
+        let has_password: Vec<_> = plan.routes.iter().map(|route| route.password.is_some()).collect();
+        assert_eq!(has_password, [false, true, true]);
+        let pages: Vec<_> = plan.routes.iter().map(|route| route.action.clone()).collect();
+        assert_eq!(pages, [0, 1, 1].map(RouteAction::Pages));
+        assert!(plan.explain().contains("asks for a password of ./passwords (1 user)"), "{}", plan.explain());
+        assert!(!format!("{plan:?}{}", plan.explain()).contains("gruCpC7VkOTspMQTTSAR8"));
+        let mut changed = plan.clone();
+        changed.routes[1].password = None;
+        assert!(plan.fixed_changes(&changed).is_empty());
+    }
+
+    #[test]
     fn routes_that_cannot_work_are_errors() {
         for (route, words) in [
             ("ttl = '1s'", "the route is for all requests"),
@@ -311,6 +340,15 @@ mod tests {
             ("path = ['/a']\nredirect = 'http://b/ c'", "percent-encode it"),
             ("path = ['/a']\nredirect_status = 301", "no effect without `redirect`"),
             ("path = ['/a']\nredirect = 'http://b'\nredirect_status = 200", "not 301 or 302"),
+            ("path = ['/a']\nbasic_auth = './no.txt'", "make it with `htpasswd -cB ./no.txt USER`"),
+            ("path = ['/a']\nbasic_auth = './bad-passwords'", "./bad-passwords:2: this is no hash of bcrypt"),
+            ("path = ['/a']\nbasic_auth = './bad-passwords'", "./bad-passwords:3: hashes of this kind are"),
+            ("path = ['/a']\nbasic_auth = './no-passwords'", "has no users"),
+            ("path = ['/a']\nbasic_auth_realm = 'x'", "no effect without `basic_auth`"),
+            (
+                "path = ['/a']\nbasic_auth = './passwords'\nbasic_auth_realm = 'a\"b'",
+                "`basic_auth_realm` has only",
+            ),
             ("path = ['/a']\nanswer.content = 'x'", "no effect without `answer.status`"),
             ("path = ['/a']\nanswer.status = 700", "answer.status"),
             ("path = ['/a']\nanswer.status = 200\nanswer.content = '@./no'", "cannot read the content"),
@@ -336,7 +374,10 @@ mod tests {
         assert!(load("origin = 'http://a'\n[[route]]\npath = ['/a']").unwrap_err().contains("belongs to a"));
         let fault = load("[[site]]\nnames = ['a.test']\n[[site.route]]\npath = ['/a']\n").unwrap_err();
         assert!(fault.contains("the route has no `origin`") && fault.contains("the site has no"), "{fault}");
+        assert!(!with_route("path = ['/a']\nbasic_auth = './bad-passwords'").unwrap_err().contains("SECRET"));
         let tree = "static_tree.directory = '/srv/t'\n";
+        let fault = load(&format!("{tree}{SITE}[[site.route]]\npath = ['/a']\nbasic_auth = './passwords'"));
+        assert!(fault.unwrap_err().contains("does not ask for the password"));
         let fault = load(&format!("{tree}{SITE}[[site.route]]\ncookies = ['a']\nttl = '1s'")).unwrap_err();
         assert!(fault.contains("knows no routes by method, field or cookie"), "{fault}");
         assert!(load(&format!("{tree}origin = 'http://a'\nnames = ['*.a.test']")).is_err());

@@ -4,6 +4,7 @@
 //! the site itself, which comes last.
 
 use super::fields::FieldRules;
+use super::passwords::PasswordPlan;
 use super::site::{SitePlan, page_file, page_of};
 use crate::ReadFile;
 use crate::document::Level;
@@ -31,6 +32,8 @@ pub struct RoutePlan {
     pub response_fields: Arc<FieldRules>,
     /// As [`SitePlan::hsts_secs`].
     pub hsts_secs: Option<u64>,
+    /// The password that clients must know. `None`: none.
+    pub password: Option<Arc<PasswordPlan>>,
     /// The page of all responses while the site is maintained. `None`: it is in use.
     pub maintenance: Option<MaintenancePlan>,
 }
@@ -283,10 +286,12 @@ impl MaintenancePlan {
 }
 
 /// Settings that have an effect although no origin is asked.
-const WITHOUT_ORIGIN: [&str; 10] = [
+const WITHOUT_ORIGIN: [&str; 12] = [
     "answer.content",
     "answer.status",
     "answer.type",
+    "basic_auth",
+    "basic_auth_realm",
     "hsts",
     "maintenance",
     "maintenance_peers",
@@ -327,6 +332,7 @@ fn needless(level: &Level) -> Vec<Diagnostic> {
         ("answer.content", "answer.status"),
         ("answer.type", "answer.status"),
         ("maintenance_peers", "maintenance"),
+        ("basic_auth_realm", "basic_auth"),
     ];
     let needless = details.into_iter().filter(|(_, whole)| !level.contains_key(*whole));
     let problems = needless.filter_map(|(detail, whole)| {
@@ -383,7 +389,9 @@ impl RoutePlan {
             false => format!("under maintenance except for {}", super::named(&plan.except)),
         });
         let fields = self.response_fields.explain().into_iter().map(|rule| format!("response {rule}"));
-        let parts: Vec<_> = std::iter::once(answer).chain(maintenance).chain(fields).collect();
+        let password = self.password.as_ref().map(|password| password.explain());
+        let parts: Vec<_> =
+            std::iter::once(answer).chain(password).chain(maintenance).chain(fields).collect();
         format!("{title}: {}", parts.join(", "))
     }
 }

@@ -31,6 +31,9 @@ pub struct SitePlan {
     pub ports: Vec<u16>,
     /// The route that the pages belong to, by its matchers. `None`: the site itself.
     pub route: Option<String>,
+    /// The path of the file with the passwords for the pages. `None`: they need none. Pages that
+    /// need one share no storage with others.
+    pub password_path: Option<String>,
     /// The application server behind the site.
     pub origin: OriginUrl,
     /// The limits that the site states for itself.
@@ -119,6 +122,7 @@ impl SitePlan {
                 _ => Vec::new(),
             },
             route: None,
+            password_path: None,
             limits: SiteLimits::default(),
             request_fields: FieldRules::resolve(levels, "request"),
             origin_tls: OriginTlsPlan::resolve(&origin, levels),

@@ -13,6 +13,7 @@ use crate::memory::detection::Detected;
 use crate::memory::hit_for_miss::PassReason;
 use crate::memory::leak_guard::is_guarded;
 use crate::request::arrival::Arrival;
+use crate::request::authorise::{credentials_of, refusal_of};
 use crate::request::client::head_limits;
 use crate::request::foreign_ports::is_beyond_foreign_ports;
 use crate::request::forward;
@@ -45,11 +46,39 @@ pub(crate) const QUESTION_BYTES_MAX: usize = 256 * 1024;
 /// # Errors
 /// A text that says what is wrong with the question.
 pub(crate) async fn answer(shared: &Arc<Shared>, question: &Question) -> Result<WhyReply, String> {
+    let (authorised, refusal) = authorise(shared, question).await?;
+    if let Some(refusal) = refusal {
+        return Ok(answer_of(refusal.reason));
+    }
+    let question = authorised.as_ref().unwrap_or(question);
     if let Some((key, shelved)) = on_disk(shared, question) {
         // A page that was not read in time will be fetched, which is the answer.
         let _ = disk_reads::read(shared, &key, shelved).await;
     }
     answer_from_memory(shared, question)
+}
+
+/// The question without its password, if the site or route needs one and it is right; otherwise
+/// the response.
+async fn authorise(
+    shared: &Arc<Shared>,
+    question: &Question,
+) -> Result<(Option<Question>, Option<Refusal>), String> {
+    let simulated = SimulatedRequest::new(shared, question)?;
+    let Ok(request) = simulated.request else { return Ok((None, None)) };
+    let Ok(admitted) = admit(shared, simulated.arrival, &request) else { return Ok((None, None)) };
+    let is_order = purge::is_purge_method(&request.head.method);
+    let is_redirected = redirected(shared, simulated.arrival, &admitted, &request.head).is_some();
+    let Some(plan) = admitted.password().filter(|_| !is_order && !is_redirected) else {
+        return Ok((None, None));
+    };
+    let Some(given) = credentials_of(&request.head) else {
+        return Ok((None, Some(Refusal::unauthorised(&plan.realm))));
+    };
+    let result = shared.password_checks.check(&plan.file, given).await;
+    let mut authorised = question.clone();
+    authorised.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(names::AUTHORIZATION));
+    Ok((Some(authorised), refusal_of(result, plan)))
 }
 
 /// The page of a question and its place, if it is only on the disk.

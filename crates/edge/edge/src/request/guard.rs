@@ -14,7 +14,7 @@ use crate::request::route_answer::answer;
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
-use config::FieldRules;
+use config::{FieldRules, PasswordPlan};
 use h1::{BodyFraming, EffectiveAuthority, Request, Target, TargetForm};
 use message::{Method, RequestHead, names};
 use net::Peer;
@@ -111,6 +111,11 @@ impl<'a> Admitted<'a> {
     /// Changes to the header fields of the response.
     pub(crate) fn response_fields(&self) -> Option<&'a FieldRules> {
         self.route.map(|route| &*route.plan.response_fields).filter(|rules| !rules.is_empty())
+    }
+
+    /// The password that the client must know.
+    pub(crate) fn password(&self) -> Option<&'a Arc<PasswordPlan>> {
+        self.route.and_then(|route| route.plan.password.as_ref())
     }
 
     /// The time in seconds for which the client shall use https only, if it uses https.

@@ -6,6 +6,7 @@
 //!               |   |                |  '-> [read] (from the disk) -.
 //!               |   |                '------------------------------'
 //!               |   '- [refresh]  (an order to purge the page and to fetch it again)
+//!               |   '- [authorise]  (checks the password of the site or route)
 //!               '----> [purge] -> [reply]
 //!
 //!   every step may [refuse]; [wait] may join the next fetch, [pass] or look for a stale response
@@ -24,6 +25,7 @@ use crate::control::purge_orders;
 use crate::fetch::disk_reads::{self, ReadOutcome};
 use crate::memory::hot_pages::PageVariant;
 use crate::memory::leak_guard::is_guarded;
+use crate::request::authorise::credentials_of;
 use crate::request::client::ClientConnection;
 use crate::request::guard::{RequestSubject, admit, is_silenced};
 use crate::request::key::KeyOutcome;
@@ -31,12 +33,12 @@ use crate::request::lookup::{DISK_READS_MAX, Decision, PageRequest, Touch};
 use crate::request::redirect::redirected;
 use crate::request::refusal::Refusal;
 use crate::request::step::{PassRequest, Step};
-use crate::request::visit::{AfterResponse, Visit};
+use crate::request::visit::{AfterResponse, Changed, Visit};
 use crate::shared::Shared;
 use h1::{BodyFraming, Request};
 use message::Method;
 use semantics::Reason;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use store::ShelvedObject;
 
 /// Runs a request that was just received through its steps. Returns the next state of the
@@ -47,8 +49,8 @@ pub(crate) async fn run(
     client: &mut ClientConnection,
     request: &Request,
 ) -> AfterResponse {
-    let (stripped, vary) = (OnceLock::new(), OnceLock::new());
-    let mut visit = Visit::new(shared, worker, client, request, &stripped, &vary);
+    let changed = Changed::default();
+    let mut visit = Visit::new(shared, worker, client, request, &changed);
     let mut step = Step::Guard;
     // Large steps of requests that are no hits are boxed, so that a hit needs no memory for them.
     let outcome = loop {
@@ -56,6 +58,7 @@ pub(crate) async fn run(
             Step::Guard => visit.guard(),
             Step::Purge => visit.purge().await,
             Step::Refresh(order) => visit.refresh(order).await,
+            Step::Authorise(plan, given) => Box::pin(visit.authorise(plan, given)).await,
             Step::Key(subject) => visit.key(subject),
             Step::Lookup(page_request) => visit.lookup(page_request),
             Step::LeakGuard(page_request) => Box::pin(visit.leak_guard(page_request)).await,
@@ -98,12 +101,21 @@ impl<'a> Visit<'a> {
             Err(refusal) => return Step::Refuse(refusal),
         };
         self.recipient.fields = admitted.response_fields();
-        self.recipient.vary = admitted.vary.as_deref().map(|vary| &**self.vary.get_or_init(|| vary.into()));
+        self.recipient.vary =
+            admitted.vary.as_deref().map(|vary| &**self.changed.vary.get_or_init(|| vary.into()));
         self.client.set_content_bytes_max(admitted.content_bytes_max(self.shared));
         if let Some(redirect) = redirected(self.shared, self.client.arrival(), &admitted, head) {
             return Step::Refuse(redirect);
         }
         self.recipient.hsts_secs = admitted.hsts_secs(head);
+        if let Some(plan) = admitted.password() {
+            self.recipient.is_private = true;
+            match credentials_of(head) {
+                _ if self.is_authorised => {}
+                Some(given) => return Step::Authorise(plan, given),
+                None => return Step::Refuse(Refusal::unauthorised(&plan.realm)),
+            }
+        }
         match admitted.subject(self.shared, head) {
             Ok(subject) => {
                 self.site = Some(subject.site);

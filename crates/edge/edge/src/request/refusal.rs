@@ -38,8 +38,10 @@ pub(crate) struct Refusal {
     pub(crate) template: Option<Arc<str>>,
     /// The value of `Retry-After`.
     pub(crate) retry_after_secs: Option<u32>,
+    /// The value of `WWW-Authenticate`.
+    pub(crate) challenge: Option<Box<str>>,
     /// The value of `Location`.
-    pub(crate) location: Option<String>,
+    pub(crate) location: Option<Box<str>>,
     /// Whether the connection is closed, because its further bytes cannot be trusted.
     pub(crate) close: bool,
     /// The content, if the configuration states it.
@@ -65,6 +67,7 @@ impl Refusal {
             detail: None,
             template: None,
             retry_after_secs: None,
+            challenge: None,
             location: None,
             close: false,
             content: None,
@@ -164,10 +167,25 @@ impl Refusal {
         Self { content, retry_after_secs: Some(MAINTENANCE_RETRY_AFTER_SECS), ..refusal }
     }
 
+    /// A request without the password of its site or route (RFC 7617 section 2). `realm` has no
+    /// quotation marks.
+    pub(crate) fn unauthorised(realm: &str) -> Self {
+        let challenge = format!("Basic realm=\"{realm}\", charset=\"UTF-8\"");
+        let refusal = Self::new(401, Reason::PasswordRequired, "This page needs a password.");
+        Self { challenge: Some(challenge.into()), ..refusal }
+    }
+
+    /// A request with a password that cannot be checked at the moment.
+    pub(crate) fn password_queue_full() -> Self {
+        let text = "Too many passwords are being checked. Try again later.";
+        let refusal = Self::new(503, Reason::PasswordQueueFull, text);
+        Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..refusal }
+    }
+
     /// A redirection to `url` by a route.
     pub(crate) fn moved(code: u16, url: String) -> Self {
         let text = format!("This page is at {url}");
-        Self { location: Some(url), ..Self::new(code, Reason::Redirected, text) }
+        Self { location: Some(url.into()), ..Self::new(code, Reason::Redirected, text) }
     }
 
     /// The response that a route states.
@@ -278,7 +296,7 @@ impl Refusal {
     /// A plain request that must use https at this URL. 308 keeps method and content.
     pub(crate) fn redirect(url: String) -> Self {
         let text = format!("This page is at {url}");
-        Self { location: Some(url), ..Self::new(308, Reason::RedirectedToHttps, text) }
+        Self { location: Some(url.into()), ..Self::new(308, Reason::RedirectedToHttps, text) }
     }
 
     /// A plain request of HTTP/1.0 that names no host to be redirected to.

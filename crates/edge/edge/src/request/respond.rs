@@ -13,7 +13,7 @@ use clock::Timestamp;
 use config::FieldRules;
 use h1::BodyFraming;
 use message::{Field, Fields, Method, ResponseHead, Status, Version, names};
-use semantics::{CacheStatusFacts, Reason, cache_status_value};
+use semantics::{CacheStatusFacts, Directives, Reason, cache_status_value};
 use store::Object;
 
 /// The properties of a request that decide the framing of its response.
@@ -27,6 +27,8 @@ pub(crate) struct Recipient<'a> {
     pub(crate) hsts_secs: Option<u64>,
     /// Changes to the header fields of the response, if its route orders some.
     pub(crate) fields: Option<&'a FieldRules>,
+    /// Whether other caches may not store the response, because the client had to know a password.
+    pub(crate) is_private: bool,
     /// The names of request fields by which the route of the request was chosen.
     pub(crate) vary: Option<&'a str>,
 }
@@ -56,6 +58,7 @@ impl Recipient<'_> {
             persistent,
             hsts_secs: None,
             fields: None,
+            is_private: false,
             vary: None,
         }
     }
@@ -117,6 +120,9 @@ pub(crate) fn write_hit(
 /// Whether the route of the request changes fields of the stored head, or may change others than
 /// usual because the response is an error. [`write_hit`] can then not use the prebuilt bytes.
 pub(crate) fn changes_stored_head(object: &Object, recipient: Recipient<'_>) -> bool {
+    if recipient.is_private {
+        return true;
+    }
     let Some(rules) = recipient.fields else { return false };
     if object.status().code() >= 400 {
         return true;
@@ -147,8 +153,15 @@ pub(crate) fn write_head(
         let length = name.eq_ignore_ascii_case(names::CONTENT_LENGTH.as_bytes());
         let age = name.eq_ignore_ascii_case(names::AGE.as_bytes());
         let is_dropped = recipient.fields.is_some_and(|rules| rules.drops(name));
-        !(length && !keeps_length || age && has_age || is_dropped)
+        let is_for_caches = recipient.is_private && is_about_storing(name);
+        !(length && !keeps_length || age && has_age || is_dropped || is_for_caches)
     });
+    if recipient.is_private {
+        let stays_unstored = Directives::of_response(&head.fields).no_store;
+        let value = if stays_unstored { "private, no-store" } else { "private, no-cache" };
+        // Cannot fail: the name and the value are valid.
+        let _ = h1::write_field(&mut octets, names::CACHE_CONTROL, value.as_bytes());
+    }
     // Cannot fail: names and values are valid constants or numbers.
     let _ = match framing {
         BodyFraming::Length(bytes) => h1::write_decimal_field(&mut octets, names::CONTENT_LENGTH, bytes),
@@ -206,8 +219,11 @@ pub(crate) fn write_refusal(
     }
     // For HEAD; a response with content has it by its framing.
     head.fields.push(names::CONTENT_LENGTH, page.len().to_string());
+    if let Some(challenge) = &refusal.challenge {
+        head.fields.push("WWW-Authenticate", challenge.to_string());
+    }
     if let Some(url) = &refusal.location {
-        head.fields.push(names::LOCATION, url.clone());
+        head.fields.push(names::LOCATION, url.to_string());
     }
     if let Some(secs) = refusal.retry_after_secs {
         head.fields.push(names::RETRY_AFTER, secs.to_string());
@@ -251,6 +267,12 @@ fn is_for_storage(name: &[u8]) -> bool {
     [names::AGE, names::CONTENT_LENGTH].iter().any(|kept| name.eq_ignore_ascii_case(kept.as_bytes()))
 }
 
+/// Fields that say whether and how long caches may store a response.
+fn is_about_storing(name: &[u8]) -> bool {
+    let known = [names::CACHE_CONTROL, "CDN-Cache-Control", names::EXPIRES, names::PRAGMA];
+    known.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
 /// Fields that the origin sends to its surrogate, the edge: those of the Edge Architecture
 /// Specification, tags, and purge orders.
 fn is_for_the_edge(field: &Field) -> bool {
@@ -286,7 +308,9 @@ fn put_added(octets: &mut BytesMut, recipient: Recipient<'_>) {
         // Cannot fail: the configuration accepts only legal names.
         let _ = h1::write_field(octets, names::VARY, fields.as_bytes());
     }
-    for (name, value) in recipient.fields.into_iter().flat_map(FieldRules::added) {
+    let added = recipient.fields.into_iter().flat_map(FieldRules::added);
+    for (name, value) in added.filter(|(name, _)| !recipient.is_private || !is_about_storing(name.as_bytes()))
+    {
         // Cannot fail: the configuration accepts only legal names and values.
         let _ = h1::write_field(octets, name, value.as_bytes());
     }

@@ -7,8 +7,11 @@ use crate::request::delivery::Delivery;
 use crate::request::guard::RequestSubject;
 use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
+use config::PasswordPlan;
+use passwords::Credentials;
 use purge::{PurgeOrder, PurgeReply};
 use semantics::Reason;
+use std::sync::Arc;
 use store::ShelvedObject;
 use tokio::sync::watch;
 
@@ -32,6 +35,8 @@ steps! { 'a:
     Purge,
     /// Carries out the order of a request that wants its page fetched again.
     Refresh(PurgeOrder),
+    /// Checks the password of the site or route.
+    Authorise(&'a Arc<PasswordPlan>, Credentials),
     /// Computes the cache key.
     Key(RequestSubject<'a>),
     /// Asks the store.

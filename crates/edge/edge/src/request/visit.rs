@@ -1,7 +1,7 @@
 //! One request on its way through the pipeline, and what every step needs of it.
 //!
-//! Invariant: the request is the one that was received. The fields of an order that was carried out
-//! are the only exception: no later step sees them.
+//! Invariant: the request is the one that was received, with two exceptions. No later step sees the
+//! fields of an order that was carried out, or the password of a site.
 
 use crate::control::counters::Cells;
 use crate::request::client::ClientConnection;
@@ -38,18 +38,28 @@ pub(crate) struct RequestOutcome {
     pub(crate) after: AfterResponse,
 }
 
+/// What the steps make of the request, for later steps.
+#[derive(Default)]
+pub(crate) struct Changed {
+    /// The request without the fields of an order, once the order was carried out.
+    stripped: OnceLock<Request>,
+    /// The request without the password, once that was checked.
+    pub(crate) authorised: OnceLock<Request>,
+    /// The value of `Vary` that follows from the choice of the route.
+    pub(crate) vary: OnceLock<Box<str>>,
+}
+
 /// One request on its way through the steps.
 pub(crate) struct Visit<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) worker: usize,
     pub(crate) client: &'a mut ClientConnection,
     pub(crate) request: &'a Request,
-    /// Holds the request without the fields of an order, once the order was carried out.
-    stripped: &'a OnceLock<Request>,
-    /// Holds the value of `Vary` that follows from the choice of the route.
-    pub(crate) vary: &'a OnceLock<Box<str>>,
+    pub(crate) changed: &'a Changed,
     pub(crate) begun: Moment,
     pub(crate) recipient: Recipient<'a>,
+    /// Whether the request had the password of its site or route.
+    pub(crate) is_authorised: bool,
     /// Whether the page is fetched even if it is stored.
     pub(crate) must_fetch: bool,
     /// The request as the look-up sees it, if that differs from the request that was sent.
@@ -59,14 +69,13 @@ pub(crate) struct Visit<'a> {
 }
 
 impl<'a> Visit<'a> {
-    /// A request that was just received. `stripped` and `vary` must be empty.
+    /// A request that was just received. `changed` must be empty.
     pub(crate) fn new(
         shared: &'a Arc<Shared>,
         worker: usize,
         client: &'a mut ClientConnection,
         request: &'a Request,
-        stripped: &'a OnceLock<Request>,
-        vary: &'a OnceLock<Box<str>>,
+        changed: &'a Changed,
     ) -> Self {
         let persistent = request.persistent && !shared.is_draining();
         let recipient = Recipient::new(&request.head.method, request.head.version, persistent);
@@ -76,10 +85,10 @@ impl<'a> Visit<'a> {
             worker,
             client,
             request,
-            stripped,
-            vary,
+            changed,
             begun,
             recipient,
+            is_authorised: false,
             must_fetch: false,
             looked_up: None,
             site: None,
@@ -90,7 +99,7 @@ impl<'a> Visit<'a> {
     /// must not leave the edge.
     pub(crate) fn strip_order(&mut self) {
         let has_token = self.shared.purge_access.has_token();
-        self.request = self.stripped.get_or_init(|| {
+        self.request = self.changed.stripped.get_or_init(|| {
             let mut request = self.request.clone();
             purge::strip_order(&mut request.head.fields, has_token);
             request

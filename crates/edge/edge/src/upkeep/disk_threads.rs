@@ -1,4 +1,4 @@
-//! A pool of threads that may block on a disk, so that workers never do.
+//! A pool of threads that may block on a disk or compute for long, so that workers never do.
 //!
 //! Invariants: the pool has at most [`THREADS_MAX`] threads, and none is ever joined. A thread that
 //! the kernel holds in disk sleep ends when the disk answers; neither a request nor the shutdown
@@ -13,9 +13,9 @@ use threads::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// Maximum number of threads. At the same time, 8 may read stored responses, 4 read ahead for
-/// downloads, 4 work on the spool and 4 write purges. Each of these uses finds a thread even if all
-/// others hang.
-const THREADS_MAX: usize = 22;
+/// downloads, 4 work on the spool, 4 write purges and 2 check passwords. Each of these uses finds a
+/// thread even if all others hang.
+const THREADS_MAX: usize = 24;
 
 /// Maximum number of queued jobs; further ones are refused.
 const WAITING_MAX: usize = 1024;

@@ -32,6 +32,7 @@ mod origin_addresses;
 mod origin_proxy_protocol;
 mod origin_tls;
 mod parts;
+mod passwords;
 mod persistence;
 mod pressure;
 mod profiles;

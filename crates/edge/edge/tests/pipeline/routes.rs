@@ -6,15 +6,19 @@ use petasos_edge::RunningEdge;
 use testkit::{Origin, Response, Seen, eventually, response};
 
 /// An edge with this configuration, in which `ORIGIN` and `OTHER` are the URLs of two origins.
-struct Routed {
-    edge: RunningEdge,
-    main: Origin,
+pub(crate) struct Routed {
+    pub(crate) edge: RunningEdge,
+    pub(crate) main: Origin,
     other: Origin,
 }
 
+/// A password file whose users have the password `secret`.
+const PASSWORDS: &str = "ann:$5$abcdefgh$gruCpC7VkOTspMQTTSAR8mtlO9Upms.fwqE5y16JVM.\n\
+                         bob:$5$abcdefgh$gruCpC7VkOTspMQTTSAR8mtlO9Upms.fwqE5y16JVM.\n";
+
 fn plan(text: &str, main: &Origin, other: &Origin) -> EdgePlan {
     let text = text.replace("ORIGIN", &main.url()).replace("OTHER", &other.url());
-    let read = |_: &str| Ok("<p>Back soon".to_owned());
+    let read = |path: &str| Ok(if path == "./passwords" { PASSWORDS } else { "<p>Back soon" }.to_owned());
     let machine = Machine {
         cores: 2,
         memory_bytes: 1 << 30,
@@ -42,19 +46,19 @@ fn origin(name: &'static str) -> Origin {
 }
 
 impl Routed {
-    fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let (main, other) = (origin("main"), origin("other"));
         let edge = start(plan(text, &main, &other));
         Self { edge, main, other }
     }
 
-    fn ask(&self, method: &str, host: &str, target: &str, fields: &str) -> Response {
+    pub(crate) fn ask(&self, method: &str, host: &str, target: &str, fields: &str) -> Response {
         let mut client = connect(&self.edge);
         client.send(format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n"));
-        client.read()
+        if method == "HEAD" { client.read_head() } else { client.read() }
     }
 
-    fn get(&self, host: &str, target: &str) -> Response {
+    pub(crate) fn get(&self, host: &str, target: &str) -> Response {
         self.ask("GET", host, target, "")
     }
 

@@ -22,6 +22,20 @@ struct Site {
     sent: AtomicU64,
 }
 
+/// Asks `why` at the admin address.
+pub(crate) fn asked(edge: &RunningEdge, question: &Question) -> WhyReply {
+    let question = serde_json::to_string(question).unwrap();
+    let admin = edge.bound().admin.to_string();
+    let mut client = Client::connect(admin.parse().unwrap());
+    client.send(format!(
+        "POST /why HTTP/1.1\r\nHost: {admin}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{question}",
+        question.len()
+    ));
+    let answer = client.read();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    serde_json::from_str(answer.text()).unwrap()
+}
+
 /// A request, or an event between two requests.
 #[derive(Clone, Debug)]
 enum Step {
@@ -182,16 +196,7 @@ impl Site {
             method: asking.method.to_owned(),
             headers: asking.fields.iter().map(split).collect(),
         };
-        let question = serde_json::to_string(&question).unwrap();
-        let admin = self.edge.bound().admin.to_string();
-        let mut client = Client::connect(admin.parse().unwrap());
-        client.send(format!(
-            "POST /why HTTP/1.1\r\nHost: {admin}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{question}",
-            question.len()
-        ));
-        let answer = client.read();
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        serde_json::from_str(answer.text()).unwrap()
+        asked(&self.edge, &question)
     }
 
     /// Everything that a question must not change.

@@ -182,9 +182,9 @@ fn received(old: &Edge) -> (MessageChannel, MessageChannel) {
     let channel = MessageChannel::connect(&format!("petasos-upgrade {}", old.admin)).unwrap();
     channel.send(br#"{"Hello":{"version":1}}"#, None).unwrap();
     let link = loop {
-        let (message, descriptor) = channel.receive().unwrap().unwrap();
+        let (message, passed) = channel.receive().unwrap().unwrap();
         if message == br#""Link""# {
-            break MessageChannel::from(descriptor.unwrap());
+            break passed.unwrap().into_channel();
         }
         assert_eq!(message, br#""Socket""#);
     };

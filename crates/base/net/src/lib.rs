@@ -8,6 +8,7 @@ mod certificates;
 mod inherited;
 mod input;
 mod listen;
+mod memory_channel;
 mod message_channel;
 mod patience;
 mod stamps;
@@ -27,7 +28,7 @@ pub use certificates::{
 pub use inherited::InheritedSockets;
 pub use input::{make_room, read_more};
 pub use listen::{Acceptor, BindError, Listener, bind, resolve};
-pub use message_channel::{MessageChannel, MessageListener, Received};
+pub use message_channel::{MessageChannel, MessageListener, Passed, Received};
 pub use patience::Patience;
 pub use stamps::{Stamp, StampClock, ask_for_stamps, receive};
 pub use stream::{Connecting, Connection, IdleStream, Network, Peer, Stream, SystemNetwork};

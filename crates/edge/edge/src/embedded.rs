@@ -10,11 +10,13 @@ use crate::control::metrics;
 use crate::shared::{PlanSource, Shared};
 use crate::system::System;
 use crate::upkeep::background::Background;
+use crate::upkeep::predecessor::{Predecessor, UpgradeError};
+use crate::upkeep::successor;
 use crate::upkeep::supervisor;
 use crate::upkeep::take_over::take_over;
 use crate::worker;
 use config::EdgePlan;
-use net::{Peer, Stream};
+use net::{MessageChannel, Peer, Stream};
 use std::io;
 use std::sync::Arc;
 use tokio::task::AbortHandle;
@@ -55,6 +57,41 @@ impl EmbeddedEdge {
         system: System,
         token: Option<String>,
     ) -> io::Result<Self> {
+        Self::begin(Self::prepare(plan, source, system, token)?)
+    }
+
+    /// As [`EmbeddedEdge::open`], in the place of the edge that serves the other end of `channel`
+    /// by [`EmbeddedEdge::attend`]. Without sockets, its caller makes new connections to this one
+    /// from here on.
+    ///
+    /// # Errors
+    /// If the other edge does not hand over, or if a thread cannot be created.
+    pub fn succeed(
+        plan: EdgePlan,
+        source: Option<PlanSource>,
+        system: System,
+        token: Option<String>,
+        channel: MessageChannel,
+    ) -> Result<Self, UpgradeError> {
+        let (predecessor, _) = Predecessor::greet(channel)?;
+        predecessor.release()?;
+        let shared = Self::prepare(plan, source, system, token)?;
+        if let Err(error) = predecessor.take_over(&shared) {
+            // A process would end here.
+            shared.quit();
+            shared.persistence.close();
+            return Err(error);
+        }
+        Ok(Self::begin(shared)?)
+    }
+
+    /// The state of an edge above its disk, with what the previous process has stored.
+    fn prepare(
+        plan: EdgePlan,
+        source: Option<PlanSource>,
+        system: System,
+        token: Option<String>,
+    ) -> io::Result<Arc<Shared>> {
         let shared = Shared::new(plan, None, system).with_plan_source(source).with_kept_token(token);
         let shared = shared.with_static_tree();
         let (shared, recovery) = shared.above_disk()?;
@@ -63,9 +100,25 @@ impl EmbeddedEdge {
         if let Some(recovery) = recovery {
             take_over(&shared, recovery)?;
         }
+        Ok(shared)
+    }
+
+    fn begin(shared: Arc<Shared>) -> io::Result<Self> {
         let background = Background::start(&shared)?;
         let (admin, forgotten) = (AdminEntrance::new(&shared), ForgottenAtEnd(Arc::clone(&shared)));
         Ok(Self { admin, shared, background, tasks: Vec::new(), _forgotten: forgotten })
+    }
+
+    /// The work of handing over to a process at the other end of `channel`, from its first message
+    /// to the hand-over or its end. It blocks, so it is for a thread.
+    pub fn attend(&self, channel: MessageChannel) -> impl FnOnce() + Send + 'static + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || successor::attend(&shared, Arc::default(), &channel)
+    }
+
+    /// Whether another edge serves in the place of this one.
+    pub fn is_handed_over(&self) -> bool {
+        self.shared.is_handed_over()
     }
 
     /// Starts the tasks, in the context of a runtime.

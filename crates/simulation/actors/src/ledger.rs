@@ -43,6 +43,8 @@ pub struct Tally {
     pub dialects: BTreeMap<String, u64>,
     /// Reloads by the change of the configuration.
     pub reloads: BTreeMap<String, u64>,
+    /// Processes that wanted to take over, by their conduct.
+    pub handovers: BTreeMap<String, u64>,
     /// Calls of the admin address by their kind.
     pub calls: BTreeMap<String, u64>,
     /// All violations, also those that were not kept.
@@ -73,6 +75,8 @@ pub struct Ledger {
     is_dead: bool,
     /// The rules before each reload of this life.
     pub(crate) retired: Vec<RetiredRules>,
+    /// When other processes have taken over.
+    pub(crate) handovers: Vec<Moment>,
     memory: MemoryMeter,
 }
 
@@ -95,6 +99,7 @@ impl Ledger {
             broken: BTreeMap::new(),
             is_dead: false,
             retired: Vec::new(),
+            handovers: Vec::new(),
             memory: MemoryMeter::default(),
             tally: Tally {
                 endings: BTreeMap::new(),
@@ -102,6 +107,7 @@ impl Ledger {
                 reasons: BTreeMap::new(),
                 purges: BTreeMap::new(),
                 reloads: BTreeMap::new(),
+                handovers: BTreeMap::new(),
                 calls: BTreeMap::new(),
                 dialects: BTreeMap::new(),
                 violations: 0,

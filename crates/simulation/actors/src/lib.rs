@@ -13,6 +13,7 @@ mod editor;
 mod event;
 mod exchange;
 mod fault;
+mod handover;
 mod integrity;
 mod intruder;
 mod judge;

@@ -90,8 +90,13 @@ impl Ledger {
     /// A start reads the configuration anew. Pages from before the last change may come back if the
     /// configuration is theirs again.
     pub(crate) fn forget_reloads(&mut self) {
-        let places: Vec<_> = self.retired.drain(..).filter_map(|retired| retired.purge).collect();
-        for place in places {
+        self.permit_retired_pages();
+        self.retired.clear();
+    }
+
+    /// Pages from before a reload may come back, because another process has started.
+    pub(crate) fn permit_retired_pages(&mut self) {
+        for place in self.retired.iter().filter_map(|retired| retired.purge) {
             if let Some(purge) = self.purges.get_mut(place) {
                 purge.answered = None;
             }

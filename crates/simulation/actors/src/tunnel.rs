@@ -137,7 +137,7 @@ where
             Some(Broken::Mixed(text)) => (Rule::Integrity, text),
         };
         let mut ledger = lock(&self.ledger);
-        if rule == Rule::Errors && ledger.explains(begun, at) {
+        if rule == Rule::Errors && ledger.explains_end_of_tunnel(begun, at) {
             return ledger.note(at, || format!("{} is broken: {text}", self.name()));
         }
         ledger.violate(rule, at, format!("{}, begun at {begun}: {text}", self.name()));

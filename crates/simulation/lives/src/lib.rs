@@ -6,6 +6,7 @@
 
 mod download;
 mod fault;
+mod handover;
 mod life;
 mod limits;
 mod plan;
@@ -18,6 +19,7 @@ mod society;
 mod survey;
 
 pub use fault::{FaultAction, PlannedFault};
+pub use handover::{Conduct, PlannedHandover};
 pub use plan::{Element, LifeEnd, LifePlan, RunPlan};
 pub use report::Report;
 pub use run::{RunOptions, RunOutcome, run};

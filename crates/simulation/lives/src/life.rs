@@ -4,6 +4,7 @@
 //! outside the store, no open file and no thread. After a kill nothing of the life continues.
 
 use crate::fault::{FaultAction, PlannedFault};
+use crate::handover::PlannedHandover;
 use crate::limits::watch;
 use crate::plan::{LifeEnd, LifePlan};
 use crate::reload::{NextPlan, PlannedReload, Reloader};
@@ -18,18 +19,18 @@ use edge::{EmbeddedEdge, Metric, System};
 use net::{Peer, Stream};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use world::{ConnectMode, DiskHang, DiskMode, Pipe, PipeSettings, World};
 
 /// The longest time, after the last arrival, in which actors and faults must be done.
-const ACTORS_MAX: Duration = Duration::from_secs(3600);
+pub(crate) const ACTORS_MAX: Duration = Duration::from_secs(3600);
 
 /// The longest time that the start of the edge may take.
-const START_MAX: Duration = Duration::from_secs(120);
+pub(crate) const START_MAX: Duration = Duration::from_secs(120);
 
 /// The longest time that the end of the edge may take.
 const END_MAX: Duration = Duration::from_secs(120);
@@ -64,20 +65,21 @@ const BACKLOG: usize = 64;
 /// The number of the visitor that comes when all faults are over and expects normal service.
 const CALM_VISITOR: u64 = 9_999;
 
-/// A life under way.
-struct Life {
-    world: World,
-    society: Society,
-    timeline: Timeline,
+/// A life under way. Clones are the same life.
+#[derive(Clone)]
+pub(crate) struct Life {
+    pub(crate) world: World,
+    pub(crate) society: Society,
+    pub(crate) timeline: Timeline,
     origin: Origin,
     /// `None` before the start and after the end of the edge.
-    edge: SharedEdge,
+    pub(crate) edge: SharedEdge,
     /// The number of the next connection to the edge.
     links: Arc<AtomicU64>,
     /// Whether the visitors' address is closed.
     is_draining: Arc<AtomicBool>,
     /// The plan that the next reload reads; `None` only for an invalid configuration.
-    next: Option<NextPlan>,
+    pub(crate) next: Option<NextPlan>,
 }
 
 /// Runs a life to its end. Its violations are in the ledger and in the world.
@@ -139,12 +141,12 @@ async fn accept(world: World, origin: Origin) {
 }
 
 impl Life {
-    fn note(&self, text: &str) {
+    pub(crate) fn note(&self, text: &str) {
         let at = self.timeline.now();
         lock(&self.society.ledger).note(at, || text.to_owned());
     }
 
-    fn violate(&self, text: String) {
+    pub(crate) fn violate(&self, text: String) {
         self.note(&format!("VIOLATION: {text}"));
         self.world.violations().record(text);
     }
@@ -162,6 +164,20 @@ impl Life {
         ledger.fault_ends(at, id);
     }
 
+    /// This life as an old process of the edge has it.
+    pub(crate) fn of_edge(&self, edge: EmbeddedEdge) -> Self {
+        Self { edge: Arc::new(Mutex::new(Some(edge))), ..self.clone() }
+    }
+
+    /// What the edge has of the system.
+    pub(crate) fn system(&self) -> System {
+        System {
+            clock: Arc::new(self.world.clock().clone()),
+            disk: Arc::new(self.world.disk().of_current_process()),
+            network: Arc::new(self.world.network().clone()),
+        }
+    }
+
     /// Opens the edge in a simulated thread. Returns whether it runs.
     async fn start(&self) -> bool {
         let plan = match self.society.settings.plan() {
@@ -171,11 +187,7 @@ impl Life {
                 return false;
             }
         };
-        let system = System {
-            clock: Arc::new(self.world.clock().clone()),
-            disk: Arc::new(self.world.disk().of_current_process()),
-            network: Arc::new(self.world.network().clone()),
-        };
+        let system = self.system();
         let token = self.society.settings.token();
         let source = self.next.as_ref().map(NextPlan::source);
         let open = move || EmbeddedEdge::open(plan, source, system, token);
@@ -329,6 +341,7 @@ impl Life {
             tasks.spawn(after(*at_ms, self.tunneller(tunnel.clone())));
         }
         tasks.spawn(self.reloads(plan.reloads.clone()));
+        tasks.spawn(self.handovers(plan.handovers.clone()));
         for fault in &plan.faults {
             tasks.spawn(suffer(
                 self.world.clone(),
@@ -391,6 +404,11 @@ impl Life {
                 reloader.run().await;
             }
         }
+    }
+
+    fn handovers(&self, plans: Vec<PlannedHandover>) -> impl Future<Output = ()> + Send + use<> {
+        let life = self.clone();
+        async move { life.hand_over(&plans).await }
     }
 
     fn intruder(&self, plan: IntruderPlan) -> impl Future<Output = ()> + Send + use<> {
@@ -479,7 +497,7 @@ impl Life {
         }
     }
 
-    async fn close(&self) {
+    pub(crate) async fn close(&self) {
         let Some(edge) = lock(&self.edge).take() else { return };
         if timeout(END_MAX, self.world.threads().run("end", move || edge.end())).await.is_err() {
             self.violate(format!("the end of the edge takes more than {END_MAX:?}"));
@@ -516,7 +534,7 @@ impl Life {
     }
 
     /// Waits until everything that requests hold is given back.
-    async fn check_balance(&self) {
+    pub(crate) async fn check_balance(&self) {
         let mut left = Vec::new();
         for _ in 0..END_MAX.as_secs() {
             left = match &*lock(&self.edge) {

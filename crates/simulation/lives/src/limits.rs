@@ -2,10 +2,11 @@
 //!
 //! Invariant: a figure beyond its bound is recorded once.
 
-use crate::settings::{STALLED_FETCHES_MAX, Settings};
+use crate::settings::STALLED_FETCHES_MAX;
 use crate::society::{SharedEdge, Society};
 use actors::{Moment, Timeline, lock};
 use edge::{EmbeddedEdge, Metric};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use world::World;
@@ -80,7 +81,7 @@ pub(crate) async fn watch(world: World, society: Society, edge: SharedEdge, time
         let is_settled = Instant::now() > settled;
         let found = match &*lock(&edge) {
             Some(edge) => excess(&world, &society, edge, before).or_else(|| {
-                disk_excess(&world, &society.settings)
+                disk_excess(&world, &society)
                     // A directory that the tier refuses stays as it is.
                     .filter(|_| is_settled && edge.metric(Metric::DiskOff) == 0)
                     .or_else(|| writer.fault(&society, edge, timeline.now()))
@@ -100,7 +101,8 @@ fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) ->
     let memory = settings.memory_bytes;
     // Stalled fetches count as active again when their clients go on, beyond the limit.
     let active_max = settings.naming.sites() * (settings.fetches_max + STALLED_FETCHES_MAX);
-    let allocated_max = memory + BESIDE_BYTES;
+    // A process that hands over ends only after its last request.
+    let allocated_max = (memory + BESIDE_BYTES) * society.upkeep.processes.load(Ordering::Relaxed);
     let bounds = [
         ("the store takes", edge.metric(Metric::StoreBytes), edge.metric(Metric::StoreBytesMax)),
         (
@@ -128,9 +130,11 @@ fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) ->
 }
 
 /// The size of the disk, if it is beyond its bound.
-fn disk_excess(world: &World, settings: &Settings) -> Option<String> {
+fn disk_excess(world: &World, society: &Society) -> Option<String> {
+    let settings = &society.settings;
     let tier = settings.disk_bytes.unwrap_or(0) + DISK_BESIDE_BYTES;
-    let (bytes, bound) = (world.disk().bytes(), tier + settings.spool_bytes.unwrap_or(0));
+    let spools = settings.spool_bytes.unwrap_or(0) * society.upkeep.processes.load(Ordering::Relaxed);
+    let (bytes, bound) = (world.disk().bytes(), tier + spools);
     (bytes > bound).then(|| format!("the disk holds {bytes}, more than {bound}"))
 }
 

@@ -5,6 +5,7 @@
 
 use crate::download::Downloads;
 use crate::fault::PlannedFault;
+use crate::handover::PlannedHandover;
 use crate::reload::PlannedReload;
 use crate::settings::{HOST, OTHER_HOST, Settings, SiteProfile};
 use crate::survey::survey;
@@ -118,6 +119,8 @@ pub struct LifePlan {
     pub faults: Vec<PlannedFault>,
     /// The reloads, in the order of their times.
     pub reloads: Vec<PlannedReload>,
+    /// The processes that want to take over, in the order of their times.
+    pub handovers: Vec<PlannedHandover>,
     /// How it ends.
     pub end: LifeEnd,
     /// When the edge begins to drain, although actors are not done; `None` if it waits for them.
@@ -153,6 +156,8 @@ pub enum Element {
     Fault(u64, u64),
     /// A reload of a life.
     Reload(u64, u64),
+    /// A process that wants to take over.
+    Handover(u64, u64),
     /// A visitor of a life.
     Visitor(u64, u64),
     /// A client that purges.
@@ -213,6 +218,7 @@ impl RunPlan {
             all.extend((life.decay > 0).then_some(Element::Decay(life.number)));
             all.extend(life.faults.iter().map(|fault| Element::Fault(life.number, fault.number)));
             all.extend(life.reloads.iter().map(|reload| Element::Reload(life.number, reload.number)));
+            all.extend(life.handovers.iter().map(|handover| Element::Handover(life.number, handover.number)));
             let operators = life.operators.iter().map(|(_, operator)| operator.number);
             all.extend(operators.map(|operator| Element::Operator(life.number, operator)));
             all.extend(life.tunnels.iter().map(|(_, tunnel)| Element::Tunnel(life.number, tunnel.number)));
@@ -245,6 +251,7 @@ impl RunPlan {
             life.decay = if kept.contains(&Element::Decay(number)) { life.decay } else { 0 };
             life.faults.retain(|fault| kept.contains(&Element::Fault(number, fault.number)));
             life.reloads.retain(|reload| kept.contains(&Element::Reload(number, reload.number)));
+            life.handovers.retain(|handover| kept.contains(&Element::Handover(number, handover.number)));
             life.visitors.retain(|(_, visitor)| kept.contains(&Element::Visitor(number, visitor.number)));
             life.purgers.retain(|(_, purger)| kept.contains(&Element::Purger(number, purger.number)));
             life.operators.retain(|(_, operator)| kept.contains(&Element::Operator(number, operator.number)));
@@ -340,6 +347,12 @@ impl LifePlan {
                 LifeEnd::KillInOperation(at_ms, random.between(1, KILL_OPERATIONS_MAX))
             }
         };
+        // While it drains, an edge hands over to nobody.
+        let mut of_handovers = Random::fork(seed, "hand-overs", number);
+        let handovers = match drains_at_ms {
+            None => PlannedHandover::random_list(&mut of_handovers, RELOAD_MS_MAX),
+            Some(_) => Vec::new(),
+        };
         Self {
             number,
             alteration,
@@ -352,6 +365,7 @@ impl LifePlan {
             editors: editors(seed, number, site),
             faults,
             reloads: reloads(seed, number, settings, site),
+            handovers,
             end,
             drains_at_ms,
         }
@@ -472,6 +486,7 @@ impl fmt::Display for RunPlan {
             }
             life.faults.iter().try_for_each(|fault| writeln!(f, "  {fault}"))?;
             life.reloads.iter().try_for_each(|reload| writeln!(f, "  {reload}"))?;
+            life.handovers.iter().try_for_each(|handover| writeln!(f, "  {handover}"))?;
             for (at_ms, visitor) in &life.visitors {
                 write!(f, "  after {at_ms} ms {visitor}")?;
             }

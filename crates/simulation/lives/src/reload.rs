@@ -161,7 +161,9 @@ impl<C: Fn() -> Option<Pipe> + Send> Reloader<C> {
         for planned in &self.plans {
             sleep(Duration::from_millis(planned.at_ms.saturating_sub(passed_ms))).await;
             passed_ms = passed_ms.max(planned.at_ms);
+            let turn = Arc::clone(&self.society.upkeep.turn).lock_owned().await;
             self.reload(planned).await;
+            drop(turn);
         }
     }
 

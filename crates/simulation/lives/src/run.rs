@@ -5,7 +5,7 @@
 use crate::life::live;
 use crate::plan::RunPlan;
 use crate::report::{DIALECTS, FAULTS, REASONS, Report};
-use crate::society::Society;
+use crate::society::{Society, Upkeep};
 use actors::{Ledger, Moment, Site, Timeline, lock};
 use defects::{Defect, plant};
 use std::any::Any;
@@ -63,6 +63,7 @@ pub fn run(plan: &RunPlan, options: &RunOptions) -> RunOutcome {
         site: Arc::new(Mutex::new(Site::new(Arc::clone(&plan.site)))),
         ledger: Arc::clone(&ledger),
         allocated_bytes: options.allocated_bytes,
+        upkeep: Upkeep::new(),
     };
     let mut outcome = RunOutcome::default();
     let mut begins = Moment::default();
@@ -81,6 +82,7 @@ pub fn run(plan: &RunPlan, options: &RunOptions) -> RunOutcome {
             lock(&ledger).restarts(society.settings.rules(options.trace));
         }
         lock(&ledger).starts();
+        society.upkeep = Upkeep::new();
         let (society, life_plan) = (society.clone(), life.clone());
         let lived = catch_unwind(AssertUnwindSafe(|| {
             World::resume(seed, settings, before.as_ref(), |world| {
@@ -146,6 +148,9 @@ impl RunOutcome {
         }
         for (change, count) in &tally.reloads {
             self.report.count("reloads", change.clone(), *count);
+        }
+        for (conduct, count) in &tally.handovers {
+            self.report.count("hand-overs", conduct.clone(), *count);
         }
         for (call, count) in &tally.calls {
             self.report.count("calls of the admin address", call.clone(), *count);

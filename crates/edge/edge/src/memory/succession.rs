@@ -6,9 +6,10 @@
 
 use net::MessageChannel;
 use std::io;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use store::{Invalidation, PENDING_INVALIDATIONS_MAX};
+use threads::{Mutex, MutexGuard};
 
 /// The message that asks whether all invalidations before it are durable.
 pub(crate) const CONFIRM: &[u8] = b"";

@@ -18,10 +18,10 @@
 //! serving.
 
 use address::Address;
-use net::{BindError, MessageChannel};
+use net::{BindError, MessageChannel, Passed};
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// The version of these messages. The old process refuses a new one with another version.
@@ -82,10 +82,19 @@ pub(crate) fn send(
     channel.send(&serde_json::to_vec(message)?, descriptor)
 }
 
-/// The next message of the other process, with its descriptor. `None`: it has ended.
+/// Sends a message with one end of a channel.
+pub(crate) fn pass_on(
+    channel: &MessageChannel,
+    message: &impl Serialize,
+    passed: MessageChannel,
+) -> io::Result<()> {
+    channel.pass_on(&serde_json::to_vec(message)?, passed)
+}
+
+/// The next message of the other process, with what came with it. `None`: it has ended.
 pub(crate) fn receive<T: for<'de> Deserialize<'de>>(
     channel: &MessageChannel,
-) -> io::Result<Option<(T, Option<OwnedFd>)>> {
-    let Some((message, descriptor)) = channel.receive()? else { return Ok(None) };
-    Ok(Some((serde_json::from_slice(&message)?, descriptor)))
+) -> io::Result<Option<(T, Option<Passed>)>> {
+    let Some((message, passed)) = channel.receive()? else { return Ok(None) };
+    Ok(Some((serde_json::from_slice(&message)?, passed)))
 }

@@ -8,7 +8,7 @@ use crate::shared::Shared;
 use crate::upkeep::handover::{Call, PATIENCE, Reply, VERSION, channel_name, receive, send};
 use crate::upkeep::supervisor::{self, ThreadEnd};
 use address::Address;
-use net::{BindError, InheritedSockets, MessageChannel};
+use net::{BindError, InheritedSockets, MessageChannel, Passed};
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -86,13 +86,23 @@ impl Predecessor {
         let name = channel_name(admin, admin)?;
         let channel = MessageChannel::connect(&name)
             .map_err(|error| UpgradeError::NotFound { admin: admin.clone(), error })?;
+        Self::greet(channel)
+    }
+
+    /// Receives the listening sockets of the process at the other end. Blocks.
+    ///
+    /// # Errors
+    /// [`UpgradeError`].
+    pub(crate) fn greet(channel: MessageChannel) -> Result<(Self, InheritedSockets), UpgradeError> {
         channel.limit_time(PATIENCE)?;
         send(&channel, &Call::Hello { version: VERSION }, None)?;
         let mut sockets = InheritedSockets::default();
         loop {
             match receive(&channel)? {
-                Some((Reply::Socket, Some(socket))) => sockets.add(socket)?,
-                Some((Reply::Link, Some(link))) => return Ok((Self { channel, link: link.into() }, sockets)),
+                Some((Reply::Socket, Some(Passed::Descriptor(socket)))) => sockets.add(socket)?,
+                Some((Reply::Link, Some(passed))) => {
+                    return Ok((Self { channel, link: passed.into_channel() }, sockets));
+                }
                 reply => return Err(unexpected(reply.map(|(reply, _)| reply))),
             }
         }

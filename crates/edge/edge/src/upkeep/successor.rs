@@ -5,7 +5,7 @@
 //! store.
 
 use crate::shared::{Shared, SuccessorStart};
-use crate::upkeep::handover::{Call, PATIENCE, Reply, VERSION, receive, send};
+use crate::upkeep::handover::{Call, PATIENCE, Reply, VERSION, pass_on, receive, send};
 use crate::upkeep::service_manager;
 use net::{Listener, MessageChannel, MessageListener};
 use std::io;
@@ -89,7 +89,7 @@ async fn listen(name: &str) -> io::Result<MessageListener> {
 }
 
 /// Serves one new process to its end or to the hand-over. Blocks.
-fn attend(shared: &Arc<Shared>, sockets: Arc<Vec<Listener>>, channel: &MessageChannel) {
+pub(crate) fn attend(shared: &Arc<Shared>, sockets: Arc<Vec<Listener>>, channel: &MessageChannel) {
     let process = channel.peer_process().unwrap_or_default();
     let outcome = hand_over(shared, sockets, (channel, process));
     if shared.is_handed_over() {
@@ -130,14 +130,14 @@ fn hand_over(
     if shared.is_draining() {
         return refuse("the old process is already shutting down");
     }
-    let (link, others) = MessageChannel::pair()?;
+    let (link, others) = channel.pair_to_pass_on()?;
     link.limit_time(PATIENCE)?;
     for socket in sockets.iter() {
         send(channel, &Reply::Socket, Some(socket.as_fd()))?;
     }
-    send(channel, &Reply::Link, Some(others.as_fd()))?;
+    pass_on(channel, &Reply::Link, others)?;
     // This thread can outlast the start of a drain, and its copies would keep the listeners open.
-    drop((sockets, others));
+    drop(sockets);
     tracing::info!("process {process} prepares to take over");
     let mut link = Some(link);
     while let Some((call, _)) = receive(channel)? {

@@ -1,0 +1,38 @@
+//! Hand-overs to another process in the record.
+//!
+//! Invariant: a hand-over explains no error, except the end of a tunnel: the old process ends what
+//! has no end of its own. All rules hold for the responses of both processes.
+
+use crate::ledger::Ledger;
+use crate::moment::Moment;
+use crate::rules::Rule;
+
+impl Ledger {
+    /// Records that another process serves in place of the edge from now on. Pages from before a
+    /// reload may come back, as after a start.
+    pub fn handed_over(&mut self, at: Moment) {
+        self.note(at, || "another process has taken over".to_owned());
+        self.handovers.push(at);
+        self.permit_retired_pages();
+    }
+
+    /// Counts an attempt of a process that behaved as it should.
+    pub fn count_handover(&mut self, name: &str) {
+        *self.tally_mut().handovers.entry(name.to_owned()).or_default() += 1;
+    }
+
+    /// Records a wrong outcome of an attempt to take over. A fault explains it only where both
+    /// processes wait for the disk. After a kill nothing is expected.
+    pub fn handover_failed(&mut self, begun: Moment, at: Moment, text: String) {
+        self.note(at, || text.clone());
+        if !self.is_dead() && !self.is_disk_ill(begun, at) && !self.explains_by_edge(begun, at) {
+            self.violate(Rule::Administration, at, text);
+        }
+    }
+
+    /// Whether a hand-over before `ended` explains that a tunnel ended.
+    pub(crate) fn explains_end_of_tunnel(&self, begun: Moment, ended: Moment) -> bool {
+        self.explains(begun, ended)
+            || self.handovers.iter().any(|at| *at <= ended && at.plus(self.rules.grace) >= begun)
+    }
+}

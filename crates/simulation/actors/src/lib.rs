@@ -32,6 +32,7 @@ mod rules;
 mod send;
 mod site;
 mod staleness;
+mod stream_tunnel;
 mod tunnel;
 mod visit;
 mod visitor;

@@ -9,6 +9,7 @@ use crate::moment::{Moment, Timeline};
 use crate::rules::Rule;
 use crate::send::{Connection, Failure};
 use crate::site::lock;
+use crate::stream_tunnel;
 use std::fmt;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -28,6 +29,9 @@ const PIECE_BYTES_MAX: u64 = 60_000;
 /// The longest pause between two pieces in milliseconds, below the edge's limit for idle tunnels.
 const PAUSE_MS_MAX: u64 = 10_000;
 
+/// How often the tunnel is a stream of HTTP/2.
+const MULTIPLEXED_PERCENT: u64 = 40;
+
 /// The plan of a visitor that switches protocols.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TunnelPlan {
@@ -35,6 +39,8 @@ pub struct TunnelPlan {
     pub number: u64,
     /// The pieces that it sends: the pause before each in milliseconds, and its bytes.
     pub pieces: Vec<(u64, usize)>,
+    /// Whether it speaks HTTP/2.
+    pub is_multiplexed: bool,
 }
 
 impl TunnelPlan {
@@ -42,13 +48,15 @@ impl TunnelPlan {
     pub fn random(random: &mut Random, number: u64) -> Self {
         let count = random.between(0, PIECES_MAX);
         let piece = |_| (random.below(PAUSE_MS_MAX), random.between(1, PIECE_BYTES_MAX) as usize);
-        Self { number, pieces: (0..count).map(piece).collect() }
+        let pieces = (0..count).map(piece).collect();
+        Self { number, pieces, is_multiplexed: random.percent(MULTIPLEXED_PERCENT) }
     }
 }
 
 impl fmt::Display for TunnelPlan {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "visitor {} switches protocols and sends (ms, bytes):", self.number)?;
+        let version = if self.is_multiplexed { "2" } else { "1.1" };
+        write!(to, "visitor {} switches from HTTP/{version} and sends (ms, bytes):", self.number)?;
         self.pieces.iter().try_for_each(|(pause_ms, bytes)| write!(to, " ({pause_ms}, {bytes})"))?;
         to.write_str("\n")
     }
@@ -85,20 +93,33 @@ where
     pub async fn run(self) {
         let begun = self.timeline.now();
         let Some(stream) = (self.connect)() else { return };
-        let done = self.converse(stream).await;
+        let done = match self.plan.is_multiplexed {
+            true => match timeout(PATIENCE, stream_tunnel::open(stream, &self.host)).await {
+                Ok(Ok(tunnel)) => self.converse(tunnel).await,
+                Ok(Err(text)) => Err(Broken::Ended(text)),
+                Err(_) => Err(Broken::Ended("the switch is not answered".to_owned())),
+            },
+            false => match self.switch(stream).await {
+                Ok(tunnel) => self.converse(tunnel).await,
+                Err(broken) => Err(broken),
+            },
+        };
         self.judge(begun, done.err());
     }
 
-    async fn converse(&self, mut stream: S) -> Result<(), Broken> {
+    /// Switches a connection with HTTP/1.1.
+    async fn switch(&self, mut stream: S) -> Result<S, Broken> {
         let text = format!(
             "GET /tunnel HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
             self.host
         );
-        let ended =
-            |step: &'static str| move |error: std::io::Error| Broken::Ended(format!("{step}: {error}"));
         stream.write_all(text.as_bytes()).await.map_err(ended("the request"))?;
         stream.flush().await.map_err(ended("the request"))?;
         read_switch(&mut stream).await?;
+        Ok(stream)
+    }
+
+    async fn converse(&self, mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Result<(), Broken> {
         for (number, (pause_ms, bytes)) in self.plan.pieces.iter().enumerate() {
             tokio::time::sleep(Duration::from_millis(*pause_ms)).await;
             let sent = piece(self.plan.number, number, *bytes);
@@ -146,6 +167,11 @@ where
     fn name(&self) -> String {
         format!("the tunnel of visitor {}", self.plan.number)
     }
+}
+
+/// Tells in which step a connection has failed.
+fn ended(step: &'static str) -> impl Fn(std::io::Error) -> Broken {
+    move |error| Broken::Ended(format!("{step}: {error}"))
 }
 
 /// Reads the head of the response that switches protocols.

@@ -13,7 +13,20 @@ impl Ledger {
     pub fn handed_over(&mut self, at: Moment) {
         self.note(at, || "another process has taken over".to_owned());
         self.handovers.push(at);
+        self.lost_directory = None;
         self.permit_retired_pages();
+    }
+
+    /// Records that a process has failed that may have had the directory since `begun`. Nothing
+    /// beside the directory is left for records, so no purge is durable until the next start.
+    pub fn directory_is_lost(&mut self, begun: Moment) {
+        self.note(begun, || "the edge gives up its directory".to_owned());
+        self.lost_directory.get_or_insert(begun);
+    }
+
+    /// Whether the edge had no directory at this moment.
+    pub(crate) fn has_lost_directory(&self, at: Moment) -> bool {
+        self.lost_directory.is_some_and(|since| since <= at)
     }
 
     /// Counts an attempt of a process that behaved as it should.
@@ -25,7 +38,8 @@ impl Ledger {
     /// processes wait for the disk. After a kill nothing is expected.
     pub fn handover_failed(&mut self, begun: Moment, at: Moment, text: String) {
         self.note(at, || text.clone());
-        if !self.is_dead() && !self.is_disk_ill(begun, at) && !self.explains_by_edge(begun, at) {
+        let is_ill = self.is_disk_damaged || self.is_disk_ill(begun, at);
+        if !self.is_dead() && !is_ill && !self.explains_by_edge(begun, at) {
             self.violate(Rule::Administration, at, text);
         }
     }

@@ -77,6 +77,8 @@ pub struct Ledger {
     pub(crate) retired: Vec<RetiredRules>,
     /// When other processes have taken over.
     pub(crate) handovers: Vec<Moment>,
+    /// Since when the edge has no directory, because another process has failed with it.
+    pub(crate) lost_directory: Option<Moment>,
     memory: MemoryMeter,
 }
 
@@ -100,6 +102,7 @@ impl Ledger {
             is_dead: false,
             retired: Vec::new(),
             handovers: Vec::new(),
+            lost_directory: None,
             memory: MemoryMeter::default(),
             tally: Tally {
                 endings: BTreeMap::new(),
@@ -129,6 +132,7 @@ impl Ledger {
     pub fn starts(&mut self) {
         self.faults.iter_mut().for_each(|fault| fault.is_past = true);
         self.is_dead = false;
+        self.lost_directory = None;
         self.forget_reloads();
     }
 
@@ -271,8 +275,9 @@ impl Ledger {
         let (order, sent) = (purge.order.clone(), purge.sent);
         *self.tally.purges.entry(format!("{answer:?}")).or_default() += 1;
         self.note(at, || format!("{order} (event {}) is answered: {answer:?}", sent.number));
-        let is_damaged = answer == PurgeAnswer::Undurable && self.is_disk_damaged;
-        let is_explained = misbehaves || is_damaged || self.explains(sent.at, at);
+        let is_at_risk = self.is_disk_damaged || self.has_lost_directory(at);
+        let is_lost = answer == PurgeAnswer::Undurable && is_at_risk;
+        let is_explained = misbehaves || is_lost || self.explains(sent.at, at);
         match answer {
             PurgeAnswer::Refused(status) if !misbehaves => {
                 let text = format!("{order}, sent at {}, was refused with status {status}", sent.at);
@@ -331,14 +336,16 @@ impl Ledger {
     }
 
     /// The edge was killed: purges that it called not durable no longer count. A write has no
-    /// answer that could say so; it no longer counts if the disk was failing at that time.
+    /// answer that could say so; it no longer counts if the disk was failing at that time, or if the
+    /// edge had no directory.
     pub fn lose_undurable_purges(&mut self) {
         let is_lost = |ledger: &Self, purge: &Purge| {
             let Some(answered) = purge.answered else { return false };
             let of_disk = |fault: &&Fault| matches!(fault.place, FaultPlace::Disk | FaultPlace::Medium);
             let disk = ledger.faults.iter().filter(of_disk);
             let mut disk = disk.filter(|fault| ledger.overlaps(fault, purge.sent.at, answered.at));
-            if purge.is_write { disk.next().is_some() } else { !purge.is_durable }
+            let is_at_risk = disk.next().is_some() || ledger.has_lost_directory(answered.at);
+            if purge.is_write { is_at_risk } else { !purge.is_durable }
         };
         let lost: Vec<_> = self.purges.iter().map(|purge| is_lost(self, purge)).collect();
         for (purge, _) in self.purges.iter_mut().zip(lost).filter(|(_, is_lost)| *is_lost) {

@@ -119,6 +119,11 @@ impl Conduct {
         }
     }
 
+    /// Whether the process may receive the directory.
+    const fn has_directory(self) -> bool {
+        matches!(self, Self::TakesOver | Self::AsksTwice | Self::LeavesWithDirectory(_) | Self::IsDeaf)
+    }
+
     /// The kind of this conduct.
     pub const fn name(self) -> &'static str {
         match self {
@@ -214,13 +219,21 @@ impl Life {
                 new.start_tasks();
                 let old = lock(&self.edge).replace(new);
                 lock(&self.society.ledger).handed_over(at);
+                if lock(&self.edge).as_ref().is_some_and(|new| new.metric(Metric::DiskOff) > 0) {
+                    // Until the next start, also if only a fault has prevented the opening.
+                    self.tell_lost(begun, Conduct::TakesOver);
+                    self.tell_failed(begun, at, "the new process does not use the disk".to_owned());
+                }
                 lock(&self.society.ledger).count_handover(Conduct::TakesOver.name());
                 if !old.as_ref().is_some_and(EmbeddedEdge::is_handed_over) {
                     self.violate("the old process does not know that another one serves".to_owned());
                 }
                 return old;
             }
-            Ok(Err(error)) => self.tell_failed(begun, at, format!("a process did not take over: {error}")),
+            Ok(Err(error)) => {
+                self.tell_lost(begun, Conduct::TakesOver);
+                self.tell_failed(begun, at, format!("a process did not take over: {error}"));
+            }
             Err(_) => self.violate(format!("a hand-over takes more than {START_MAX:?}")),
         }
         self.society.upkeep.processes.fetch_sub(1, Ordering::Relaxed);
@@ -232,6 +245,7 @@ impl Life {
         let begun = self.timeline.now();
         let (ours, theirs) = MessageChannel::simulated_pair();
         let Some(attends) = self.attend(ours) else { return };
+        self.tell_lost(begun, conduct);
         let fail = move || conduct.fail(&theirs);
         let last = self.world.threads().run("failing successor", fail).await;
         let _ = attends.await;
@@ -255,6 +269,15 @@ impl Life {
     fn attend(&self, channel: MessageChannel) -> Option<impl Future<Output = Option<()>> + Send + use<>> {
         let edge = lock(&self.edge);
         Some(self.world.threads().try_run("attend", edge.as_ref()?.attend(channel)))
+    }
+
+    /// Tells the ledger of a process that fails and may have the directory. With a state directory
+    /// the edge can still record that the next start must not use it.
+    fn tell_lost(&self, begun: Moment, conduct: Conduct) {
+        let settings = &self.society.settings;
+        if conduct.has_directory() && settings.disk_bytes.is_some() && !settings.has_state_directory {
+            lock(&self.society.ledger).directory_is_lost(begun);
+        }
     }
 
     fn tell_failed(&self, begun: Moment, at: Moment, text: String) {

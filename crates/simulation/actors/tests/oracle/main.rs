@@ -2,6 +2,7 @@
 
 mod conduct;
 mod contents;
+mod handovers;
 mod history;
 mod purges;
 mod reloads;

@@ -1,0 +1,40 @@
+//! Hand-overs: what they explain, and what purges are worth while nobody has the directory.
+
+use crate::history::{History, content};
+use petasos_actors::{PurgeAnswer, Rule, Scope};
+
+fn lose_directory(history: &mut History) {
+    let at = history.now();
+    history.ledger.directory_is_lost(at);
+}
+
+#[test]
+fn undurable_purge_needs_a_lost_directory() {
+    let mut history = History::new();
+    lose_directory(&mut history);
+    history.purge_answered(Scope::Everything, false, PurgeAnswer::Undurable);
+    history.is_right();
+    let at = history.now();
+    history.ledger.handed_over(at);
+    history.purge_answered(Scope::Everything, false, PurgeAnswer::Undurable);
+    history.violates(Rule::Purging);
+}
+
+#[test]
+fn purge_is_in_force_after_a_hand_over() {
+    let mut history = History::new();
+    history.origin(&content("/a", 1));
+    history.purge(Scope::Everything, false);
+    let at = history.now();
+    history.ledger.handed_over(at);
+    history.hit(1);
+    history.violates(Rule::Staleness);
+}
+
+#[test]
+fn attempt_may_fail_only_with_the_disk() {
+    let mut history = History::new();
+    let (begun, at) = (history.now(), history.now());
+    history.ledger.handover_failed(begun, at, "no".to_owned());
+    history.violates(Rule::Administration);
+}

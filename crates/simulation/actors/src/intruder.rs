@@ -1,10 +1,11 @@
-//! A client that asks for what it may not have: purges without the token, and requests that two
-//! readers could understand in two ways.
+//! A client that asks for what it may not have: purges without the token, requests that two readers
+//! could understand in two ways, breaches of HTTP/2, and connections of a proxy without its header.
 //!
 //! Invariant: each attempt is refused with an error status, and nothing of it reaches the store or
 //! another visitor's connection.
 
 use crate::exchange::{Ending, Reply};
+use crate::frames::Breach;
 use crate::ledger::SharedLedger;
 use crate::moment::Timeline;
 use crate::page::PagePlan;
@@ -16,7 +17,7 @@ use message::Method;
 use std::fmt;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use world::Random;
 
 /// The longest time until the refusal. It needs no origin and no disk.
@@ -65,7 +66,16 @@ pub enum Attempt {
     HalfHead,
     /// A coding of the transfer that no server must know.
     UnknownCoding,
+    /// A breach of HTTP/2.
+    Frames(Breach),
+    /// A request in place of the header of a proxy.
+    NoHeader,
+    /// The header of a proxy that is never completed.
+    HalfHeader,
 }
+
+/// How often an attempt is one of the last three kinds.
+const LATER_KINDS_PERCENT: u64 = 40;
 
 /// The plan of a client that is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,8 +87,8 @@ pub struct IntruderPlan {
 }
 
 impl Attempt {
-    /// All attempts.
-    pub const ALL: [Self; 17] = [
+    /// The attempts with HTTP/1.
+    pub const WITH_HTTP1: [Self; 17] = [
         Self::Purge,
         Self::PurgeWithWrongToken,
         Self::Ban,
@@ -97,6 +107,24 @@ impl Attempt {
         Self::HalfHead,
         Self::UnknownCoding,
     ];
+
+    /// An attempt by chance.
+    fn random(random: &mut Random) -> Self {
+        let usual = *random.choice(&Self::WITH_HTTP1).unwrap_or(&Self::Purge);
+        if !random.percent(LATER_KINDS_PERCENT) {
+            return usual;
+        }
+        match random.below(6) {
+            0 => Self::NoHeader,
+            1 => Self::HalfHeader,
+            _ => Self::Frames(*random.choice(&Breach::ALL).unwrap_or(&Breach::Garbage)),
+        }
+    }
+
+    /// Whether it comes from the address of a proxy that sends a header.
+    const fn is_of_proxy(self) -> bool {
+        matches!(self, Self::NoHeader | Self::HalfHeader)
+    }
 
     fn text(self, host: &str, path: &str) -> String {
         let with = |line: &str, fields: &str| format!("{line}\r\nHost: {host}\r\n{fields}\r\n");
@@ -125,6 +153,8 @@ impl Attempt {
             Self::ForeignScheme => with(&format!("GET ftp://{host}{path} HTTP/1.1"), ""),
             Self::LongContent => with(&post, "Content-Length: 999999999999\r\n"),
             Self::HalfHead => format!("{get}\r\nHost: {host}\r\n"),
+            Self::NoHeader | Self::Frames(_) => with(&get, ""),
+            Self::HalfHeader => "PROXY TCP4 203.0.113.1".to_owned(),
             Self::UnknownCoding => with(&post, "Transfer-Encoding: lzma, chunked\r\n") + "0\r\n\r\n",
         }
     }
@@ -148,7 +178,7 @@ impl IntruderPlan {
         let count = random.between(1, ATTEMPTS_MAX);
         let attempt = |_| {
             let page = random.choice(&site.pages).map(|page: &PagePlan| page.path.clone());
-            let attempt = *random.choice(&Attempt::ALL).unwrap_or(&Attempt::Purge);
+            let attempt = Attempt::random(random);
             (random.below(PAUSE_MS_MAX), attempt, page.unwrap_or_else(|| "/".to_owned()))
         };
         Self { number, attempts: (0..count).map(attempt).collect() }
@@ -176,6 +206,8 @@ pub struct Intruder<C> {
     pub timeline: Timeline,
     /// Connects to the visitors' address. `None` means that no connection can be made.
     pub connect: C,
+    /// The same, as a proxy that begins its connections with a header.
+    pub connect_as_proxy: C,
 }
 
 impl<S, C> Intruder<C>
@@ -187,9 +219,16 @@ where
     pub async fn run(self) {
         for (pause_ms, attempt, path) in &self.plan.attempts {
             tokio::time::sleep(Duration::from_millis(*pause_ms)).await;
-            let Some(stream) = (self.connect)() else { return };
-            let text = attempt.text(&self.host, path);
-            let reply = self.exchange(stream, *attempt, &text).await;
+            let connect = if attempt.is_of_proxy() { &self.connect_as_proxy } else { &self.connect };
+            let Some(stream) = connect() else { return };
+            let reply = match attempt {
+                Attempt::Frames(breach) => {
+                    let committed = breach.commit(stream, &self.host, path);
+                    let late = Reply { ending: Ending::TimedOut, ..Reply::default() };
+                    timeout(REFUSAL_MAX, committed).await.unwrap_or(late)
+                }
+                _ => self.exchange(stream, *attempt, &attempt.text(&self.host, path)).await,
+            };
             let at = self.timeline.now();
             let name = format!("{attempt:?} of {path} by client {}", self.plan.number);
             lock(&self.ledger).attempt_answered(at, &name, fault(&reply));
@@ -220,6 +259,7 @@ fn fault(reply: &Reply) -> Option<(Rule, String)> {
 mod tests {
     use super::{Attempt, fault};
     use crate::exchange::{Ending, Reply};
+    use crate::frames::Breach;
     use crate::rules::Rule;
     use bytes::BytesMut;
     use h1::{Limits, Strictness, parse_request};
@@ -239,7 +279,7 @@ mod tests {
 
     #[test]
     fn each_attempt_is_a_purge_or_malformed() {
-        for attempt in Attempt::ALL {
+        for attempt in Attempt::WITH_HTTP1 {
             let mut octets = BytesMut::from(attempt.text("a.test", "/p").as_bytes());
             let parsed = parse_request(&mut octets, &Limits::DEFAULT, Strictness::Strict);
             let is_purge =

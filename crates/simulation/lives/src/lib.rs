@@ -4,6 +4,7 @@
 //! Invariant: a run follows from its plan alone, and a plan from its seed. Running a plan twice
 //! gives the same trace.
 
+mod balancer;
 mod download;
 mod fault;
 mod handover;

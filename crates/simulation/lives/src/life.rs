@@ -3,6 +3,7 @@
 //! Invariant: after an orderly end nothing is left: no connection, no fetch, no permit, no memory
 //! outside the store, no open file and no thread. After a kill nothing of the life continues.
 
+use crate::balancer::Balanced;
 use crate::fault::{FaultAction, PlannedFault};
 use crate::handover::PlannedHandover;
 use crate::limits::watch;
@@ -61,6 +62,9 @@ const CALM_DOWNLOADS: u64 = 6;
 
 /// Connections that wait to be accepted by the origin.
 const BACKLOG: usize = 64;
+
+/// The port of all clients.
+const CLIENT_PORT: u16 = 50_000;
 
 /// The number of the visitor that comes when all faults are over and expects normal service.
 const CALM_VISITOR: u64 = 9_999;
@@ -416,7 +420,8 @@ impl Life {
             host: HOST.to_owned(),
             ledger: Arc::clone(&self.society.ledger),
             timeline: self.timeline,
-            connect: self.visitors_entrance(plan.number),
+            connect: self.entrance(self.worker_of(plan.number), visitor_address(plan.number)),
+            connect_as_proxy: self.entrance(self.worker_of(plan.number), Balanced::address()),
             plan,
         }
         .run()
@@ -464,7 +469,15 @@ impl Life {
                 return None;
             }
             let edge = edge.as_ref()?;
-            let (own, its) = world.network().visit(Some(link(&world, links.fetch_add(1, Ordering::Relaxed))));
+            let number = links.fetch_add(1, Ordering::Relaxed);
+            let (own, its) = world.network().visit(Some(link(&world, number)));
+            let client = SocketAddr::new(address, CLIENT_PORT);
+            let mut random = world.random("balancer", number);
+            let balanced = Balanced::by_chance(&mut random, client, !is_visitor(address));
+            if let Some(balanced) = &balanced {
+                balanced.begin(&own);
+            }
+            let address = balanced.map_or(address, |_| Balanced::address());
             edge.serve(worker, Stream::Other(Box::new(its)), peer(address));
             Some(own)
         }
@@ -569,7 +582,12 @@ async fn after(at_ms: u64, work: impl Future<Output = ()>) {
 }
 
 fn peer(address: IpAddr) -> Peer {
-    Peer::from(SocketAddr::new(address, 50_000))
+    Peer::from(SocketAddr::new(address, CLIENT_PORT))
+}
+
+/// Whether this is the address of an ordinary visitor.
+fn is_visitor(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V4(address) if address.octets().first() == Some(&203))
 }
 
 fn visitor_address(number: u64) -> IpAddr {

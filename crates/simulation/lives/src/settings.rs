@@ -305,10 +305,12 @@ impl Settings {
         plan.spool.directory = self.spool_bytes.map(|_| PathBuf::from("/spool"));
         plan.spool.bytes_max = self.spool_bytes.unwrap_or(0);
         plan.refill.enabled = self.has_refill;
-        plan.trusted_proxies =
-            [PROXY].iter().filter_map(|peer| peer.parse::<address::Prefix>().ok()).collect();
-        plan.purge_peers = [PURGER].iter().filter_map(|peer| peer.parse::<address::Prefix>().ok()).collect();
-        plan.listeners.iter_mut().for_each(|listener| listener.http2 = true);
+        plan.trusted_proxies = prefixes(PROXY);
+        plan.purge_peers = prefixes(PURGER);
+        for listener in &mut plan.listeners {
+            listener.http2 = true;
+            listener.proxy_protocol = prefixes(BALANCER);
+        }
         for site in &mut plan.sites {
             site.hsts_secs = self.hsts_secs;
             for policy in std::iter::once(&mut site.policy).chain(&mut site.recognisable) {
@@ -375,6 +377,13 @@ impl Settings {
 
 /// Address of the proxy that is believed.
 pub(crate) const PROXY: &str = "198.51.100.8";
+
+/// Address of the proxy that begins each connection with a header.
+pub(crate) const BALANCER: &str = "198.51.100.9";
+
+fn prefixes<T: FromIterator<address::Prefix>>(text: &str) -> T {
+    text.parse().ok().into_iter().collect()
+}
 
 /// Some edges have enough fetches for a crowd of downloads.
 const fn fetches_max(few: u64, random: &mut Random) -> usize {

@@ -129,9 +129,10 @@ impl EmbeddedEdge {
         self.tasks.extend(Background::start_tasks(&self.shared));
     }
 
-    /// Serves a client's connection as the worker with this number, in a task.
-    pub fn serve(&self, worker: usize, stream: Stream, peer: Peer) {
-        worker::take(&self.shared, (worker, 0), stream, peer);
+    /// Serves a client's connection to a listener as a worker, in a task. `place` is the number of
+    /// the worker and that of the listener.
+    pub fn serve(&self, place: (usize, usize), stream: Stream, peer: Peer) {
+        worker::take(&self.shared, place, stream, peer);
     }
 
     /// Serves a connection to the admin address, in a task.

@@ -1,8 +1,9 @@
 //! A client that asks for what it may not have: purges without the token, requests that two readers
-//! could understand in two ways, breaches of HTTP/2, and connections of a proxy without its header.
+//! could understand in two ways, breaches of HTTP/2, connections of a proxy without its header, and
+//! plain requests where only https is served.
 //!
-//! Invariant: each attempt is refused with an error status, and nothing of it reaches the store or
-//! another visitor's connection.
+//! Invariant: each attempt is refused with an error status or redirected, and nothing of it reaches
+//! the store or another visitor's connection.
 
 use crate::exchange::{Ending, Reply};
 use crate::frames::Breach;
@@ -72,9 +73,19 @@ pub enum Attempt {
     NoHeader,
     /// The header of a proxy that is never completed.
     HalfHeader,
+    /// A plain request at a listener that redirects to https.
+    Plain,
+    /// The same by an old client that names no host.
+    PlainOfNobody,
+    /// The same about the whole server.
+    PlainOptions,
+    /// A request that the edge must not forward any further.
+    LastHop,
+    /// A host that belongs to no site.
+    UnknownHost,
 }
 
-/// How often an attempt is one of the last three kinds.
+/// How often an attempt is of one of the later kinds.
 const LATER_KINDS_PERCENT: u64 = 40;
 
 /// The plan of a client that is refused.
@@ -114,16 +125,16 @@ impl Attempt {
         if !random.percent(LATER_KINDS_PERCENT) {
             return usual;
         }
-        match random.below(6) {
+        match random.below(14) {
             0 => Self::NoHeader,
             1 => Self::HalfHeader,
+            2 => Self::Plain,
+            3 => Self::PlainOfNobody,
+            4 => Self::PlainOptions,
+            5 => Self::LastHop,
+            6 => Self::UnknownHost,
             _ => Self::Frames(*random.choice(&Breach::ALL).unwrap_or(&Breach::Garbage)),
         }
-    }
-
-    /// Whether it comes from the address of a proxy that sends a header.
-    const fn is_of_proxy(self) -> bool {
-        matches!(self, Self::NoHeader | Self::HalfHeader)
     }
 
     fn text(self, host: &str, path: &str) -> String {
@@ -153,9 +164,29 @@ impl Attempt {
             Self::ForeignScheme => with(&format!("GET ftp://{host}{path} HTTP/1.1"), ""),
             Self::LongContent => with(&post, "Content-Length: 999999999999\r\n"),
             Self::HalfHead => format!("{get}\r\nHost: {host}\r\n"),
-            Self::NoHeader | Self::Frames(_) => with(&get, ""),
+            Self::NoHeader | Self::Frames(_) | Self::Plain => with(&get, ""),
+            Self::PlainOfNobody => format!("GET {path} HTTP/1.0\r\n\r\n"),
+            Self::PlainOptions => with("OPTIONS * HTTP/1.1", ""),
+            Self::LastHop => with("OPTIONS * HTTP/1.1", "Max-Forwards: 0\r\n"),
+            Self::UnknownHost => format!("{get}\r\nHost: nobody.test\r\n\r\n"),
             Self::HalfHeader => "PROXY TCP4 203.0.113.1".to_owned(),
             Self::UnknownCoding => with(&post, "Transfer-Encoding: lzma, chunked\r\n") + "0\r\n\r\n",
+        }
+    }
+
+    /// What is wrong with the answer.
+    fn fault(self, host: &str, reply: &Reply) -> Option<(Rule, String)> {
+        let location = reply.field("Location").unwrap_or_default();
+        let is_redirect = reply.status == Some(308) && reply.is_complete();
+        match self {
+            Self::Plain | Self::PlainOptions => {
+                let is_right = is_redirect && location.starts_with(&format!("https://{host}/"));
+                (!is_right).then(|| (Rule::Privacy, format!("status {:?} to {location}", reply.status)))
+            }
+            // The only name of a site stands for the one that is missing.
+            Self::PlainOfNobody if is_redirect && location.starts_with("https://") => None,
+            Self::LastHop if reply.status == Some(200) && reply.reason() == "last-hop" => None,
+            _ => fault(reply),
         }
     }
 
@@ -166,6 +197,7 @@ impl Attempt {
             Self::Ban => "BAN",
             Self::Connect => "CONNECT",
             Self::Trace => "TRACE",
+            Self::PlainOptions | Self::LastHop => "OPTIONS",
             Self::TwoLengths | Self::LengthAndChunks | Self::LongContent | Self::UnknownCoding => "POST",
             _ => "GET",
         }
@@ -208,6 +240,10 @@ pub struct Intruder<C> {
     pub connect: C,
     /// The same, as a proxy that begins its connections with a header.
     pub connect_as_proxy: C,
+    /// Connects to a listener that redirects to https.
+    pub connect_to_redirect: C,
+    /// Whether a site answers to every host.
+    pub has_any_host: bool,
 }
 
 impl<S, C> Intruder<C>
@@ -219,7 +255,14 @@ where
     pub async fn run(self) {
         for (pause_ms, attempt, path) in &self.plan.attempts {
             tokio::time::sleep(Duration::from_millis(*pause_ms)).await;
-            let connect = if attempt.is_of_proxy() { &self.connect_as_proxy } else { &self.connect };
+            if *attempt == Attempt::UnknownHost && self.has_any_host {
+                continue;
+            }
+            let connect = match attempt {
+                Attempt::NoHeader | Attempt::HalfHeader => &self.connect_as_proxy,
+                Attempt::Plain | Attempt::PlainOfNobody | Attempt::PlainOptions => &self.connect_to_redirect,
+                _ => &self.connect,
+            };
             let Some(stream) = connect() else { return };
             let reply = match attempt {
                 Attempt::Frames(breach) => {
@@ -231,7 +274,7 @@ where
             };
             let at = self.timeline.now();
             let name = format!("{attempt:?} of {path} by client {}", self.plan.number);
-            lock(&self.ledger).attempt_answered(at, &name, fault(&reply));
+            lock(&self.ledger).attempt_answered(at, &name, attempt.fault(&self.host, &reply));
         }
     }
 

@@ -9,7 +9,7 @@ use crate::handover::PlannedHandover;
 use crate::limits::watch;
 use crate::plan::{LifeEnd, LifePlan};
 use crate::reload::{NextPlan, PlannedReload, Reloader};
-use crate::settings::{HOST, ORIGIN_ADDRESS, PROXY, PURGER};
+use crate::settings::{HOST, ORIGIN_ADDRESS, PROXY, PURGER, REDIRECTING, SiteNaming};
 use crate::society::{SharedEdge, Society};
 use crate::survey::survey;
 use actors::{
@@ -420,8 +420,11 @@ impl Life {
             host: HOST.to_owned(),
             ledger: Arc::clone(&self.society.ledger),
             timeline: self.timeline,
-            connect: self.entrance(self.worker_of(plan.number), visitor_address(plan.number)),
-            connect_as_proxy: self.entrance(self.worker_of(plan.number), Balanced::address()),
+            connect: self.entrance_at((self.worker_of(plan.number), 0), visitor_address(plan.number)),
+            connect_as_proxy: self.entrance_at((self.worker_of(plan.number), 0), Balanced::address()),
+            connect_to_redirect: self
+                .entrance_at((self.worker_of(plan.number), REDIRECTING), visitor_address(plan.number)),
+            has_any_host: self.society.settings.naming != SiteNaming::Both,
             plan,
         }
         .run()
@@ -461,6 +464,15 @@ impl Life {
 
     /// Makes connections to the visitors' address.
     fn entrance(&self, worker: usize, address: IpAddr) -> impl Fn() -> Option<Pipe> + Send + use<> {
+        self.entrance_at((worker, 0), address)
+    }
+
+    /// Makes connections to a listener. `place` has the number of the worker and of the listener.
+    fn entrance_at(
+        &self,
+        place: (usize, usize),
+        address: IpAddr,
+    ) -> impl Fn() -> Option<Pipe> + Send + use<> {
         let is_draining = Arc::clone(&self.is_draining);
         let (world, edge, links) = (self.world.clone(), Arc::clone(&self.edge), Arc::clone(&self.links));
         move || {
@@ -478,7 +490,7 @@ impl Life {
                 balanced.begin(&own);
             }
             let address = balanced.map_or(address, |_| Balanced::address());
-            edge.serve(worker, Stream::Other(Box::new(its)), peer(address));
+            edge.serve(place, Stream::Other(Box::new(its)), peer(address));
             Some(own)
         }
     }

@@ -4,7 +4,7 @@
 //! from them.
 
 use actors::{Application, Rules};
-use config::{DiskPlan, EdgePlan, Machine};
+use config::{DiskPlan, EdgePlan, ListenerPlan, Machine, RedirectPlan};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -311,6 +311,11 @@ impl Settings {
             listener.http2 = true;
             listener.proxy_protocol = prefixes(BALANCER);
         }
+        let redirecting = plan.listeners.first().map(|listener| ListenerPlan {
+            redirect: Some(RedirectPlan { except: Vec::new() }),
+            ..listener.clone()
+        });
+        plan.listeners.extend(redirecting);
         for site in &mut plan.sites {
             site.hsts_secs = self.hsts_secs;
             for policy in std::iter::once(&mut site.policy).chain(&mut site.recognisable) {
@@ -377,6 +382,9 @@ impl Settings {
 
 /// Address of the proxy that is believed.
 pub(crate) const PROXY: &str = "198.51.100.8";
+
+/// The number of the listener that redirects plain requests.
+pub(crate) const REDIRECTING: usize = 1;
 
 /// Address of the proxy that begins each connection with a header.
 pub(crate) const BALANCER: &str = "198.51.100.9";

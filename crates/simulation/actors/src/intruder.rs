@@ -302,7 +302,6 @@ fn fault(reply: &Reply) -> Option<(Rule, String)> {
 mod tests {
     use super::{Attempt, fault};
     use crate::exchange::{Ending, Reply};
-    use crate::frames::Breach;
     use crate::rules::Rule;
     use bytes::BytesMut;
     use h1::{Limits, Strictness, parse_request};

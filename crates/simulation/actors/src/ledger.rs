@@ -336,8 +336,8 @@ impl Ledger {
     }
 
     /// The edge was killed: purges that it called not durable no longer count. A write has no
-    /// answer that could say so; it no longer counts if the disk was failing at that time, or if the
-    /// edge had no directory.
+    /// answer that could say so. It no longer counts if the disk was failing at that time, or if
+    /// the edge had no directory.
     pub fn lose_undurable_purges(&mut self) {
         let is_lost = |ledger: &Self, purge: &Purge| {
             let Some(answered) = purge.answered else { return false };

@@ -552,6 +552,10 @@ mod tests {
             let warning = plan.warnings[0].to_string();
             assert!(warning.contains("says private") && warning.contains("petasos.toml:1"), "{warning}");
         }
+        let routes = "[[site]]\nnames = ['a.test']\nprofile = 'mediawiki'\n\
+                      [[site.route]]\npath = ['/b']\nttl = '1m'\n[[site.route]]\npath = ['/c']\nttl = '2m'\n";
+        let plan = load(routes, &origin()).unwrap();
+        assert_eq!((plan.sites.len(), plan.warnings.len()), (3, 1), "one place has one warning");
         let own = load("profile = 'mediawiki'\nclient_address = '198.51.100.7'\n", &origin()).unwrap();
         assert_eq!(
             own.sites[0].policy.client_address,

@@ -184,10 +184,17 @@ impl Expansion {
             return Some(same.id);
         }
         let site = SitePlan { route: (!matcher.is_everything()).then(|| matcher.to_string()), ..site };
-        self.warnings.extend(leading_address(&site, levels, place));
-        self.warnings.extend(origins::unverified(&site));
+        leading_address(&site, levels, place).into_iter().for_each(|warning| self.warn(warning));
+        origins::unverified(&site).into_iter().for_each(|warning| self.warn(warning));
         self.sites.push(site);
         Some(id)
+    }
+
+    /// Adds a warning. It replaces one with the same place and fix, which is about a route that
+    /// inherits the setting: the site itself comes after its routes.
+    fn warn(&mut self, new: Diagnostic) {
+        self.warnings.retain(|known| (&known.place, &known.help) != (&new.place, &new.help));
+        self.warnings.push(new);
     }
 }
 

@@ -237,9 +237,9 @@ pub fn why_reference() -> String {
          The command asks the edge at its admin address (`--admin`, {ADMIN_DEFAULT}) how it would answer a GET\n\
          for this page with these fields. The edge runs the request through its pipeline without side\n\
          effects: it fetches and counts nothing, and extends no response's stay in the store. A URL with\n\
-         https means a request through the first of `trusted_proxies`, because the edge itself speaks no TLS.\n\
-         A purge method means a request of the first of `purge_peers`. Exit code 0: the edge has answered; 2:\n\
-         it has not.\n\n\
+         https means a request to the first listener with TLS or, if there is none, through the first of\n\
+         `trusted_proxies`. A purge method means a request of the first of `purge_peers`. Exit code 0: the\n\
+         edge has answered; 2: it has not.\n\n\
          `--json` prints the edge's JSON document. Other programs get the same document by `POST /why` at the\n\
          admin address, with `Content-Type: application/json`. Send `url` and, if needed, `method` and\n\
          `headers`, a list of names and values.\n\n    \

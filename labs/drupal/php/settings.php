@@ -20,7 +20,11 @@ $update_free_access = FALSE;
 // The site has one public name, so that its pages are the same at every address of the lab. A
 // browser that uses a loopback address directly gets links to that address, because the public name
 // does not resolve.
-$base_url = 'http://{{host}}';
+// Petasos states the scheme of the visitor's connection.
+if (isset($_SERVER['HTTP_X_FORWARDED_PROTO']) && $_SERVER['HTTP_X_FORWARDED_PROTO'] === 'https') {
+  $_SERVER['HTTPS'] = 'on';
+}
+$base_url = (isset($_SERVER['HTTPS']) ? 'https' : 'http') . '://{{host}}';
 if (isset($_SERVER['HTTP_HOST']) && preg_match('/^(?:127\.0\.0\.1|localhost):\d{1,5}$/D', $_SERVER['HTTP_HOST'])) {
   $base_url = 'http://' . $_SERVER['HTTP_HOST'];
 }

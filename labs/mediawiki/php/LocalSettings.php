@@ -17,7 +17,9 @@ $wgDefaultSkin   = 'vector';
 // The site has one public name, so that its pages are the same at every address of the lab. A
 // browser that uses a loopback address directly gets links to that address, because the public name
 // does not resolve.
-$wgServer = 'http://{{host}}';
+// Petasos states the scheme of the visitor's connection.
+$lab_scheme = ( $_SERVER['HTTP_X_FORWARDED_PROTO'] ?? '' ) === 'https' ? 'https' : 'http';
+$wgServer = $lab_scheme . '://{{host}}';
 if ( isset( $_SERVER['HTTP_HOST'] ) && preg_match( '/^(?:127\.0\.0\.1|localhost):\d{1,5}$/D', $_SERVER['HTTP_HOST'] ) ) {
 	$wgServer = 'http://' . $_SERVER['HTTP_HOST'];
 }

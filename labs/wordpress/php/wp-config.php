@@ -20,8 +20,13 @@ $lab_host = 'wordpress.test';
 if ( isset( $_SERVER['HTTP_HOST'] ) && preg_match( '/^(?:127\.0\.0\.1|localhost):\d{1,5}$/D', $_SERVER['HTTP_HOST'] ) ) {
 	$lab_host = $_SERVER['HTTP_HOST'];
 }
-define( 'WP_HOME', 'http://' . $lab_host );
-define( 'WP_SITEURL', 'http://' . $lab_host );
+// Petasos states the scheme of the visitor's connection.
+if ( ( $_SERVER['HTTP_X_FORWARDED_PROTO'] ?? '' ) === 'https' ) {
+	$_SERVER['HTTPS'] = 'on';
+}
+$lab_scheme = isset( $_SERVER['HTTPS'] ) ? 'https' : 'http';
+define( 'WP_HOME', "$lab_scheme://$lab_host" );
+define( 'WP_SITEURL', "$lab_scheme://$lab_host" );
 
 // The active caching layers, which lab-layers.php stores.
 const LAB_NO_LAYERS = array( 'plugin' => 'off', 'pages' => 'off', 'objects' => 'off', 'edge' => '', 'admin' => '' );

@@ -7,6 +7,7 @@ mod drupal;
 mod files;
 mod front;
 mod mediawiki;
+mod node;
 mod php;
 mod python;
 mod stack;
@@ -42,6 +43,8 @@ pub(crate) enum LabCommand {
     /// MoinMoin, a Django admin, and a shop in Flask and in PHP: sites that give every visitor a
     /// session
     Applications(StackOrder),
+    /// A small content system in Node with Express; sends purges to Petasos' admin address
+    Node(StackOrder),
     /// The web servers of labs/webservers; this command installs them, and their ladder starts them
     Webservers {
         /// Action on the lab
@@ -141,17 +144,20 @@ pub(crate) fn run(lab: &LabCommand) -> Result<()> {
             order.carry_out(&drupal::STACK, &given)
         }
         LabCommand::Applications(order) => order.carry_out(&applications::STACK, &[]),
+        LabCommand::Node(order) => order.carry_out(&node::STACK, &[]),
         LabCommand::Webservers { action: Installation::Up } => webservers::up(),
     }
 }
 
-/// Installs the Debian packages of the MediaWiki and Wagtail labs, so that the tests' budgets
-/// contain no installation time.
+/// Installs the Debian packages of the WordPress, MediaWiki and Wagtail labs, and Node.js, so that
+/// the tests' budgets contain no installation time.
 ///
 /// # Errors
 /// As [`packages::ensure`].
 pub(crate) fn install() -> Result<()> {
-    [mediawiki::STACK, wagtail::STACK].iter().try_for_each(|stack| packages::ensure_in_order(stack.packages))
+    crate::node::ensure_node()?;
+    let stacks = [wordpress::STACK, mediawiki::STACK, wagtail::STACK];
+    stacks.iter().try_for_each(|stack| packages::ensure_in_order(stack.packages))
 }
 
 /// Starts a lab and sends the traffic of visitors to it through Petasos.
@@ -204,7 +210,7 @@ impl StackOrder {
 #[cfg(test)]
 mod tests {
     use super::stack::{Stack, tests::rendered};
-    use super::{applications, drupal, mediawiki, wagtail, wordpress};
+    use super::{applications, drupal, mediawiki, node, wagtail, wordpress};
 
     /// Compares the rendered lines with `NAME.txt` beside the stack's file. After an intended
     /// change, copy the new text from the failure message.
@@ -231,6 +237,11 @@ mod tests {
     #[test]
     fn applications_files_match_the_approved_text() {
         assert_as_approved(&applications::STACK, include_str!("lab/applications.txt"));
+    }
+
+    #[test]
+    fn node_files_match_the_approved_text() {
+        assert_as_approved(&node::STACK, include_str!("lab/node.txt"));
     }
 
     #[test]

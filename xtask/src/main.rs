@@ -16,6 +16,7 @@ mod go_tools;
 mod lab;
 mod layers;
 mod long;
+mod node;
 mod packages;
 mod place;
 mod service;

@@ -6,14 +6,10 @@
 //! out dependencies that the suite declares but does not need.
 
 use super::{Variant, WORK};
-use crate::packages::{self, tail};
-use anyhow::{Context, Result, bail, ensure};
-use std::fs::File;
+use crate::node;
+use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
-/// Debian packages that are necessary to run the suite.
-const NODE_PACKAGES: [&str; 2] = ["nodejs", "npm"];
+use std::process::Command;
 
 /// The two editions of the suite. They contain different tests, so their scores are not comparable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
@@ -133,52 +129,15 @@ fn edition_of(directory: &Path) -> Result<Edition> {
 
 /// Output of `node --version`. Installs Debian's package if there is no Node.js.
 fn node_version() -> Result<String> {
-    if !runs("node") {
-        packages::ensure(&NODE_PACKAGES)?;
-    }
+    node::ensure_node()?;
     let output = Command::new("node").arg("--version").output().context("cannot run node")?;
     ensure!(output.status.success(), "node --version ended with {}", output.status);
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Whether a program of this name exists and starts.
-fn runs(program: &str) -> bool {
-    let started = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    started.is_ok_and(|status| status.success())
-}
-
 /// Installs the packages of the committed lock file if they are missing. Returns their directory.
 fn install() -> Result<PathBuf> {
-    let place = std::path::absolute(WORK)?;
-    let lock = Path::new("conformance/package-lock.json");
-    let installed = place.join("installed.json");
-    let wanted = std::fs::read(lock).with_context(|| format!("cannot read {}", lock.display()))?;
-    let modules = place.join("node_modules");
-    if std::fs::read(&installed).is_ok_and(|found| found == wanted) && modules.exists() {
-        return Ok(modules);
-    }
-    if !runs("npm") {
-        packages::ensure(&NODE_PACKAGES)?;
-    }
-    for name in ["package.json", "package-lock.json"] {
-        std::fs::copy(Path::new("conformance").join(name), place.join(name))?;
-    }
-    let log_path = place.join("npm.log");
-    let log = File::create(&log_path).with_context(|| format!("cannot write {}", log_path.display()))?;
-    eprintln!("installing the suite's packages into {}", modules.display());
-    let status = Command::new("npm")
-        .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"])
-        .current_dir(&place)
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .status()
-        .context("cannot run npm")?;
-    if !status.success() {
-        bail!("npm ci ended with {status}; {}", tail(&log_path));
-    }
-    std::fs::write(&installed, wanted)?;
-    Ok(modules)
+    node::install(Path::new("conformance"), &std::path::absolute(WORK)?)
 }
 
 /// Name of the suite with its version (npm package) or with the date of its last commit (checkout).

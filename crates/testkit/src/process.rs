@@ -124,6 +124,16 @@ impl Edge {
         Self::spawn(&mut command, origin)
     }
 
+    /// Starts an edge with this configuration file alone, which names listeners and origins. Its
+    /// admin interface is at `admin`, or at a free port. `address` is that of the first listener.
+    pub fn of_file(file: &Path, admin: Option<SocketAddr>) -> Self {
+        let mut command = Command::new(binary());
+        let admin = admin.map_or_else(|| ANYWHERE.to_owned(), |admin| admin.to_string());
+        command.arg("serve").arg(file).args(["--admin", &admin]);
+        command.env("STATE_DIRECTORY", witnesses("state")).env("XDG_RUNTIME_DIR", witnesses("run"));
+        Self::spawn(command.stdin(Stdio::null()), "no origin")
+    }
+
     /// Starts an edge that takes over from this one, with `arguments` in place of its own. Waits
     /// until it serves.
     pub fn upgraded(&self, origin: &str, arguments: &[&str]) -> Self {

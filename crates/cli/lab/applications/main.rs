@@ -22,6 +22,7 @@ mod application;
 #[path = "../wordpress/chromium.rs"]
 #[allow(dead_code, reason = "each set of tests uses its part")]
 mod chromium;
+#[allow(dead_code, reason = "each set of tests uses its part")]
 mod network;
 mod visitor;
 

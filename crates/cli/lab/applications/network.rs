@@ -1,4 +1,5 @@
-//! The responses that a browser window received from the network, with header fields and text.
+//! The responses that a browser window received from the network, with header fields and text, and
+//! the faults of its pages.
 //!
 //! Invariant: a page view is complete when every request of it has ended. Responses from the
 //! browser's own cache are left out, because they never reached Petasos.
@@ -20,7 +21,12 @@ pub(crate) struct NetworkResponse {
     pub(crate) head: String,
     /// The received text; empty for pictures and fonts.
     pub(crate) body: String,
+    /// The status of the response; 0 if there was none.
+    pub(crate) status: u64,
+    /// Chromium's name of the error, if the request failed.
+    pub(crate) error: Option<String>,
     is_from_browser: bool,
+    is_icon: bool,
     /// Number of heads that Chromium has announced minus the number it has delivered.
     heads_missing: i64,
     has_ended: bool,
@@ -39,25 +45,44 @@ pub(crate) fn watch(browser: &mut Chromium, window: &BrowserWindow) {
     browser.command(window, "Network.enable", &json!({}));
 }
 
-/// Empties the browser cache and runs `act`, which leads to a page. Returns the host's responses
-/// once every request has ended.
+/// As [`watch`], and also starts the events of errors in pages and scripts.
+pub(crate) fn watch_faults(browser: &mut Chromium, window: &BrowserWindow) {
+    watch(browser, window);
+    browser.command(window, "Log.enable", &json!({}));
+    browser.command(window, "Runtime.enable", &json!({}));
+}
+
+/// A page view: the responses, and the messages of errors.
+pub(crate) struct PageView {
+    pub(crate) received: Vec<NetworkResponse>,
+    /// Uncaught exceptions, and errors that scripts or Chromium wrote to the console.
+    pub(crate) faults: Vec<String>,
+}
+
+/// Empties the browser cache and runs `act`, which leads to a page of `site`, a URL without path.
+/// Returns the site's responses once every request has ended.
 pub(crate) fn view(
     browser: &mut Chromium,
     window: &BrowserWindow,
-    host: &str,
+    site: &str,
     act: impl FnOnce(&mut Chromium, &BrowserWindow),
-) -> Vec<NetworkResponse> {
+) -> PageView {
     browser.command(window, "Network.clearBrowserCache", &json!({}));
     act(browser, window);
     let mut exchanges: BTreeMap<String, NetworkResponse> = BTreeMap::new();
+    let mut faults = Vec::new();
     eventually("every request of the page has ended", || {
-        for event in browser.network_events(window) {
-            note(&mut exchanges, &format!("http://{host}/"), &event);
+        for event in browser.kept_events(window) {
+            faults.extend(fault(&event));
+            note(&mut exchanges, &format!("{site}/"), &event);
         }
         let mut gets = exchanges.values().filter(|exchange| !exchange.url.is_empty());
         // Chromium never reports the end of some requests for a page's icon, but it does deliver
-        // their heads.
-        gets.all(|exchange| (exchange.has_ended || !exchange.head.is_empty()) && exchange.heads_missing <= 0)
+        // their heads; of others it reports the end, but not each head.
+        gets.all(|exchange| {
+            let has_heads = exchange.heads_missing <= 0 || exchange.is_icon;
+            has_heads && (exchange.has_ended || !exchange.head.is_empty())
+        })
     });
     exchanges.retain(|_, exchange| !exchange.is_from_browser && !exchange.url.is_empty());
     for (id, exchange) in &mut exchanges {
@@ -69,7 +94,19 @@ pub(crate) fn view(
             exchange.body = content["body"].as_str().unwrap().to_owned();
         }
     }
-    exchanges.into_values().collect()
+    PageView { received: exchanges.into_values().collect(), faults }
+}
+
+/// The message of an event that reports an error of a page.
+fn fault(event: &Value) -> Option<String> {
+    let told = &event["params"];
+    let is_error = match event["method"].as_str()? {
+        "Runtime.exceptionThrown" => true,
+        "Runtime.consoleAPICalled" => told["type"] == "error" || told["type"] == "assert",
+        "Log.entryAdded" => told["entry"]["level"] == "error",
+        _ => false,
+    };
+    is_error.then(|| told.to_string())
 }
 
 fn note(exchanges: &mut BTreeMap<String, NetworkResponse>, site: &str, event: &Value) {
@@ -83,6 +120,7 @@ fn note(exchanges: &mut BTreeMap<String, NetworkResponse>, site: &str, event: &V
         }
         let exchange = exchanges.entry(id.to_owned()).or_default();
         url.clone_into(&mut exchange.url);
+        exchange.is_icon |= told["type"] == "Other";
         exchange.is_page = told["type"] == "Document";
         exchange.heads_missing += i64::from(told["redirectHasExtraInfo"] == true);
         return;
@@ -97,6 +135,7 @@ fn note(exchanges: &mut BTreeMap<String, NetworkResponse>, site: &str, event: &V
     };
     match method {
         "Network.responseReceived" => {
+            exchange.status = told["response"]["status"].as_u64().unwrap_or_default();
             exchange.is_from_browser |= told["response"]["fromDiskCache"] == true;
             exchange.heads_missing += i64::from(told["hasExtraInfo"] == true);
         }
@@ -109,7 +148,11 @@ fn note(exchanges: &mut BTreeMap<String, NetworkResponse>, site: &str, event: &V
             }
         }
         "Network.requestServedFromCache" => exchange.is_from_browser = true,
-        "Network.loadingFinished" | "Network.loadingFailed" => exchange.has_ended = true,
+        "Network.loadingFinished" => exchange.has_ended = true,
+        "Network.loadingFailed" => {
+            exchange.has_ended = true;
+            exchange.error = told["errorText"].as_str().map(str::to_owned);
+        }
         _ => {}
     }
 }

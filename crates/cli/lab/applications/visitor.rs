@@ -80,7 +80,7 @@ impl<'a> ApplicationVisitor<'a> {
     }
 
     fn act(&mut self, browser: &mut Chromium, act: impl FnOnce(&mut Chromium, &BrowserWindow)) {
-        let received = view(browser, &self.window, self.host, act);
+        let received = view(browser, &self.window, &format!("http://{}", self.host), act).received;
         let lines = received.iter().flat_map(|received| received.head.lines());
         let fields = lines.filter_map(|line| line.split_once(": "));
         for (_, cookie) in fields.filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")) {

@@ -22,13 +22,17 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// to which it writes responses.
 const PIPES: &str = "exec chromium \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null";
 
+/// Prefixes of the events that are kept until they are taken: those of the network, and errors of
+/// scripts and pages.
+const KEPT: [&str; 4] = ["Network.", "Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown"];
+
 /// A running browser. It ends when the handle is dropped.
 pub(crate) struct Chromium {
     child: Child,
     commands: ChildStdin,
     messages: Receiver<Value>,
     last: u64,
-    /// Network events since they were last taken, for windows with `Network.enable`.
+    /// Events of [`KEPT`] since they were last taken, for windows that have switched them on.
     events: Vec<Value>,
     _profile: TempDir,
 }
@@ -40,6 +44,16 @@ pub(crate) struct BrowserWindow(String);
 impl Chromium {
     /// Starts the browser. The host `host` resolves to `address`, and no other host resolves.
     pub(crate) fn start(host: &str, address: SocketAddr) -> Self {
+        Self::launch(&format!("MAP {host}:80 {address}"), &[])
+    }
+
+    /// As [`Chromium::start`], for a host with https. The browser accepts any certificate: a test
+    /// verifies it by another client.
+    pub(crate) fn start_secure(host: &str, address: SocketAddr) -> Self {
+        Self::launch(&format!("MAP {host}:443 {address}"), &["--ignore-certificate-errors"])
+    }
+
+    fn launch(places: &str, arguments: &[&str]) -> Self {
         let profile = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         command
@@ -59,7 +73,8 @@ impl Chromium {
                 "--disable-dev-shm-usage",
                 "--window-size=1280,1000",
             ])
-            .arg(format!("--host-resolver-rules=MAP {host}:80 {address}, MAP * ~NOTFOUND"))
+            .args(arguments)
+            .arg(format!("--host-resolver-rules={places}, MAP * ~NOTFOUND"))
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .arg("about:blank");
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -192,8 +207,8 @@ impl Chromium {
         self.try_call(&window.0, method, parameters)
     }
 
-    /// Takes the network events so far, in order. `Network.enable` must have been sent.
-    pub(crate) fn network_events(&mut self, window: &BrowserWindow) -> Vec<Value> {
+    /// Takes the events of [`KEPT`] so far, in order. The window must have switched them on.
+    pub(crate) fn kept_events(&mut self, window: &BrowserWindow) -> Vec<Value> {
         // Chromium sends earlier events before the response to a command, so this call collects
         // them all.
         self.evaluate(window, "0");
@@ -205,7 +220,7 @@ impl Chromium {
         answer.unwrap_or_else(|error| panic!("{method} {parameters}: {error}"))
     }
 
-    /// Sends a command and waits for its response. Of the events in between, only network events
+    /// Sends a command and waits for its response. Of the events in between, only those of [`KEPT`]
     /// are kept.
     fn try_call(&mut self, session: &str, method: &str, parameters: &Value) -> Result<Value, Value> {
         self.last += 1;
@@ -226,7 +241,8 @@ impl Chromium {
                     .get("error")
                     .map_or_else(|| Ok(message["result"].clone()), |error| Err(error.clone()));
             }
-            if message["method"].as_str().is_some_and(|method| method.starts_with("Network.")) {
+            let is_kept = |method: &str| KEPT.iter().any(|kept| method.starts_with(kept));
+            if message["method"].as_str().is_some_and(is_kept) {
                 self.events.push(message);
             }
         }

@@ -1,0 +1,62 @@
+//! The files in `examples/`: each is a good configuration, and the index lists each of them. The
+//! group `examples` of the test command starts them.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
+
+#[path = "../lab/examples/example_file.rs"]
+mod example_file;
+
+use example_file::{examples, replaced};
+use std::collections::BTreeSet;
+use testkit::petasos_with;
+
+/// The names of the directories in `examples/`.
+fn names() -> BTreeSet<String> {
+    let entries = std::fs::read_dir(examples()).unwrap().map(|entry| entry.unwrap());
+    let directories = entries.filter(|entry| entry.file_type().unwrap().is_dir());
+    directories.map(|entry| entry.file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn every_example_is_a_good_configuration() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("maintenance.html"), "Back soon.").unwrap();
+    let disk = path("disk");
+    let page = path("maintenance.html");
+    let state = path("state");
+    for name in names() {
+        // Files that a web server has on its disk need no second copy there.
+        let has_disk = name != "static";
+        let as_it_is = if has_disk { vec![("/var/cache/petasos", disk.as_str())] } else { Vec::new() };
+        let closed = [
+            ("# maintenance = ", "maintenance = "),
+            ("# maintenance_peers = ", "maintenance_peers = "),
+            ("/etc/petasos/maintenance.html", page.as_str()),
+        ];
+        for replacements in [as_it_is.clone(), [&as_it_is[..], &closed].concat()] {
+            let file = path("petasos.toml");
+            std::fs::write(&file, replaced(&name, &replacements)).unwrap();
+            let output = petasos_with(&[("STATE_DIRECTORY", &state)], ["check", &file]);
+            assert_eq!(output.code, Some(0), "{name}: {}", output.stderr);
+            // The profile for MediaWiki has a rule that `check` always mentions.
+            let warnings = output.stderr.matches("warning: ").count();
+            let expected = output.stderr.matches("client_address = \"leader\"").count();
+            assert_eq!(warnings, expected, "{name}: {}", output.stderr);
+        }
+    }
+}
+
+#[test]
+fn index_lists_the_examples_and_each_has_a_page() {
+    let index = std::fs::read_to_string(examples().join("README.md")).unwrap();
+    let links = index.split("](").skip(1).filter_map(|rest| rest.split_once("/README.md)"));
+    let listed: BTreeSet<String> = links.map(|(name, _)| name.to_owned()).collect();
+    assert_eq!(listed, names());
+    for name in listed {
+        let page = std::fs::read_to_string(examples().join(&name).join("README.md")).unwrap();
+        for words in ["petasos check", "petasos why"] {
+            assert!(page.contains(words), "{name}/README.md does not show `{words}`");
+        }
+    }
+}

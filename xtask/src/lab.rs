@@ -160,6 +160,15 @@ pub(crate) fn install() -> Result<()> {
     stacks.iter().try_for_each(|stack| packages::ensure_in_order(stack.packages))
 }
 
+/// Starts the Drupal lab from the tree in `source`.
+///
+/// # Errors
+/// If the tree is not Drupal 7, or the lab cannot be started.
+pub(crate) fn drupal_from(source: &Path) -> Result<()> {
+    let given = drupal::given(Some(source))?;
+    stack::up(&drupal::STACK, &directory(&drupal::STACK, None), &given)
+}
+
 /// Starts a lab and sends the traffic of visitors to it through Petasos.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 //! behaviour over time. Run those that a change may affect, and report their results with the
 //! change.
 
-use crate::{changes, crash, fuzz, lab, simulate, soak, test, tools};
+use crate::{changes, crash, examples, fuzz, lab, simulate, soak, test, tools};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -47,6 +47,9 @@ pub(crate) enum Long {
     /// visitor a session. Measures the hit ratios of files and pages, and checks that no visitor
     /// receives another's data
     Applications(lab::applications::Args),
+    /// Visit the example of each system in Chromium, in front of the real system. With `--source`,
+    /// a given Drupal 7 takes the place of its stub
+    Examples(examples::Args),
     /// Send 20,000 requests of an ordinary site's visitors through Petasos, 67 a second. 95% must
     /// be hits, and no visitor may receive another's data. `--rates` measures hit ratios at lower
     /// rates (docs/hit-ratio.md)
@@ -68,6 +71,7 @@ pub(crate) fn run(long: &Long) -> Result<()> {
         Long::Advisories => tools::advisories(),
         Long::Sessions => test::sessions(),
         Long::Applications(args) => lab::applications(args),
+        Long::Examples(args) => examples::run(args),
         Long::Traffic(args) => lab::traffic(args),
     }
 }

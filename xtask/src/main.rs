@@ -11,6 +11,7 @@ mod client;
 mod conformance;
 mod crash;
 mod docs;
+mod examples;
 mod fuzz;
 mod go_tools;
 mod lab;

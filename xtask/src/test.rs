@@ -9,7 +9,7 @@
 
 mod limits;
 
-use crate::{conformance, docs, go_tools, lab, layers, packages, tidy};
+use crate::{conformance, docs, examples, go_tools, lab, layers, packages, tidy};
 use anyhow::{Context, Result, bail, ensure};
 use clock::Clock;
 use limits::BudgetUse;
@@ -126,7 +126,7 @@ const GROUPS: &[CheckGroup] = &[
         quick: false,
         run: || integration(is_lengthy, &[]),
     },
-    CheckGroup { name: "demo site", budget_s: 100, quick: false, run: || integration(is_of_demo_site, &[]) },
+    CheckGroup { name: "demo site", budget_s: 50, quick: false, run: || integration(is_of_demo_site, &[]) },
     CheckGroup {
         name: "packages",
         budget_s: 200,
@@ -142,12 +142,13 @@ const GROUPS: &[CheckGroup] = &[
     CheckGroup { name: "models", budget_s: 180, quick: false, run: models },
     CheckGroup { name: "simulation", budget_s: 180, quick: false, run: simulation },
     CheckGroup { name: "real programs", budget_s: 90, quick: false, run: real_programs },
-    CheckGroup { name: "attacks", budget_s: 120, quick: false, run: || attacks(TestSize::Short) },
+    CheckGroup { name: "attacks", budget_s: 100, quick: false, run: || attacks(TestSize::Short) },
     CheckGroup { name: "conformance", budget_s: 100, quick: false, run: conformance },
     CheckGroup { name: "demo", budget_s: 60, quick: false, run: demo },
-    CheckGroup { name: "wordpress lab", budget_s: 370, quick: false, run: wordpress },
+    CheckGroup { name: "wordpress lab", budget_s: 350, quick: false, run: wordpress },
     CheckGroup { name: "mediawiki lab", budget_s: 80, quick: false, run: || system("mediawiki") },
     CheckGroup { name: "wagtail lab", budget_s: 80, quick: false, run: || system("wagtail") },
+    CheckGroup { name: "examples", budget_s: 100, quick: false, run: examples::test },
     CheckGroup { name: "webservers lab", budget_s: 80, quick: false, run: webservers },
     CheckGroup {
         name: "static tree's ladder",
@@ -491,7 +492,10 @@ fn petasos(arguments: &[&str]) -> Command {
 }
 
 /// Runs `cargo xtask lab NAME WORD`.
-fn order(name: &str, word: &str) -> Result<PassedFailed> {
+///
+/// # Errors
+/// If it fails; it has printed why.
+pub(crate) fn order(name: &str, word: &str) -> Result<PassedFailed> {
     check(cargo(["xtask", "lab", name, word]))
 }
 
@@ -500,8 +504,18 @@ pub(crate) const LAB_FEATURES: &str = "petasos/lab,petasos-browse/lab";
 
 /// Runs one lab test. The lab must be up. `more` are further arguments.
 fn lab_test(test: &str, more: &[&str]) -> Result<PassedFailed> {
+    lab_test_with(test, more, &[])
+}
+
+/// As [`lab_test`], with these environment variables.
+///
+/// # Errors
+/// If no test could run.
+pub(crate) fn lab_test_with(test: &str, more: &[&str], environment: &[(&str, &str)]) -> Result<PassedFailed> {
     let words = ["test", "--locked", "--workspace", "--features", LAB_FEATURES, "--test", test];
-    count(cargo([&words, more].concat()))
+    let mut command = cargo([&words, more].concat());
+    command.envs(environment.iter().copied());
+    count(command)
 }
 
 /// Runs the web servers' ladder: every server starts, answers and stops.

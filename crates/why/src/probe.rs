@@ -85,7 +85,7 @@ impl Probe {
             Self::UnknownCookie => add_cookies(&mut head.fields, UNKNOWN_COOKIE),
             Self::NoiseParameters => head.target = url.with_parameters(NOISE_PARAMETERS).into(),
             Self::Compressed | Self::CompressedVia => {
-                head.fields.set(names::ACCEPT_ENCODING, AcceptedCodings::BrotliAndGzip.value());
+                head.fields.set(names::ACCEPT_ENCODING, AcceptedCodings::BROTLI_AND_GZIP.value());
                 if self == Self::CompressedVia {
                     head.fields.set(names::VIA, VIA);
                 }
@@ -127,7 +127,7 @@ fn base_fields(url: &HttpUrl, lines: &[HeaderLine]) -> Fields {
     for line in lines {
         fields.push(line.field().name.clone(), line.field().value.clone());
     }
-    fields.push(names::ACCEPT_ENCODING, AcceptedCodings::Identity.value());
+    fields.push(names::ACCEPT_ENCODING, AcceptedCodings::NONE.value());
     fields.push(names::CONNECTION, "close");
     fields
 }

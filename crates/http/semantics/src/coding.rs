@@ -6,7 +6,9 @@
 //! this module changes no response.
 
 use crate::Directives;
-use crate::accepted_codings::AcceptedCodings;
+use crate::accepted_codings::{AcceptedCodings, Coding};
+use crate::coded_tags::form_tag;
+use crate::compression::CompressionRules;
 use message::{Fields, ResponseHead, names};
 use profiles::{Forwarding, Policy};
 
@@ -23,9 +25,10 @@ pub enum WithoutGzip {
     Unusable,
 }
 
-/// Whether the client must not be sent gzip, although the shared fetch offers gzip to the origin.
-pub fn refuses_gzip(request: &Fields, policy: &Policy) -> bool {
-    policy.forwarding != Forwarding::Everything && AcceptedCodings::of(request) == AcceptedCodings::Identity
+/// Whether a client that accepts these codings must not be sent gzip, although the shared fetch
+/// offers gzip to the origin.
+pub fn refuses_gzip(accepted: AcceptedCodings, policy: &Policy) -> bool {
+    policy.forwarding != Forwarding::Everything && !accepted.has(Coding::Gzip)
 }
 
 /// Decides the form of a response for a client that refuses gzip.
@@ -49,6 +52,31 @@ pub fn decoded_head(head: &ResponseHead) -> ResponseHead {
         decoded.fields.set(names::ETAG, [b"W/", &tag[..]].concat());
     }
     decoded
+}
+
+/// The head of the form in `coding` that Petasos makes of a response. It has no `Content-Length`.
+/// The entity tag is another one, because the same tag names the response itself.
+pub fn coded_head(head: &ResponseHead, coding: Coding) -> ResponseHead {
+    let mut coded = with_vary_field(head);
+    coded.fields.retain(|field| !OF_THE_CODED_FORM.iter().any(|name| field.is(name)));
+    let tag = head.fields.only(names::ETAG).and_then(|tag| form_tag(tag, coding));
+    coded.fields.remove(names::ETAG);
+    coded.fields.push(names::CONTENT_ENCODING, coding.name());
+    if let Some(tag) = tag {
+        coded.fields.push(names::ETAG, tag);
+    }
+    coded
+}
+
+/// The head of a form that Petasos makes while it sends a response. Its bytes are not those of the
+/// stored form in the same coding, so its entity tag is weak.
+pub fn streamed_head(head: &ResponseHead, coding: Coding) -> ResponseHead {
+    let mut streamed = coded_head(head, coding);
+    if let Some(tag) = streamed.fields.only(names::ETAG).filter(|tag| tag.starts_with(b"\"")) {
+        let weak = [b"W/", &tag[..]].concat();
+        streamed.fields.set(names::ETAG, weak);
+    }
+    streamed
 }
 
 /// Whether the response has a text type that web servers usually compress.
@@ -96,7 +124,7 @@ pub(crate) fn is_coded(response: &Fields) -> bool {
 }
 
 /// Whether gzip is the one coding of the content.
-pub(crate) fn is_gzip(response: &Fields) -> bool {
+pub fn is_gzip(response: &Fields) -> bool {
     let mut codings = codings(response);
     let first = codings.next();
     let is_named =
@@ -104,11 +132,17 @@ pub(crate) fn is_gzip(response: &Fields) -> bool {
     first.is_some_and(is_named) && codings.next().is_none()
 }
 
-/// The head with `Accept-Encoding` added to its `Vary`, if the response has two forms and its
-/// `Vary` does not say so. Caches between Petasos and the client must know about both forms.
-pub(crate) fn with_vary(head: &ResponseHead, policy: &Policy) -> Option<ResponseHead> {
-    let has_two_forms = policy.forwarding != Forwarding::Everything && is_gzip(&head.fields);
-    (has_two_forms && !names_coding(&head.fields)).then(|| with_vary_field(head))
+/// The head with `Accept-Encoding` added to its `Vary`, if the response has several forms, or may
+/// get them by `rules`, and its `Vary` does not say so. Caches between Petasos and the client must
+/// know about all forms.
+pub(crate) fn with_vary(
+    head: &ResponseHead,
+    policy: &Policy,
+    rules: Option<&CompressionRules>,
+) -> Option<ResponseHead> {
+    let has_forms = policy.forwarding != Forwarding::Everything && is_gzip(&head.fields)
+        || rules.is_some_and(|rules| rules.concern(&head.fields));
+    (has_forms && !names_coding(&head.fields)).then(|| with_vary_field(head))
 }
 
 fn with_vary_field(head: &ResponseHead) -> ResponseHead {
@@ -119,7 +153,8 @@ fn with_vary_field(head: &ResponseHead) -> ResponseHead {
     named
 }
 
-fn names_coding(response: &Fields) -> bool {
+/// Whether the `Vary` of a response names the codings that clients accept.
+pub fn names_coding(response: &Fields) -> bool {
     response
         .list(names::VARY)
         .any(|name| name == b"*" || name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes()))
@@ -129,12 +164,12 @@ fn codings(response: &Fields) -> impl Iterator<Item = &[u8]> {
     response.list(names::CONTENT_ENCODING).filter(|coding| !coding.eq_ignore_ascii_case(b"identity"))
 }
 
-fn is_archive(response: &Fields) -> bool {
+pub(crate) fn is_archive(response: &Fields) -> bool {
     ARCHIVES.contains(&&media_type(response)[..])
 }
 
 /// The media type without its parameters, in lower case.
-fn media_type(response: &Fields) -> String {
+pub(crate) fn media_type(response: &Fields) -> String {
     let value = response.first(names::CONTENT_TYPE).map(|value| &value[..]).unwrap_or_default();
     let name = value.split(|byte| *byte == b';').next().unwrap_or_default();
     String::from_utf8_lossy(name.trim_ascii()).to_ascii_lowercase()
@@ -142,7 +177,12 @@ fn media_type(response: &Fields) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{WithoutGzip, decoded_head, is_compressible, refuses_gzip, with_vary, without_gzip};
+    use super::{
+        WithoutGzip, coded_head, decoded_head, is_compressible, refuses_gzip, streamed_head, with_vary,
+        without_gzip,
+    };
+    use crate::accepted_codings::{AcceptedCodings, Coding};
+    use crate::compression::CompressionRules;
     use crate::tests::FieldLines;
     use message::{Fields, ResponseHead, Status};
     use profiles::Policy;
@@ -182,7 +222,7 @@ mod tests {
     #[test]
     fn client_without_gzip_in_its_request_refuses_gzip() {
         let refuses = |policy: &Policy, lines: &FieldLines| {
-            refuses_gzip(&lines.iter().copied().collect::<Fields>(), policy)
+            refuses_gzip(AcceptedCodings::of(&lines.iter().copied().collect::<Fields>()), policy)
         };
         let policy = Policy::default_profile();
         for accepted in ["identity", "", "br", "gzip;q=0"] {
@@ -212,21 +252,60 @@ mod tests {
     }
 
     #[test]
+    fn coded_form_describes_itself() {
+        let stored = head(&[
+            ("ETag", "\"1\""),
+            ("Content-Length", "9"),
+            ("Content-Encoding", "gzip"),
+            ("Accept-Ranges", "bytes"),
+            ("Content-Type", "text/html"),
+            ("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT"),
+        ]);
+        let expected = |tag: &str, coding: &str| {
+            [
+                "Content-Type: text/html".to_owned(),
+                "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT".to_owned(),
+                "Vary: Accept-Encoding".to_owned(),
+                format!("Content-Encoding: {coding}"),
+                format!("ETag: {tag}"),
+            ]
+        };
+        let coded = lines(&coded_head(&stored, Coding::Brotli));
+        assert_eq!(coded, expected("\"1~petasos-br\"", "br"));
+        let streamed = lines(&streamed_head(&stored, Coding::Gzip));
+        assert_eq!(streamed, expected("W/\"1~petasos-gzip\"", "gzip"));
+        // A tag that names nothing is no tag of the form either.
+        let tags = head(&[("ETag", "\"1\""), ("ETag", "\"2\""), ("Vary", "Accept-Encoding, Cookie")]);
+        assert_eq!(
+            lines(&coded_head(&tags, Coding::Zstd)),
+            ["Vary: Accept-Encoding, Cookie", "Content-Encoding: zstd"]
+        );
+    }
+
+    #[test]
     fn vary_is_added_where_petasos_chooses_the_form() {
         let policy = Policy::default_profile();
         let gzip = head(&[("Content-Encoding", "gzip")]);
         assert_eq!(
-            lines(&with_vary(&gzip, &policy).unwrap()),
+            lines(&with_vary(&gzip, &policy, None).unwrap()),
             ["Content-Encoding: gzip", "Vary: Accept-Encoding"]
         );
-        assert_eq!(with_vary(&gzip, &Policy::rfc()), None);
+        assert_eq!(with_vary(&gzip, &Policy::rfc(), None), None);
+        let rules = CompressionRules::default();
+        let page = head(&[("Content-Type", "text/html")]);
+        assert_eq!(
+            lines(&with_vary(&page, &policy, Some(&rules)).unwrap()),
+            ["Content-Type: text/html", "Vary: Accept-Encoding"]
+        );
+        let picture = head(&[("Content-Type", "image/png")]);
+        assert_eq!(with_vary(&picture, &policy, Some(&rules)), None);
         for lines in [
             &[("Content-Encoding", "gzip"), ("Vary", "x, accept-encoding")][..],
             &[("Content-Encoding", "gzip"), ("Vary", "*")],
             &[("Content-Encoding", "br")],
             &[],
         ] {
-            assert_eq!(with_vary(&head(lines), &policy), None, "{lines:?}");
+            assert_eq!(with_vary(&head(lines), &policy, None), None, "{lines:?}");
         }
     }
 

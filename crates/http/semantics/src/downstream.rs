@@ -7,6 +7,7 @@
 
 use crate::Directives;
 use crate::coding::with_vary;
+use crate::compression::CompressionRules;
 use message::{Fields, ResponseHead, names};
 use profiles::{Downstream, Policy};
 
@@ -22,9 +23,14 @@ const PAGES: [&str; 8] = [
     "text/xml",
 ];
 
-/// The head to be sent under the policy; `None` if it is the same as `head`.
-pub fn downstream_head(head: &ResponseHead, policy: &Policy) -> Option<ResponseHead> {
-    let named = with_vary(head, policy);
+/// The head to be sent under the policy; `None` if it is the same as `head`. `rules` are given for
+/// a response of which Petasos may make coded forms.
+pub fn downstream_head(
+    head: &ResponseHead,
+    policy: &Policy,
+    rules: Option<&CompressionRules>,
+) -> Option<ResponseHead> {
+    let named = with_vary(head, policy, rules);
     with_cache_control(named.as_ref().unwrap_or(head), policy).or(named)
 }
 
@@ -63,7 +69,7 @@ mod tests {
         let head = ResponseHead { fields: lines.iter().copied().collect(), ..ResponseHead::new(Status::OK) };
         let text = |octets: &[u8]| String::from_utf8(octets.to_vec()).unwrap();
         let line = |field: &message::Field| format!("{}: {}", text(&field.name), text(&field.value));
-        Some(downstream_head(&head, policy)?.fields.iter().map(line).collect())
+        Some(downstream_head(&head, policy, None)?.fields.iter().map(line).collect())
     }
 
     const HTML: (&str, &str) = ("Content-Type", "text/html; charset=UTF-8");

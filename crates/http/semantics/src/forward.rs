@@ -29,6 +29,7 @@
 
 use crate::VaryRule;
 use crate::accepted_codings::AcceptedCodings;
+use crate::coded_tags::restore_tags;
 use crate::devices::{has_classes, shared_user_agent};
 use crate::keyed_cookies::keyed_cookies;
 use crate::request_fields::{FieldRole, is_forwarded, is_known, role};
@@ -132,6 +133,7 @@ const NOT_SHARED: &[&str] = &[
 /// Fields are dropped if they claim another URL, host, scheme or client address than the
 /// connection's own. Fields by which a proxy in front describes the client's connection are kept if
 /// the proxy is `trusted`. Hop-by-hop fields are kept here; the connection's writer handles them.
+/// Entity tags that Petasos has made are replaced by the origin's.
 pub fn passed_fields(fields: &Fields, trusted: bool, policy: &Policy) -> Fields {
     let is_claim = |field: &Field| CLAIMS.iter().any(|name| field.is(name));
     let keep = |field: &&Field| match role(&field.name, policy) {
@@ -139,7 +141,9 @@ pub fn passed_fields(fields: &Fields, trusted: bool, policy: &Policy) -> Fields 
         FieldRole::ProxyClaim => trusted,
         _ => !is_claim(field),
     };
-    fields.iter().filter(keep).cloned().collect()
+    let mut passed: Fields = fields.iter().filter(keep).cloned().collect();
+    restore_tags(&mut passed);
+    passed
 }
 
 /// The fields of a trailer section, of a request or a response, that are forwarded.

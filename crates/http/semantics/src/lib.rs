@@ -45,8 +45,10 @@ mod answers;
 mod cache_groups;
 mod cache_status;
 mod changed;
+mod coded_tags;
 mod coding;
 mod completion;
+mod compression;
 mod conditions;
 mod content_range;
 mod dates;
@@ -90,13 +92,18 @@ mod validation;
 mod vary;
 mod writes;
 
-pub use accepted_codings::AcceptedCodings;
+pub use accepted_codings::{AcceptedCodings, Coding};
 pub use answers::is_maintenance;
 pub use cache_groups::{GROUP_BYTES_MAX, GROUPS_MAX, groups, invalidated_groups};
 pub use cache_status::{CacheStatusFacts, cache_status_value};
 pub use changed::{ChangedPages, Identity, WriteReach, identity_of};
-pub use coding::{WithoutGzip, decoded_head, is_compressible, refuses_gzip, without_gzip};
+pub use coded_tags::{as_known_to, wants_part_of_form};
+pub use coding::{
+    WithoutGzip, coded_head, decoded_head, is_compressible, is_gzip, names_coding, refuses_gzip,
+    streamed_head, without_gzip,
+};
 pub use completion::{completes, completion_fields};
+pub use compression::{CompressionRules, MissForm};
 pub use conditions::{
     ConditionOutcome, concerns_conditions, evaluate_conditions, has_conditions, not_modified_fields,
 };

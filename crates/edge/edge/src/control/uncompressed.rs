@@ -4,7 +4,7 @@
 //! error, and remembered until the process ends. The check sends no request to the origin.
 
 use message::{RequestHead, ResponseHead, Status, names};
-use semantics::{AcceptedCodings, is_compressible};
+use semantics::{AcceptedCodings, Coding, is_compressible};
 use std::sync::OnceLock;
 
 /// Smaller pages gain little by compression, and some servers do not compress them.
@@ -46,7 +46,7 @@ impl CompressionWatch {
             return;
         }
         // Under the `rfc` profile, the client itself may have refused all codings.
-        if AcceptedCodings::of(&request.fields) == AcceptedCodings::Identity {
+        if !AcceptedCodings::of(&request.fields).has(Coding::Gzip) {
             return;
         }
         let host = request.fields.first(names::HOST).map(|host| difference::text_of(host));

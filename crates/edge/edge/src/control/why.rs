@@ -353,7 +353,7 @@ fn stored_answer(
         status: head.status.code(),
         location: head.fields.only(names::LOCATION).map(|value| difference::text_of(value)),
         cache_control: cache_control(&head),
-        sent_cache_control: downstream_head(&head, policy).as_ref().and_then(cache_control),
+        sent_cache_control: downstream_head(&head, policy, None).as_ref().and_then(cache_control),
         content_bytes: object.content_bytes(),
         is_part: object.part().is_some(),
         age_secs: freshness.age(now).as_secs(),

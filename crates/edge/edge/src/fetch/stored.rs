@@ -39,7 +39,7 @@ pub(crate) fn without_content(
 
 /// The head as clients receive it. The object also keeps the origin's own head.
 fn prebuilt(head: &ResponseHead, content_bytes: u64, policy: &Policy) -> Bytes {
-    let sent = downstream_head(head, policy);
+    let sent = downstream_head(head, policy, None);
     respond::prebuilt(sent.as_ref().unwrap_or(head), content_bytes)
 }
 

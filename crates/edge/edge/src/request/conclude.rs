@@ -312,7 +312,7 @@ impl Visit<'_> {
 
     /// The head as the site's profile wants it sent to clients.
     fn sent<'h>(&self, head: &'h ResponseHead) -> Cow<'h, ResponseHead> {
-        let other = self.site.and_then(|site| downstream_head(head, site.policy()));
+        let other = self.site.and_then(|site| downstream_head(head, site.policy(), None));
         other.map_or(Cow::Borrowed(head), Cow::Owned)
     }
 

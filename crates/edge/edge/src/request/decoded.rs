@@ -19,7 +19,7 @@ use bytes::Bytes;
 use h1::BodyFraming;
 use message::ResponseHead;
 use origin::{NoUpload, OriginEvent, OriginExchange};
-use semantics::{WithoutGzip, decoded_head, refuses_gzip, without_gzip};
+use semantics::{AcceptedCodings, WithoutGzip, decoded_head, refuses_gzip, without_gzip};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -102,7 +102,8 @@ impl<'a> CodedSource<'a> {
 impl Visit<'_> {
     /// Whether the client must not receive gzip, although a shared fetch has offered it.
     pub(crate) fn refuses_gzip(&self) -> bool {
-        self.site.is_some_and(|site| refuses_gzip(&self.request.head.fields, site.policy()))
+        self.site
+            .is_some_and(|site| refuses_gzip(AcceptedCodings::of(&self.request.head.fields), site.policy()))
     }
 
     /// The head of the decoded response, if the response must be decoded for this client. Responses

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use message::{Fields, Method, RequestHead, ResponseHead, names};
 use profiles::{Forwarding, Policy};
 use semantics::{
-    CacheStatusFacts, Directives, Doubt, Freshness, LeftOut, Moment, Reason, Reuse, WithoutGzip,
-    answer_range_from_part, is_personal, refuses_gzip, reuse, reuse_on_error, without_gzip,
+    AcceptedCodings, CacheStatusFacts, Directives, Doubt, Freshness, LeftOut, Moment, Reason, Reuse,
+    WithoutGzip, answer_range_from_part, is_personal, refuses_gzip, reuse, reuse_on_error, without_gzip,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,7 +108,7 @@ impl<'a> PageRequest<'a> {
     ) -> Self {
         let range = head.fields.first(names::RANGE).filter(|_| head.method == Method::Get).cloned();
         let exclusive = is_personal(&head.fields, subject.site.policy());
-        let refuses_gzip = refuses_gzip(&head.fields, subject.site.policy());
+        let refuses_gzip = refuses_gzip(AcceptedCodings::of(&head.fields), subject.site.policy());
         let (key, own_target) = OwnTarget::looked_up(shared, subject.key(), &head.fields);
         Self {
             subject,

@@ -45,11 +45,13 @@ pub enum Defect {
     LostPermit,
     /// A reload keeps the pages of a site although they depend on rules that have changed.
     PagesOutliveRules,
+    /// Coded forms are added to the object that has replaced the one of which they were made.
+    FormsOfReplacedObject,
 }
 
 impl Defect {
     /// All defects, in the order above.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::UndurablePurge,
         Self::DiskLivelock,
         Self::DamagedBodyKept,
@@ -69,6 +71,7 @@ impl Defect {
         Self::ShiftedRange,
         Self::LostPermit,
         Self::PagesOutliveRules,
+        Self::FormsOfReplacedObject,
     ];
 
     /// The defect with this name, as `{:?}` writes it.

@@ -3,7 +3,8 @@
 //! body is in memory or on the disk.
 //!
 //! Invariant: stored heads, bodies and keys, together with the index, never exceed the memory
-//! limit. Objects that the store hands out are shared and immutable.
+//! limit. Objects that the store hands out are shared and immutable, except that coded forms are
+//! added to them once.
 //!
 //! The crate opens no socket, starts no task and reads no clock. A task that has to wait for a part
 //! of a body is woken by its [`std::task::Waker`]. A read from the disk blocks the calling thread.
@@ -11,6 +12,7 @@
 
 mod body;
 mod budget;
+mod coded_forms;
 mod compact_freshness;
 mod disk_write;
 mod examination;
@@ -47,6 +49,7 @@ mod tags;
 mod weight;
 
 pub use body::{Body, CHUNK_BYTES, OnDisk};
+pub use coded_forms::CodedForm;
 pub use examination::{Examination, ExaminationStep};
 pub use filling::{Abandoned, Aborted, Filling, FillingReader, FillingWriter};
 pub use invalidation_record::{Bans, RestoredInvalidation};

@@ -35,13 +35,24 @@ impl LingeringObjects {
     /// Starts to count `object` if it is held outside of the store. Call it while the shard is
     /// locked, so that no look-up can take another reference meanwhile.
     pub(crate) fn count(&self, object: &Arc<Object>) {
-        if Arc::strong_count(object) > 1 {
-            let mut left = self.left();
-            if left.objects.len() >= left.look_at {
-                left.forget_the_gone();
-            }
-            left.objects.push((Arc::downgrade(object), object.bytes()));
+        let is_held = Arc::strong_count(object) > 1;
+        if is_held {
+            self.add(object, object.own_bytes());
         }
+        // Each may be held by itself, and an object that is held holds all of its forms.
+        for form in object.forms() {
+            if is_held || Arc::strong_count(&form.object) > 1 {
+                self.add(&form.object, form.object.bytes());
+            }
+        }
+    }
+
+    fn add(&self, object: &Arc<Object>, bytes: usize) {
+        let mut left = self.left();
+        if left.objects.len() >= left.look_at {
+            left.forget_the_gone();
+        }
+        left.objects.push((Arc::downgrade(object), bytes));
     }
 
     fn left(&self) -> MutexGuard<'_, LingeringState> {

@@ -6,6 +6,7 @@
 //! parse it.
 
 use crate::body::{Body, OnDisk};
+use crate::coded_forms::{CodedForm, CodedForms};
 use crate::compact_freshness::CompactFreshness;
 use crate::pieces::Pieces;
 use crate::record::{HeadRecord, stale};
@@ -13,7 +14,7 @@ use crate::stored_head::{self, HeadLayout};
 use crate::weight::{SHARED_BYTES, allocated};
 use bytes::Bytes;
 use message::{ResponseHead, Status, names};
-use semantics::{ContentRange, Freshness};
+use semantics::{Coding, ContentRange, Freshness};
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ pub struct ContentPart {
     pub asked: Bytes,
 }
 
-/// One stored response, immutable.
+/// One stored response, immutable except for its coded forms.
 #[derive(Debug)]
 pub struct Object {
     /// The head, all of it in the first piece, followed by a small body.
@@ -49,7 +50,9 @@ pub struct Object {
 struct RareParts {
     /// A body stored apart from the head.
     body: Body,
-    part: Option<ContentPart>,
+    part: Option<Box<ContentPart>>,
+    /// Present if the object may have coded forms.
+    coded: Option<CodedForms>,
 }
 
 impl Object {
@@ -74,7 +77,21 @@ impl Object {
     #[must_use]
     pub fn as_part(mut self, part: ContentPart) -> Self {
         let part = ContentPart { asked: Bytes::copy_from_slice(&part.asked), ..part };
-        self.rare.get_or_insert_default().part = Some(part);
+        self.rare.get_or_insert_default().part = Some(Box::new(part));
+        self
+    }
+
+    /// Marks the object as one that may have coded forms.
+    #[must_use]
+    pub fn as_encodable(self) -> Self {
+        self.with_forms(Box::default())
+    }
+
+    /// Marks the object as one that may have coded forms, and gives it these. If there are any, no
+    /// others are added.
+    #[must_use]
+    pub fn with_forms(mut self, forms: Box<[CodedForm]>) -> Self {
+        self.rare.get_or_insert_default().coded = Some(CodedForms::of(forms));
         self
     }
 
@@ -85,7 +102,7 @@ impl Object {
         let inline = if is_inline { body.chunks() } else { &[] };
         let rare = (!is_inline || part.is_some()).then(|| {
             let body = if is_inline { Body::default() } else { body.clone() };
-            Box::new(RareParts { body, part })
+            Box::new(RareParts { body, part: part.map(Box::new), coded: None })
         });
         let coding = names::CONTENT_ENCODING.as_bytes();
         let is_coded = layout.fields(head).any(|(name, _)| name.eq_ignore_ascii_case(coding));
@@ -103,11 +120,13 @@ impl Object {
         }
     }
 
-    /// The same response, but stale: it must be validated before each use.
+    /// The same response, but stale: it must be validated before each use. It has no coded forms
+    /// yet.
     pub(crate) fn to_be_validated(&self) -> Self {
         let rare = self.rare.as_ref().map(|rare| {
-            let RareParts { body, part } = &**rare;
-            Box::new(RareParts { body: body.clone(), part: part.clone() })
+            let RareParts { body, part, coded } = &**rare;
+            let coded = coded.as_ref().map(|_| CodedForms::default());
+            Box::new(RareParts { body: body.clone(), part: part.clone(), coded })
         });
         Self {
             octets: self.octets.clone(),
@@ -218,13 +237,60 @@ impl Object {
 
     /// The part of the content that the object holds, or `None` if it holds the whole.
     pub fn part(&self) -> Option<&ContentPart> {
-        self.rare.as_ref()?.part.as_ref()
+        self.rare.as_ref()?.part.as_deref()
+    }
+
+    /// Whether the object may have coded forms.
+    pub fn is_encodable(&self) -> bool {
+        self.coded().is_some()
+    }
+
+    /// Counts a use for which a coded form would have been sent. Returns true for the second one:
+    /// its caller orders the forms. Later ones return false, until [`Object::order_failed`].
+    pub fn counts_for_forms(&self) -> bool {
+        self.coded().is_some_and(CodedForms::count)
+    }
+
+    /// Lets the next use order the forms again.
+    pub fn order_failed(&self) {
+        self.coded().into_iter().for_each(CodedForms::reopen);
+    }
+
+    /// The form in a coding.
+    #[inline]
+    pub fn form(&self, coding: Coding) -> Option<&CodedForm> {
+        self.forms().iter().find(|form| form.coding == coding)
+    }
+
+    /// The coded forms.
+    pub fn forms(&self) -> &[CodedForm] {
+        self.coded().map_or(&[], CodedForms::made)
+    }
+
+    /// Adds the coded forms. Returns false if the object has forms already or may not have any.
+    /// Call it while the shard is locked, because it changes the weight of the object.
+    pub(crate) fn add_forms(&self, forms: Box<[CodedForm]>) -> bool {
+        self.coded().is_some_and(|coded| coded.add(forms))
+    }
+
+    fn coded(&self) -> Option<&CodedForms> {
+        self.rare.as_ref()?.coded.as_ref()
     }
 
     /// The bytes of memory that the object occupies, including all its allocations.
     pub(crate) fn bytes(&self) -> usize {
+        self.own_bytes() + self.form_bytes()
+    }
+
+    /// The bytes of memory that the object occupies, without its coded forms.
+    pub(crate) fn own_bytes(&self) -> usize {
         let own = allocated(COUNTED_BYTES) + self.octets.bytes();
         own + self.rare.as_ref().map_or(0, |rare| allocated(size_of::<RareParts>()) + rare.bytes())
+    }
+
+    /// The bytes of memory that its coded forms occupy.
+    pub(crate) fn form_bytes(&self) -> usize {
+        self.coded().map_or(0, CodedForms::bytes)
     }
 
     /// The non-empty pieces of a body stored with the head.
@@ -271,7 +337,8 @@ impl RareParts {
         let chunks: usize = self.body.chunks().iter().map(chunk).sum();
         let of_disk = |body: &Arc<OnDisk>| allocated(ON_DISK_BYTES) + allocated(body.sums_bytes());
         let on_disk = self.body.on_disk().map_or(0, of_disk);
-        chunks + on_disk + self.part.as_ref().map_or(0, |part| allocated(part.asked.len()))
+        let of_part = |part: &ContentPart| allocated(size_of::<ContentPart>()) + allocated(part.asked.len());
+        chunks + on_disk + self.part.as_deref().map_or(0, of_part)
     }
 }
 

@@ -128,6 +128,17 @@ impl S3Fifo {
         self.unlink(id);
     }
 
+    /// Changes the weight of the member `id`. Its place in the order stays.
+    pub(crate) fn reweigh(&mut self, id: u32, weight: usize) {
+        let units = u32::try_from(weight.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
+        let Some(node) = self.nodes.get_mut(id as usize).filter(|node| node.queue != QueueName::Free) else {
+            return;
+        };
+        let (name, before) = (node.queue, std::mem::replace(&mut node.units, units));
+        let queue = self.queue_mut(name);
+        queue.units = queue.units - before as usize + units as usize;
+    }
+
     /// Clears the ghost and gives back the memory of an order without members.
     pub(crate) fn clear(&mut self) {
         assert!(self.small.count + self.main.count == 0, "members are taken out before");

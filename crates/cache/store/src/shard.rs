@@ -10,6 +10,7 @@
 //! ones only.
 
 use crate::budget::Budget;
+use crate::coded_forms::{CodedForm, bytes_of};
 use crate::growth::push_by_eighths;
 use crate::lingering::LingeringObjects;
 use crate::log::{AdmittedObject, LedgerVerdict, Log};
@@ -75,6 +76,8 @@ pub(crate) struct ShardCounters {
     pub(crate) comparisons: u64,
     /// Objects that are on the disk only.
     pub(crate) shelved: u64,
+    /// Bytes of the coded forms of objects in memory.
+    pub(crate) form_bytes: u64,
 }
 
 /// A stored object: its slot and the state that the disk needs to know.
@@ -367,6 +370,7 @@ impl Shard {
         let writing = if place.is_none() { self.below.next_write() } else { 0 };
         slot.writing = writing;
         let bytes = slot.bytes();
+        let form_bytes = slot.form_bytes();
         if !is_small || !self.make_room(bytes) {
             self.dismiss(&slot);
             place.into_iter().for_each(|place| self.below.remove(place));
@@ -378,6 +382,7 @@ impl Shard {
             self.slot_locations.set(id, place);
         }
         self.counters.published += 1;
+        self.counters.form_bytes += form_bytes;
         let AdmittedObject { checked, softened, .. } = admitted;
         Ok(Admission { slot: id, writing, place, checked, softened })
     }
@@ -418,6 +423,56 @@ impl Shard {
                 .is_some_and(|slot| slot.variant() == variant && self.scopes.of(slot.scope).rule == *rule)
         };
         variants.iter().copied().find(is_same)
+    }
+
+    /// Adds coded forms to an object, and evicts others if space is needed. Returns false if the
+    /// object is no longer stored under `key`, was invalidated, or has no room for its forms.
+    pub(crate) fn add_forms(
+        &mut self,
+        hash: u64,
+        key: &Key,
+        object: &Arc<Object>,
+        forms: Box<[CodedForm]>,
+    ) -> bool {
+        let form_bytes = bytes_of(&forms);
+        let replacing = self.replacing(hash, key);
+        let object = replacing.as_ref().unwrap_or(object);
+        // An invalidated object leaves the index, and evicts no other one for its forms.
+        if !self.holds(hash, key, object) || !self.make_room(form_bytes) {
+            return false;
+        }
+        // Making room may have removed this very object.
+        let Some(id) = self.slot_of(hash, key, object) else { return false };
+        if !object.add_forms(forms) {
+            return false;
+        }
+        let bytes = self.slot(id).map_or(0, Slot::bytes);
+        self.order.reweigh(id, bytes);
+        self.counters.form_bytes += form_bytes as u64;
+        true
+    }
+
+    /// Another object than the one that forms were made of, for the defect that adds them to it.
+    fn replacing(&self, hash: u64, key: &Key) -> Option<Arc<Object>> {
+        if !is_planted(Defect::FormsOfReplacedObject) {
+            return None;
+        }
+        self.variants(hash, key).into_iter().find_map(|id| self.slot(id)?.object.clone())
+    }
+
+    /// Whether this very object is in memory under `key` and no hard invalidation covers it.
+    pub(crate) fn holds(&mut self, hash: u64, key: &Key, object: &Arc<Object>) -> bool {
+        let id = self.slot_of(hash, key, object);
+        id.is_some_and(|id| self.check(id, None) != SlotVerdict::Invalidated(Mode::Hard))
+    }
+
+    /// The slot under `key` that holds this very object in memory.
+    fn slot_of(&self, hash: u64, key: &Key, object: &Arc<Object>) -> Option<u32> {
+        let has_it = |id: &u32| {
+            let held = self.slot(*id).and_then(|slot| slot.object.as_ref());
+            held.is_some_and(|held| Arc::ptr_eq(held, object))
+        };
+        self.variants(hash, key).into_iter().find(has_it)
     }
 
     /// Removes every variant under `key` and returns how many there were.
@@ -544,6 +599,7 @@ impl Shard {
             self.shelved_bytes -= slot.text_bytes();
             self.counters.shelved -= 1;
         }
+        self.counters.form_bytes -= slot.form_bytes();
         if let Some(location) = self.slot_locations.take(id) {
             self.below.remove(location);
         }
@@ -626,11 +682,11 @@ pub(crate) mod tests {
     use crate::budget::Budget;
     use crate::hash::KeyHasher;
     use crate::log::Log;
-    use crate::{Body, Key, Lookup, Object, Publication, SiteId, StoreLimits};
+    use crate::{Body, CodedForm, Key, Lookup, Object, Publication, SiteId, StoreLimits};
     use bytes::Bytes;
     use message::{Fields, ResponseHead, Status};
     use profiles::Policy;
-    use semantics::{Freshness, Moment, VaryRule};
+    use semantics::{Coding, Freshness, Moment, VaryRule};
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -771,6 +827,85 @@ pub(crate) mod tests {
         }
         assert!(body(&mut shard, 0, "/0", "").is_some());
         assert!(body(&mut shard, 1, "/1", "").is_none());
+    }
+
+    fn encodable(body: &[u8]) -> Arc<Object> {
+        Arc::new(Arc::into_inner(object(body)).unwrap().as_encodable())
+    }
+
+    fn forms(bodies: &[(Coding, &[u8])]) -> Box<[CodedForm]> {
+        bodies.iter().map(|(coding, body)| CodedForm { coding: *coding, object: object(body) }).collect()
+    }
+
+    #[test]
+    fn forms_count_as_memory_and_leave_with_their_object() {
+        let mut shard = shard(1 << 20, 1 << 20, 4, LingeringObjects::default());
+        let page = encodable(&[b'x'; 5_000]);
+        assert!(publish(&mut shard, (1, "/"), ("", ""), Arc::clone(&page)));
+        let before = shard.bytes();
+        let made = forms(&[(Coding::Brotli, &[b'b'; 1_000]), (Coding::Gzip, &[b'g'; 2_000])]);
+        assert!(shard.add_forms(1, &key("/"), &page, made));
+        let more = shard.bytes() - before;
+        assert!((3_000..3_600).contains(&more), "{more}");
+        assert!((shard.counters().form_bytes as usize).abs_diff(more) < 16);
+        let first = |form: &CodedForm| form.object.content().collect::<Vec<_>>().concat()[0];
+        let found = Coding::ALL.map(|coding| page.form(coding).map(first));
+        assert_eq!(found, [Some(b'b'), None, Some(b'g')]);
+        assert!(!shard.add_forms(1, &key("/"), &page, forms(&[(Coding::Zstd, b"z")])), "only once");
+        assert_eq!(shard.bytes() - before, more);
+        assert_eq!(shard.remove(1, &key("/")), 1);
+        assert_eq!((shard.bytes(), shard.counters().form_bytes), (0, 0));
+    }
+
+    #[test]
+    fn forms_are_refused_for_an_object_that_is_not_stored() {
+        let mut shard = shard(1 << 20, 1 << 20, 4, LingeringObjects::default());
+        let (old, new, plain) = (encodable(b"old"), encodable(b"new"), object(b"plain"));
+        assert!(publish(&mut shard, (1, "/"), ("", ""), Arc::clone(&old)));
+        assert!(publish(&mut shard, (1, "/"), ("", ""), Arc::clone(&new)));
+        assert!(publish(&mut shard, (2, "/2"), ("", ""), Arc::clone(&plain)));
+        let made = || forms(&[(Coding::Brotli, b"br")]);
+        assert!(!shard.add_forms(1, &key("/"), &old, made()));
+        assert!(!shard.add_forms(1, &key("/other"), &new, made()));
+        assert!(!shard.add_forms(2, &key("/2"), &plain, made()));
+        assert!(old.forms().is_empty() && new.forms().is_empty() && plain.forms().is_empty());
+        assert!(shard.add_forms(1, &key("/"), &new, made()));
+    }
+
+    #[test]
+    fn forms_evict_others_and_are_refused_where_there_is_no_room() {
+        let mut shard = shard(20_000, 1 << 20, 4, LingeringObjects::default());
+        let page = encodable(&[b'x'; 4_000]);
+        for (hash, name, object) in
+            [(1, "/1", object(&[1; 6_000])), (2, "/2", object(&[2; 6_000])), (3, "/3", Arc::clone(&page))]
+        {
+            assert!(publish(&mut shard, (hash, name), ("", ""), object));
+        }
+        (0..3).for_each(|_| drop(shard.lookup(3, &key("/3"), &fields(""))));
+        assert!(!shard.add_forms(3, &key("/3"), &page, forms(&[(Coding::Brotli, &[b'b'; 30_000])])));
+        assert_eq!(shard.counters().objects, 3, "nothing is evicted for what never fits");
+        assert!(shard.add_forms(3, &key("/3"), &page, forms(&[(Coding::Brotli, &[b'b'; 9_000])])));
+        assert!(shard.bytes() <= 20_000 && shard.counters().objects < 3, "{}", shard.bytes());
+        let big = object(&[b'z'; 15_000]);
+        assert!(publish(&mut shard, (4, "/4"), ("", ""), Arc::clone(&big)));
+        assert!(shard.bytes() <= 20_000);
+        assert_eq!(shard.counters().form_bytes, 0, "evicted with its object");
+    }
+
+    #[test]
+    fn held_form_lingers_without_its_object() {
+        let lingering = LingeringObjects::default();
+        let mut shard = shard(1 << 20, 1 << 20, 4, lingering.clone());
+        let page = encodable(&[b'x'; 5_000]);
+        assert!(publish(&mut shard, (1, "/"), ("", ""), Arc::clone(&page)));
+        assert!(shard.add_forms(1, &key("/"), &page, forms(&[(Coding::Brotli, &[b'b'; 1_000])])));
+        let sent = Arc::clone(&page.forms()[0].object);
+        drop(page);
+        assert_eq!(shard.remove(1, &key("/")), 1);
+        drop(shard.take_removed());
+        assert!((1_000..2_000).contains(&lingering.bytes()), "{}", lingering.bytes());
+        drop(sent);
+        assert_eq!(lingering.bytes(), 0);
     }
 
     #[test]

@@ -134,6 +134,11 @@ impl Slot {
         allocated(self.text.len())
     }
 
+    /// The bytes of memory that the coded forms of its object occupy.
+    pub(crate) fn form_bytes(&self) -> u64 {
+        self.object.as_ref().map_or(0, |object| object.form_bytes() as u64)
+    }
+
     /// The bytes of memory that it occupies beside the slot itself.
     pub(crate) fn bytes(&self) -> usize {
         self.text_bytes() + self.object.as_ref().map_or(0, |object| object.bytes())

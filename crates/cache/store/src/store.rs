@@ -10,6 +10,8 @@
 //! Lock order: the sweep's position, then a shard, then the ledger, the list of lingering objects
 //! or the locks of the disk tier. No thread holds the locks of two shards.
 
+mod forms;
+
 use crate::budget::Budget;
 use crate::disk_write::DiskWrite;
 use crate::hash::KeyHasher;
@@ -144,6 +146,8 @@ pub struct StoreStats {
     pub invalidated: u64,
     /// Stored objects that are on the disk only.
     pub shelved: u64,
+    /// The part of `bytes` that coded forms occupy.
+    pub form_bytes: u64,
     /// Prefix, ban and tag-group invalidations that are kept exactly now.
     pub listed: u64,
     /// Invalidations that were widened before the sweep had passed, because too many were recorded.
@@ -264,11 +268,13 @@ impl Store {
     ///
     /// An object that cannot be read is removed. `admits` receives the size of the body in bytes
     /// and says whether there is memory for it; without memory the body stays on the disk.
+    /// `is_encodable` says whether the object may have coded forms.
     pub fn load(
         &self,
         key: &Key,
         shelved: ShelvedObject,
         admits: impl FnOnce(u64) -> bool,
+        is_encodable: impl FnOnce(&Object) -> bool,
         now: Moment,
     ) -> Lookup {
         let (Some(shelf), ShelvedObject { hash, location }) = (&self.shelf, shelved) else {
@@ -277,9 +283,11 @@ impl Store {
         // A body that takes a large part of a shard's budget would evict everything else.
         let bytes_max = self.budget.bytes() / self.shards.count() as u64 / LARGEST_PER_SHARD;
         let read = shelf.read(shelved, |entry| entry.key == *key, (bytes_max, admits), now);
+        let marked = |object: Object| if is_encodable(&object) { object.as_encodable() } else { object };
+        let read = read.map(|read| read.map(|object| Arc::new(marked(object))));
         let mut shard = self.shards.of(hash);
         match read {
-            Ok(Some(object)) => shard.unshelve(location, Arc::new(object)),
+            Ok(Some(object)) => shard.unshelve(location, object),
             // The failure is temporary (too many open files, for example) and the object may be
             // intact, so it stays.
             Err(error) if error.is_passing() => Lookup::Absent,
@@ -649,6 +657,7 @@ impl Store {
                 evicted: sum.evicted + counters.evicted,
                 invalidated: sum.invalidated + counters.invalidated,
                 shelved: sum.shelved + counters.shelved,
+                form_bytes: sum.form_bytes + counters.form_bytes,
                 comparisons: sum.comparisons + counters.comparisons,
                 ..sum
             }

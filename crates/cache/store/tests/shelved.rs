@@ -162,7 +162,7 @@ impl StoreOverDisk {
         let key = key(page);
         let mut found = self.store.lookup(&key, &Fields::new());
         if let Lookup::Shelved(shelved) = found {
-            found = self.store.load(&key, shelved, |_| true, now());
+            found = self.store.load(&key, shelved, |_| true, |_| true, now());
         }
         let Lookup::Found { object, softened } = found else { return None };
         Some((object, softened))

@@ -94,6 +94,7 @@ impl Shard {
         let object = slot.object.take().expect("an object in memory is shelved once");
         self.shelved_bytes += text_bytes;
         self.counters.shelved += 1;
+        self.counters.form_bytes -= object.form_bytes() as u64;
         self.lingering.count(&object);
         self.removed.push(object);
     }

@@ -69,7 +69,13 @@ pub(crate) async fn read(shared: &Arc<Shared>, key: &Key, shelved: ShelvedObject
 fn read_here(shared: &Shared, key: &Key, shelved: ShelvedObject) {
     let mut reservation = BodyReservation::new(shared);
     // Twice the size, because the body is read in pieces and then joined.
-    shared.store.load(key, shelved, |bytes| reservation.take(2 * bytes), Moment::read(&*shared.clock));
+    shared.store.load(
+        key,
+        shelved,
+        |bytes| reservation.take(2 * bytes),
+        |_| false,
+        Moment::read(&*shared.clock),
+    );
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 
 mod admin_table;
 mod certificates;
+mod compression_table;
 mod document;
 mod levels;
 mod listener_table;

@@ -5,6 +5,7 @@
 //! sites, and at most one site answers to any name.
 
 mod acme;
+mod compression;
 mod contradictions;
 mod expansion;
 mod fields;
@@ -431,7 +432,8 @@ pub(crate) fn resolve(
 mod tests {
     use super::{EdgeLimits, EdgePlan, LogLevel, Policy};
     use crate::{Machine, Overrides, SETTINGS, SettingScope};
-    use profiles::ClientAddress;
+    use profiles::{ClientAddress, Pattern};
+    use semantics::{Coding, CompressionRules, MissForm};
 
     fn load(text: &str, overrides: &Overrides) -> Result<EdgePlan, String> {
         let read = |path: &str| match path {
@@ -538,6 +540,40 @@ mod tests {
         assert!(fault.contains("needs the `names` of the site") && fault.contains("none"), "{fault}");
         assert!(load("[static_tree]\nlayout = 'wp'\n", &origin()).unwrap_err().contains("wp-super-cache"));
         assert!(load("", &origin()).unwrap().static_tree.is_none());
+    }
+
+    #[test]
+    fn compression_is_set_by_table_and_site() {
+        let rules = |text: &str| load(text, &origin()).unwrap().sites[0].compression.clone();
+        assert_eq!(rules(""), Some(CompressionRules::default()));
+        assert_eq!(rules("compression.enabled = false"), None);
+        assert_eq!(rules("profile = 'rfc'"), None);
+        let text = "[compression]\ncodings = ['gzip', 'br']\ntypes = ['text/html']\nsize_min = '5KiB'\n\
+                    size_max = '1MiB'\nmisses = 'gzip'\n";
+        let expected = CompressionRules {
+            codings: vec![Coding::Gzip, Coding::Brotli],
+            types: vec![Pattern::new("text/html")],
+            bytes_min: 5 << 10,
+            bytes_max: 1 << 20,
+            misses: MissForm::Gzip,
+        };
+        assert_eq!(rules(text), Some(expected));
+        let two = "[compression]\nmisses = 'gzip'\n[[site]]\nnames = ['a.test']\n[[site]]\nnames = ['b.test']\n\
+                   compression.enabled = false\n";
+        let plan = load(two, &origin()).unwrap();
+        let misses: Vec<_> =
+            plan.sites.iter().map(|site| site.compression.as_ref().map(|rules| rules.misses)).collect();
+        assert_eq!(misses, [Some(MissForm::Gzip), None]);
+        for (text, fault) in [
+            ("compression.size_max = '65MiB'", "`compression.size_max` is too large"),
+            ("compression.size_min = '5MiB'", "is above `compression.size_max`"),
+            ("compression.codings = ['deflate']", "deflate"),
+            ("profile = 'rfc'\ncompression.misses = 'gzip'", "no effect with the profile `rfc`"),
+            ("profile = 'rfc'\ncompression.size_min = '2KiB'", "no effect with the profile `rfc`"),
+        ] {
+            let message = load(text, &origin()).unwrap_err();
+            assert!(message.contains(fault), "{message}");
+        }
     }
 
     #[test]

@@ -6,9 +6,9 @@ use document::Place;
 use profiles::LETTER;
 use semantics::is_void_declaration;
 
-/// Settings about cookies and static files that the profile `rfc` ignores, each with the advice to
-/// the operator.
-const UNUSED_BY_LETTER: [(&str, &str); 4] = [
+/// Settings about cookies, static files and compression that the profile `rfc` ignores, each with
+/// the advice to the operator.
+const UNUSED_BY_LETTER: [(&str, &str); 10] = [
     ("static_files", OF_COOKIES),
     ("static_paths", OF_COOKIES),
     ("stripped_cookies", OF_COOKIES),
@@ -17,7 +17,15 @@ const UNUSED_BY_LETTER: [(&str, &str); 4] = [
         "leave it out, or choose another profile: `rfc` assumes a tenth of the time since the last change for every \
          response that states no lifetime, and at most a day",
     ),
+    ("compression.enabled", OF_CODINGS),
+    ("compression.codings", OF_CODINGS),
+    ("compression.types", OF_CODINGS),
+    ("compression.size_min", OF_CODINGS),
+    ("compression.size_max", OF_CODINGS),
+    ("compression.misses", OF_CODINGS),
 ];
+const OF_CODINGS: &str =
+    "leave it out, or choose another profile: `rfc` forwards Accept-Encoding and sends what the origin sends";
 const OF_COOKIES: &str =
     "leave it out, or choose another profile: `rfc` forwards every cookie and trusts the origin's response";
 
@@ -47,7 +55,7 @@ pub(crate) fn void_settings(
     let in_vain = |key: &'static str| match value(key) {
         Some(SettingValue::Switch(on)) => on,
         Some(SettingValue::Texts(names)) => !names.is_empty(),
-        Some(SettingValue::Duration(_)) => true,
+        Some(SettingValue::Duration(_) | SettingValue::Size(_) | SettingValue::Text(_)) => true,
         _ => false,
     };
     let unused = if profile == LETTER { &UNUSED_BY_LETTER[..] } else { &[] };

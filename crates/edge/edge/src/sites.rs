@@ -335,6 +335,8 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
         static_tree_layout: _,
         error_page: _,
         hsts_secs: _,
+        // Forms are made of stored pages by the rules in force.
+        compression: _,
     } = plan;
     // Origins may send uncompressed content because of Via.
     let via = if *via_to_origin { "" } else { " without Via" };

@@ -2,6 +2,7 @@
 //!
 //! Invariant: two routes of a site whose pages depend on the same settings share these pages.
 
+use super::compression;
 use super::contradictions::{disobedience, leading_address, nameless_tree, treed_password, treed_routes};
 use super::fields::{self, FieldRules};
 use super::limits::{EdgeLimits, SiteLimits};
@@ -166,6 +167,7 @@ impl Expansion {
             |key| levels.place(key),
         ));
         self.problems.extend(nameless_tree(levels, place));
+        self.problems.extend(compression::problems(levels));
         let (policy, error_page) = match (chosen(levels, read), page_file(levels, "error_page", read)) {
             (Ok(policy), Ok(error_page)) => (policy, error_page),
             (policy, page) => {

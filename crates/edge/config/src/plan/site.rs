@@ -1,5 +1,6 @@
 //! One configured site: where its pages come from, and the rules for them.
 
+use super::compression;
 use super::fields::FieldRules;
 use super::limits::SiteLimits;
 use super::origins::{self, OriginTlsPlan};
@@ -11,6 +12,7 @@ use address::OriginUrl;
 use document::{Diagnostic, Place};
 use profiles::{AUTO, DEFAULT, Policy, Profile};
 use proxy_protocol::Version;
+use semantics::CompressionRules;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,6 +68,8 @@ pub struct SitePlan {
     /// The name of the layout of the site's pages in the static tree. `None`: the site's pages are
     /// not written.
     pub static_tree_layout: Option<String>,
+    /// Which coded forms are made of the site's stored responses. `None`: none.
+    pub compression: Option<CompressionRules>,
     /// The HTML page that visitors receive when the origin fails. `None`: the edge's built-in page.
     pub error_page: Option<Arc<str>>,
 }
@@ -109,6 +113,7 @@ impl SitePlan {
     pub(super) fn resolve(id: u32, origin: OriginUrl, policy: Policy, levels: &SettingLevels<'_>) -> Self {
         let profile = levels.text("profile").unwrap_or(DEFAULT).to_owned();
         let policy = widened(policy, levels);
+        let compression = compression::resolve(&policy, levels);
         let recognisable = Profile::all().iter().filter(|known| profile == AUTO && known.is_recognisable());
         let recognisable = recognisable.map(|known| widened(known.policy.clone(), levels)).collect();
         Self {
@@ -145,6 +150,7 @@ impl SitePlan {
                 .text("static_tree.layout")
                 .filter(|layout| *layout != "none")
                 .map(str::to_owned),
+            compression,
             error_page: None,
         }
     }

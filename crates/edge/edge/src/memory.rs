@@ -8,6 +8,7 @@ pub(crate) mod complaints;
 pub(crate) mod detection;
 pub(crate) mod disk_turns;
 pub(crate) mod distrust;
+pub(crate) mod encodings;
 pub(crate) mod ending;
 pub(crate) mod equivalents;
 pub(crate) mod foreign_ports;

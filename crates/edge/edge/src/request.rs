@@ -5,6 +5,7 @@ pub(crate) mod authorise;
 pub(crate) mod client;
 pub(crate) mod client_address;
 pub(crate) mod coalesce;
+pub(crate) mod coded;
 pub(crate) mod conclude;
 pub(crate) mod date;
 pub(crate) mod decoded;

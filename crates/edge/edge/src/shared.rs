@@ -16,6 +16,7 @@ use crate::memory::budget::MemoryShare;
 use crate::memory::buffers::Buffers;
 use crate::memory::complaints::Complaints;
 use crate::memory::disk_turns::DiskTurns;
+use crate::memory::encodings::Encodings;
 use crate::memory::ending::Ending;
 use crate::memory::equivalents::Equivalents;
 use crate::memory::hit_for_miss::HitForMiss;
@@ -102,6 +103,8 @@ pub(crate) struct EdgeState {
     pub(crate) recently_failed: HitForMiss,
     pub(crate) hot_pages: HotPages,
     pub(crate) refiller: Refiller,
+    /// Orders of coded forms.
+    pub(crate) encodings: Encodings,
     /// Pages that were written to beyond the rate.
     pub(crate) page_refreshes: PageRefreshes,
     pub(crate) password_checks: PasswordChecks,
@@ -198,6 +201,7 @@ impl Shared {
             recently_failed: HitForMiss::new(plan.limits.failure_pause, plan.limits.hit_for_miss_entries_max),
             hot_pages: HotPages::new(plan.workers, plan.refill.pages_max),
             refiller: Refiller::default(),
+            encodings: Encodings::default(),
             page_refreshes: PageRefreshes::default(),
             password_checks: PasswordChecks::new(disk_threads.clone(), random.hash_one("password")),
             read_queues: ReadQueues::new(disk_threads.clone()),

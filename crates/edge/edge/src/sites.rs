@@ -17,7 +17,8 @@ use clock::Monotonic;
 use config::{EdgeLimits, EdgePlan, SitePlan};
 use defects::{Defect, is_planted};
 use origin::{BreakerLimits, FetchBounds, Origin, OriginTls, Settings};
-use profiles::Policy;
+use profiles::{Forwarding, Policy};
+use semantics::CompressionRules;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -93,6 +94,13 @@ impl Site {
     pub(crate) fn policy(&self) -> &Policy {
         let found = self.detected_rules().and_then(|place| self.plan.recognisable.get(place));
         found.unwrap_or(&self.plan.policy)
+    }
+
+    /// Which coded forms are made of the site's stored responses. `None`: none. A policy that
+    /// forwards everything leaves all forms to the origin.
+    pub(crate) fn compression(&self) -> Option<&CompressionRules> {
+        let leaves_forms = self.plan.policy.forwarding == Forwarding::Everything;
+        self.plan.compression.as_ref().filter(|_| !leaves_forms)
     }
 
     /// Identifies the rules in force, for a later comparison.

@@ -10,6 +10,7 @@ pub(crate) mod detection_call;
 pub(crate) mod detections_file;
 pub(crate) mod directories;
 pub(crate) mod disk_threads;
+pub(crate) mod encoder;
 pub(crate) mod footprint;
 pub(crate) mod handover;
 pub(crate) mod issuance;

@@ -18,7 +18,7 @@ pub(super) const IDLE: [&str; 11] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 68] = [
+pub(super) const ZERO: [&str; 69] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
@@ -45,6 +45,7 @@ pub(super) const ZERO: [&str; 68] = [
     "petasos_origin_breaker_state",
     "petasos_fetches_denied_total",
     "petasos_decodings_failed_total",
+    "petasos_misses_coded_total",
     "petasos_leak_suspicions_total",
     "petasos_leaks_prevented_total",
     "petasos_purges_forbidden_total",
@@ -99,11 +100,12 @@ pub(super) const HAPPENS: [&str; 5] = [
 ];
 
 /// Counters that a soak may increase.
-pub(super) const TOLD: [&str; 5] = [
+pub(super) const TOLD: [&str; 6] = [
     "petasos_reloads_total",
     "petasos_disk_refused_total",
     "petasos_store_evicted_total",
     "petasos_fillings_unkept_total",
+    "petasos_encodings_dropped_total",
     "petasos_purges_widened_total",
 ];
 
@@ -118,7 +120,7 @@ pub(super) const FAILING: [&str; 6] = [
 ];
 
 /// Counters and gauges of ordinary work, which indicate no error.
-pub(super) const ORDINARY: [&str; 35] = [
+pub(super) const ORDINARY: [&str; 45] = [
     "petasos_background_refreshes_total",
     "petasos_bytes_received_total",
     "petasos_bytes_sent_total",
@@ -133,6 +135,12 @@ pub(super) const ORDINARY: [&str; 35] = [
     "petasos_disk_objects",
     "petasos_disk_queue_bytes",
     "petasos_disk_verified_bytes_total",
+    "petasos_encoding_bytes_made_total",
+    "petasos_encoding_bytes_read_total",
+    "petasos_encodings_total",
+    "petasos_encodings_useless_total",
+    "petasos_encodings_void_total",
+    "petasos_encodings_waiting",
     "petasos_flight_waits_total",
     "petasos_flights_started_total",
     "petasos_leak_checks_total",
@@ -145,9 +153,13 @@ pub(super) const ORDINARY: [&str; 35] = [
     "petasos_refills_total",
     "petasos_requests_streamed_total",
     "petasos_requests_total",
+    "petasos_responses_br_total",
     "petasos_responses_decoded_total",
+    "petasos_responses_gzip_total",
+    "petasos_responses_zstd_total",
     "petasos_sites_recognised_total",
     "petasos_store_bytes",
+    "petasos_store_form_bytes",
     "petasos_store_bytes_max",
     "petasos_store_objects",
     "petasos_store_published_total",

@@ -170,6 +170,34 @@ metrics! {
     DecodingsFailed: Counter "decodings_failed",
 "Responses that were cut off during decoding, because the origin's content is no complete gzip stream or is \
  longer than limits.decoded_bytes_max.";
+    Encodings: Counter "encodings",
+        "Stored responses of which the encoder thread has made coded forms.";
+    EncodingBytesRead: Counter "encoding_bytes_read",
+        "Bytes of content that the encoder thread has compressed, once for each coding.";
+    EncodingBytesMade: Counter "encoding_bytes_made",
+        "Bytes of the coded forms that the encoder thread has made. Compare them with encoding_bytes_read.";
+    EncodingsUseless: Counter "encodings_useless",
+        "Stored responses without coded forms, because a form saves less than 5%, the content is longer than \
+         compression.size_max, or it is not in its Content-Encoding. If there are many, remove their types \
+         from compression.types.";
+    EncodingsVoid: Counter "encodings_void",
+        "Orders of coded forms whose response left the store, or whose forms had no room in it. Many mean \
+         that memory is too small for the pages that visitors use.";
+    EncodingsDropped: Counter "encodings_dropped",
+        "Uses of a stored response that would have ordered its coded forms while the queue was full. A \
+         later use orders them. Many mean that the processor is busy, or that purges make all forms anew.";
+    EncodingsWaiting: Gauge "encodings_waiting",
+        "Orders of coded forms that wait for the encoder thread. At 1024, further ones are dropped.";
+    FormBytes: Gauge "store_form_bytes",
+        "The part of store_bytes that coded forms occupy.";
+    ResponsesBrotli: Counter "responses_br",
+        "Stored responses that were sent in a form with the coding br that Petasos has made.";
+    ResponsesZstd: Counter "responses_zstd",
+        "Stored responses that were sent in a form with the coding zstd that Petasos has made.";
+    ResponsesGzip: Counter "responses_gzip",
+        "Stored responses that were sent in a form with the coding gzip that Petasos has made.";
+    MissesCoded: Counter "misses_coded",
+        "Responses that were compressed while they were fetched (compression.misses).";
     UncompressedSites: Gauge "uncompressed_sites",
         "Sites whose origin sent a page of more than 4 KiB of text without compression, although the \
          request accepted gzip. Standard error names the page. The setting via_to_origin, or the \

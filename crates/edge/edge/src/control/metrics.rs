@@ -129,6 +129,8 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::StorePublished => store().published,
         Metric::StoreEvicted => store().evicted,
         Metric::StoreShelved => store().shelved,
+        Metric::FormBytes => store().form_bytes,
+        Metric::EncodingsWaiting => shared.encodings.len() as u64,
         Metric::PurgesListed => store().listed,
         Metric::PurgesWidened => store().widened,
         Metric::PurgeComparisons => store().comparisons,

@@ -6,11 +6,12 @@
 //! it; otherwise it is sent from disk. A read continues if the client that caused it disconnects.
 
 use crate::fetch::body_reservation::BodyReservation;
+use crate::request::respond;
 use crate::shared::Shared;
 use semantics::Moment;
 use std::io;
 use std::sync::Arc;
-use store::{Key, ShelvedObject};
+use store::{Key, Object, ShelvedObject};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The outcome of reading an object.
@@ -69,13 +70,19 @@ pub(crate) async fn read(shared: &Arc<Shared>, key: &Key, shelved: ShelvedObject
 fn read_here(shared: &Shared, key: &Key, shelved: ShelvedObject) {
     let mut reservation = BodyReservation::new(shared);
     // Twice the size, because the body is read in pieces and then joined.
-    shared.store.load(
-        key,
-        shelved,
-        |bytes| reservation.take(2 * bytes),
-        |_| false,
-        Moment::read(&*shared.clock),
-    );
+    let admits = |bytes| reservation.take(2 * bytes);
+    let site = shared.sites.iter().find(|site| site.id == key.site());
+    let rules = site.and_then(|site| site.compression());
+    let is_encodable = |object: &Object| {
+        let is_here = object.on_disk().is_none();
+        // The head may have been written under other rules. Without `Vary`, caches in front would
+        // not know about the forms.
+        let is_announced = respond::varies_by_coding(object);
+        rules.is_some_and(|rules| {
+            is_here && is_announced && rules.cover(&object.head(), object.content_bytes())
+        })
+    };
+    shared.store.load(key, shelved, admits, is_encodable, Moment::read(&*shared.clock));
 }
 
 #[cfg(test)]

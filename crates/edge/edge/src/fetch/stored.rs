@@ -6,24 +6,53 @@
 
 use crate::fetch::coalesced_fetch::SharedResponse;
 use crate::request::respond;
+use crate::sites::Site;
 use bytes::Bytes;
 use message::{Field, ResponseHead};
 use profiles::Policy;
 use semantics::{
-    ContentRange, Freshness, combined_head, downstream_head, joined_extent, strip_noise_cookies,
+    Coding, CompressionRules, ContentRange, Freshness, coded_head, combined_head, downstream_head,
+    joined_extent, strip_noise_cookies,
 };
 use std::sync::Arc;
-use store::{Body, ContentPart, Object};
+use store::{Body, CodedForm, ContentPart, Object};
 
 /// The object for a tidy head and its content.
-pub(crate) fn stored_object(
+pub(crate) fn stored_object(head: &ResponseHead, body: Body, freshness: Freshness, site: &Site) -> Object {
+    let is_here = body.on_disk().is_none();
+    let rules = site.compression().filter(|rules| is_here && rules.cover(head, body.len()));
+    let prebuilt = prebuilt(head, body.len(), site.policy(), rules);
+    let object = Object::new(head, &prebuilt, body, freshness);
+    if rules.is_some() { object.as_encodable() } else { object }
+}
+
+/// The object for the updated head of `base`, whose content is still valid. Its coded forms have
+/// the same content and get new heads.
+pub(crate) fn renewed_object(
     head: &ResponseHead,
+    base: &Arc<Object>,
+    freshness: Freshness,
+    site: &Site,
+) -> Object {
+    let object = stored_object(head, base.body(), freshness, site);
+    let Some(rules) = site.compression().filter(|_| object.is_encodable()) else { return object };
+    let codings = rules.codings_for(&head.fields);
+    let kept = base.forms().iter().filter(|form| codings.contains(&form.coding));
+    let forms = kept.map(|form| coded_form(head, form.coding, form.object.body(), freshness, site.policy()));
+    object.with_forms(forms.collect())
+}
+
+/// The form in `coding` of the response with this head; `body` is its coded content.
+pub(crate) fn coded_form(
+    head: &ResponseHead,
+    coding: Coding,
     body: Body,
     freshness: Freshness,
     policy: &Policy,
-) -> Object {
-    let prebuilt = prebuilt(head, body.len(), policy);
-    Object::new(head, &prebuilt, body, freshness)
+) -> CodedForm {
+    let head = coded_head(head, coding);
+    let prebuilt = prebuilt(&head, body.len(), policy, None);
+    CodedForm { coding, object: Arc::new(Object::new(&head, &prebuilt, body, freshness)) }
 }
 
 /// The object for a tidy head whose content of `content_bytes` bytes is stored elsewhere.
@@ -33,13 +62,19 @@ pub(crate) fn without_content(
     freshness: Freshness,
     policy: &Policy,
 ) -> Object {
-    let prebuilt = prebuilt(head, content_bytes, policy);
+    let prebuilt = prebuilt(head, content_bytes, policy, None);
     Object::new(head, &prebuilt, Body::default(), freshness)
 }
 
-/// The head as clients receive it. The object also keeps the origin's own head.
-fn prebuilt(head: &ResponseHead, content_bytes: u64, policy: &Policy) -> Bytes {
-    let sent = downstream_head(head, policy, None);
+/// The head as clients receive it. The object also keeps the origin's own head. `rules` are given
+/// for a response that may get coded forms.
+fn prebuilt(
+    head: &ResponseHead,
+    content_bytes: u64,
+    policy: &Policy,
+    rules: Option<&CompressionRules>,
+) -> Bytes {
+    let sent = downstream_head(head, policy, rules);
     respond::prebuilt(sent.as_ref().unwrap_or(head), content_bytes)
 }
 
@@ -48,13 +83,13 @@ pub(crate) fn joined_part(
     stored: &Arc<Object>,
     newer: &SharedResponse,
     (body, extent): (&Body, ContentRange),
-    policy: &Policy,
+    site: &Site,
 ) -> Option<Object> {
     let part = stored.part()?;
     let joined = joined_extent((&stored.head(), part.extent), (&newer.head, extent))?;
     let head = combined_head(&stored.head(), &newer.head, joined);
     let body = joined_body((&stored.body(), part.extent), (body, extent));
-    let object = stored_object(&head, body, newer.freshness, policy);
+    let object = stored_object(&head, body, newer.freshness, site);
     // A joined part is not the response to any single `Range`, so it must not be replayed for one.
     let part = ContentPart { extent: joined, asked: Bytes::new() };
     Some(if joined.is_whole() { object } else { object.as_part(part) })

@@ -20,7 +20,7 @@ use crate::fetch::coalesced_fetch::{
     CoalescedFetch, ConfirmedObject, FetchState, PrivateResponse, StreamedResponse,
 };
 use crate::fetch::selection::Selection;
-use crate::fetch::stored::{joined_body, shareable, stored_object};
+use crate::fetch::stored::{joined_body, renewed_object, shareable, stored_object};
 use crate::fetch::table_entry::TableEntry;
 use crate::memory::detection::InspectedRequest;
 use crate::request::event_stream::is_event_stream;
@@ -437,7 +437,7 @@ impl FetchTask {
         if base.part().is_none() && not_modified_speaks_of(&base.head(), &head) {
             let updated = updated_head(&base.head(), &head);
             if let Ok(judged) = self.judge(&updated, sent_at, received_at) {
-                return self.announce_stored(head.status, updated, base.body(), judged);
+                return self.announce_stored(head.status, updated, (base, None), judged);
             }
         }
         // The stored object may no longer be used, or the 304 was about another response.
@@ -459,7 +459,7 @@ impl FetchTask {
             let combined = combined_head(&base.head(), &head, whole);
             if let Ok(judged) = self.judge(&combined, sent_at, received_at) {
                 let body = joined_body((&base.body(), stored), (&content, missing));
-                return self.announce_stored(head.status, combined, body, judged);
+                return self.announce_stored(head.status, combined, (base, Some(body)), judged);
             }
         }
         // A part that cannot be completed would only be tried again, so it is removed.
@@ -473,17 +473,21 @@ impl FetchTask {
     }
 
     /// Publishes a complete response that was renewed by a response with `status`, and hands it to
-    /// all waiting requests.
+    /// all waiting requests. Its content is `body`, or that of `base` if there is none.
     fn announce_stored(
         &self,
         status: Status,
         head: ResponseHead,
-        body: Body,
+        (base, body): (&Arc<Object>, Option<Body>),
         (storable, rule): (Storable, VaryRule),
     ) {
         let (head, _) = shareable(head, &storable.withheld, self.site.policy());
         let variant = rule.stored_key(&self.head.fields, &head.fields);
-        let object = Arc::new(stored_object(&head, body, storable.freshness, self.site.policy()));
+        let (freshness, site) = (storable.freshness, &self.site);
+        let object = Arc::new(match body {
+            Some(body) => stored_object(&head, body, freshness, site),
+            None => renewed_object(&head, base, freshness, site),
+        });
         let tags = match &self.base {
             Some(base) if is_planted(Defect::TagsOfFirstResponse) => self.tags(&base.head().fields),
             _ => self.tags(&head.fields),

@@ -26,12 +26,13 @@ use message::{ResponseHead, Status, names};
 use origin::OriginExchange;
 use page::HEAD_BYTES_MAX;
 use semantics::{
-    ConditionOutcome, Reason, concerns_conditions, downstream_head, evaluate_conditions, has_conditions,
+    AcceptedCodings, ConditionOutcome, Reason, as_known_to, concerns_conditions, downstream_head,
+    evaluate_conditions, has_conditions,
 };
 use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
-use store::{FillingReader, Object};
+use store::{CodedForm, FillingReader, Object};
 
 impl Visit<'_> {
     /// *deliver*: evaluates conditions and sends head and content.
@@ -39,17 +40,29 @@ impl Visit<'_> {
         let Delivery { content, account } = delivery;
         // The rest of the request's content may never arrive.
         self.recipient.persistent &= self.client.is_content_read();
-        let decoded = self.decoded(&content);
+        let accepted = AcceptedCodings::of(&self.request.head.fields);
+        self.coded_by = self.rules_for(&content);
+        let (content, form) = match self.chosen(&content, accepted) {
+            Some(CodedForm { coding, object }) => (ContentSource::Stored(object), Some(coding)),
+            None => (content, None),
+        };
+        let streamed = self.streamed(&content, accepted);
+        // Both change the form of the content, and a condition names the form.
+        let decoded = streamed.or_else(|| self.decoded(&content, accepted));
         if let Some(head) = self.substitute(&content, decoded.as_ref()) {
             let written = self.write_head(&head, BodyFraming::Empty, &account);
             self.client.push_head(&written);
             let sent = self.client.flush().await.map_err(Interrupted::from);
             return self.outcome(head.status, account.reason, 0, sent, &written);
         }
+        form.into_iter().for_each(|coding| self.count_form(coding));
         // Boxes keep the futures of rare responses out of the memory of all others.
         match content {
             ContentSource::Stored(object) => self.send_stored(&object, decoded, &account).await,
             ContentSource::Filling { answer, reader, own } => {
+                if let Some(head) = decoded.as_ref().filter(|head| head.fields.has(names::CONTENT_ENCODING)) {
+                    return Box::pin(self.send_coded(head, reader, &account)).await;
+                }
                 let head = answer.own_head.as_ref().filter(|_| own).unwrap_or(&answer.head);
                 self.send_filling(head, answer.framing, decoded, reader, &account).await
             }
@@ -136,6 +149,9 @@ impl Visit<'_> {
                 return None;
             }
         };
+        // The client may know the content by the tag of another form.
+        let known = as_known_to(&self.request.head.fields, head);
+        let head = known.as_ref().unwrap_or(head);
         match evaluate_conditions(&self.request.head.fields, head) {
             ConditionOutcome::Proceed => None,
             ConditionOutcome::NotModified => Some(respond::not_modified(&self.sent(head))),
@@ -214,6 +230,13 @@ impl Visit<'_> {
         account: &ResponseAccount,
     ) -> RequestOutcome {
         let StreamedResponse { head, framing, exchange } = response;
+        // The origin was asked with its own tag, and the client knows that of a form.
+        let known = if head.status == Status::NOT_MODIFIED {
+            as_known_to(&self.request.head.fields, &head)
+        } else {
+            None
+        };
+        let head = known.unwrap_or(head);
         if self.recipient.head_only && !matches!(framing, BodyFraming::Empty | BodyFraming::Length(0)) {
             // The client sent HEAD, but the fetch was a GET: its content is not needed.
             drop(exchange);
@@ -312,7 +335,7 @@ impl Visit<'_> {
 
     /// The head as the site's profile wants it sent to clients.
     fn sent<'h>(&self, head: &'h ResponseHead) -> Cow<'h, ResponseHead> {
-        let other = self.site.and_then(|site| downstream_head(head, site.policy(), None));
+        let other = self.site.and_then(|site| downstream_head(head, site.policy(), self.coded_by));
         other.map_or(Cow::Borrowed(head), Cow::Owned)
     }
 

@@ -102,14 +102,14 @@ impl<'a> CodedSource<'a> {
 impl Visit<'_> {
     /// Whether the client must not receive gzip, although a shared fetch has offered it.
     pub(crate) fn refuses_gzip(&self) -> bool {
-        self.site
-            .is_some_and(|site| refuses_gzip(AcceptedCodings::of(&self.request.head.fields), site.policy()))
+        let accepted = || AcceptedCodings::of(&self.request.head.fields);
+        self.site.is_some_and(|site| refuses_gzip(accepted(), site.policy()))
     }
 
     /// The head of the decoded response, if the response must be decoded for this client. Responses
     /// to the client's own request need no decoding: the origin saw the client's Accept-Encoding.
-    pub(crate) fn decoded(&self, content: &ContentSource) -> Option<ResponseHead> {
-        if !self.refuses_gzip() {
+    pub(crate) fn decoded(&self, content: &ContentSource, accepted: AcceptedCodings) -> Option<ResponseHead> {
+        if !self.site.is_some_and(|site| refuses_gzip(accepted, site.policy())) {
             return None;
         }
         let head = match content {

@@ -5,7 +5,7 @@
 
 use crate::request::respond;
 use bytes::Bytes;
-use message::{RequestHead, ResponseHead, names};
+use message::{Fields, RequestHead, ResponseHead, names};
 use semantics::{
     ByteRange, ContentRange, RangeAnswer, answer_range, answer_range_from_part, multipart_head,
     multipart_layout, part_head,
@@ -17,6 +17,12 @@ use store::Object;
 pub(crate) struct Excerpt {
     pub(crate) head: ResponseHead,
     pub(crate) content: Vec<Extract>,
+}
+
+/// Whether the request says by `If-Range` which form of a response its parts belong to. A date does
+/// not: it is the same for all forms.
+fn may_name_parts(request: &Fields) -> bool {
+    request.first(names::IF_RANGE).is_none_or(|validator| validator.ends_with(b"\""))
 }
 
 /// A piece of the response's content.
@@ -57,6 +63,9 @@ impl Excerpt {
     pub(crate) fn of(request: &RequestHead, object: &Arc<Object>, boundary: &str) -> Option<Self> {
         let range = request.fields.first(names::RANGE)?;
         let Some(part) = object.part() else {
+            if object.is_encodable() && !may_name_parts(&request.fields) {
+                return None;
+            }
             let (head, bytes) = (object.head(), object.content_bytes());
             return match answer_range(&request.method, &request.fields, &head, bytes) {
                 RangeAnswer::Whole => None,

@@ -14,7 +14,8 @@ use message::{Fields, Method, RequestHead, ResponseHead, names};
 use profiles::{Forwarding, Policy};
 use semantics::{
     AcceptedCodings, CacheStatusFacts, Directives, Doubt, Freshness, LeftOut, Moment, Reason, Reuse,
-    WithoutGzip, answer_range_from_part, is_personal, refuses_gzip, reuse, reuse_on_error, without_gzip,
+    WithoutGzip, answer_range_from_part, is_personal, refuses_gzip, reuse, reuse_on_error,
+    wants_part_of_form, without_gzip,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,9 @@ pub(crate) struct PageRequest<'a> {
     pub(crate) range: Option<Bytes>,
     /// Whether the request shares no fetch with others, whatever the response is.
     pub(crate) exclusive: bool,
-    /// Whether the client does not accept gzip.
+    /// The content codings that the client accepts.
+    pub(crate) accepted: AcceptedCodings,
+    /// Whether the client does not accept gzip, and must be given another form.
     refuses_gzip: bool,
     /// Whether the page is fetched even if it is stored.
     pub(crate) must_fetch: bool,
@@ -106,9 +109,11 @@ impl<'a> PageRequest<'a> {
         head: &RequestHead,
         directives: Directives,
     ) -> Self {
-        let range = head.fields.first(names::RANGE).filter(|_| head.method == Method::Get).cloned();
+        let wants_part = head.method == Method::Get && !wants_part_of_form(&head.fields);
+        let range = head.fields.first(names::RANGE).filter(|_| wants_part).cloned();
         let exclusive = is_personal(&head.fields, subject.site.policy());
-        let refuses_gzip = refuses_gzip(AcceptedCodings::of(&head.fields), subject.site.policy());
+        let accepted = AcceptedCodings::of(&head.fields);
+        let refuses_gzip = refuses_gzip(accepted, subject.site.policy());
         let (key, own_target) = OwnTarget::looked_up(shared, subject.key(), &head.fields);
         Self {
             subject,
@@ -118,6 +123,7 @@ impl<'a> PageRequest<'a> {
             left_out: LeftOut::default(),
             range,
             exclusive,
+            accepted,
             refuses_gzip,
             must_fetch: false,
             fetches_joined: 0,

@@ -11,7 +11,7 @@ use crate::fetch::base::Base;
 use crate::fetch::coalesced_fetch::{FetchDemand, StreamedResponse};
 use crate::fetch::publish;
 use crate::fetch::selection::Selection;
-use crate::fetch::stored::{shareable, stored_object};
+use crate::fetch::stored::{renewed_object, shareable};
 use crate::fetch::table_entry::TableEntry;
 use crate::fetch::task;
 use crate::memory::detection::InspectedRequest;
@@ -446,8 +446,7 @@ impl<'a> Visit<'a> {
         };
         let rule = registered.entry.fetch.known().union(&rule);
         let (updated, _) = shareable(updated, &storable.withheld, policy);
-        let body = object.body();
-        let renewed = stored_object(&updated, body, storable.freshness, policy);
+        let renewed = renewed_object(&updated, &object, storable.freshness, subject.site);
         let variant = rule.stored_key(fields, &updated.fields);
         registered.entry.fetch.publish(|| {
             // The size is not checked: the body was stored before.

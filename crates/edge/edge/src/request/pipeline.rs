@@ -27,6 +27,7 @@ use crate::memory::hot_pages::PageVariant;
 use crate::memory::leak_guard::is_guarded;
 use crate::request::authorise::credentials_of;
 use crate::request::client::ClientConnection;
+use crate::request::delivery::{ContentSource, Delivery};
 use crate::request::guard::{RequestSubject, admit, is_silenced};
 use crate::request::key::KeyOutcome;
 use crate::request::lookup::{DISK_READS_MAX, Decision, PageRequest, Touch};
@@ -167,6 +168,7 @@ impl<'a> Visit<'a> {
         match decision {
             Decision::Deliver(delivery) => {
                 self.note(&page_request);
+                self.order_forms(&page_request, &delivery);
                 Step::Deliver(delivery)
             }
             Decision::StaleInstead(delivery, base) => {
@@ -179,6 +181,7 @@ impl<'a> Visit<'a> {
             }
             Decision::Refresh(delivery, base) => {
                 self.note(&page_request);
+                self.order_forms(&page_request, &delivery);
                 self.refresh_in_background(&page_request, base);
                 Step::Deliver(delivery)
             }
@@ -205,6 +208,20 @@ impl<'a> Visit<'a> {
             }
         }
         Step::Lookup(page_request)
+    }
+
+    /// Orders the coded forms of a stored response when a client uses it for the second time that
+    /// would get one of them.
+    fn order_forms(&self, page_request: &PageRequest<'_>, delivery: &Delivery) {
+        let ContentSource::Stored(object) = &delivery.content else { return };
+        let is_concerned = || !page_request.accepted.is_empty() && page_request.range.is_none();
+        if !object.is_encodable() || !is_concerned() || !object.counts_for_forms() {
+            return;
+        }
+        if !self.shared.encodings.order(&page_request.key, object) {
+            object.order_failed();
+            self.cells().count(Metric::EncodingsDropped);
+        }
     }
 
     /// Counts a request for a stored page towards its popularity. Only plain GET requests for a

@@ -131,6 +131,21 @@ pub(crate) fn changes_stored_head(object: &Object, recipient: Recipient<'_>) -> 
     lines.filter_map(|line| line.split(|byte| *byte == b':').next()).any(|name| rules.drops(name))
 }
 
+/// Whether the head of a stored response, as it is sent, says that its content depends on the
+/// codings that the client accepts.
+pub(crate) fn varies_by_coding(object: &Object) -> bool {
+    let mut vary = Fields::new();
+    for line in object.prebuilt().split(|byte| *byte == b'\n') {
+        let Some((name, value)) = line.split_at_checked(names::VARY.len()) else { continue };
+        if let Some(value) = value.strip_prefix(b":")
+            && name.eq_ignore_ascii_case(names::VARY.as_bytes())
+        {
+            vary.push(names::VARY, Bytes::copy_from_slice(value.trim_ascii()));
+        }
+    }
+    semantics::names_coding(&vary)
+}
+
 /// The head of any other response: a tidy head and its source's framing. Only responses about the
 /// edge itself have no `account`.
 pub(crate) fn write_head(

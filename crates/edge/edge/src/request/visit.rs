@@ -12,7 +12,7 @@ use bytes::BytesMut;
 use h1::Request;
 use message::{RequestHead, ResponseHead, Status, Version};
 use net::Stream;
-use semantics::{Moment, Reason};
+use semantics::{CompressionRules, Moment, Reason};
 use std::sync::{Arc, OnceLock};
 
 /// The next state of the connection after a response.
@@ -66,6 +66,8 @@ pub(crate) struct Visit<'a> {
     pub(crate) looked_up: Option<Box<RequestHead>>,
     /// The site, once it is known.
     pub(crate) site: Option<&'a Arc<Site>>,
+    /// Set while a response is delivered of which Petasos may make coded forms.
+    pub(crate) coded_by: Option<&'a CompressionRules>,
 }
 
 impl<'a> Visit<'a> {
@@ -92,6 +94,7 @@ impl<'a> Visit<'a> {
             must_fetch: false,
             looked_up: None,
             site: None,
+            coded_by: None,
         }
     }
 

@@ -5,7 +5,7 @@
 
 use crate::shared::Shared;
 use crate::upkeep::leaving::join_in_time;
-use crate::upkeep::{certificates, issuance, refill, supervisor, sweeper, tree_writer, verifier};
+use crate::upkeep::{certificates, encoder, issuance, refill, supervisor, sweeper, tree_writer, verifier};
 use std::io;
 use std::sync::Arc;
 use threads::JoinHandle;
@@ -18,6 +18,7 @@ pub(crate) struct Background {
     tree_writer: Option<JoinHandle<()>>,
     certificates: Option<JoinHandle<()>>,
     issuance: Option<JoinHandle<()>>,
+    encoder: JoinHandle<()>,
 }
 
 impl Background {
@@ -31,7 +32,8 @@ impl Background {
         verifier::start(shared)?;
         let certificates = certificates::start(shared)?;
         let issuance = issuance::start(shared)?;
-        Ok(Self { sweeper, tree_writer, certificates, issuance })
+        let encoder = encoder::start(shared)?;
+        Ok(Self { sweeper, tree_writer, certificates, issuance, encoder })
     }
 
     /// Starts the tasks, in the context of a runtime.
@@ -46,6 +48,7 @@ impl Background {
     /// been told to quit. Blocks.
     pub(crate) fn end(self, shared: &Arc<Shared>) {
         shared.verifier.end();
+        shared.encodings.end();
         // The results are empty: a supervised thread ends without a panic. One that does not end in
         // time is reported, and the edge ends without it.
         let _ = join_in_time(self.sweeper);
@@ -53,6 +56,7 @@ impl Background {
         let _ = self.tree_writer.and_then(join_in_time);
         let _ = self.certificates.and_then(join_in_time);
         let _ = self.issuance.and_then(join_in_time);
+        let _ = join_in_time(self.encoder);
         if !shared.persistence.is_hung() {
             let own = Arc::clone(shared);
             let within = shared.limits.disk_timeout;

@@ -15,6 +15,7 @@ mod breaker;
 mod client_address;
 mod clock_jumps;
 mod closed_and_missing;
+mod coded_forms;
 mod crowds;
 mod devices;
 mod early_hints;

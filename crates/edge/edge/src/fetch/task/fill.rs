@@ -188,10 +188,10 @@ impl FetchTask {
     }
 
     fn publish(&self, answer: &SharedResponse, body: Body) {
-        let policy = self.site.policy();
+        let site = &self.site;
         let Some(part) = &answer.part else {
             self.site.uncompressed.look(self.site.label(), &self.head, &answer.head, body.len());
-            let made = || Arc::new(stored_object(&answer.head, body, answer.freshness, policy));
+            let made = || Arc::new(stored_object(&answer.head, body, answer.freshness, site));
             let object = Arc::clone(answer.object.get_or_init(made));
             return self.publish_object(answer.rule.clone(), answer.variant.clone(), object, &answer.tags);
         };
@@ -205,10 +205,10 @@ impl FetchTask {
         // joined.
         let object = stored
             .filter(|(_, softened)| !softened)
-            .and_then(|(stored, _)| joined_part(&stored, answer, (&body, extent), policy))
+            .and_then(|(stored, _)| joined_part(&stored, answer, (&body, extent), site))
             .unwrap_or_else(|| {
                 let part = ContentPart { extent, asked: part.asked.clone() };
-                stored_object(&answer.head, body, answer.freshness, policy).as_part(part)
+                stored_object(&answer.head, body, answer.freshness, site).as_part(part)
             });
         self.publish_object(answer.rule.clone(), answer.variant.clone(), Arc::new(object), &answer.tags);
     }

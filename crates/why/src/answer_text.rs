@@ -5,7 +5,7 @@
 
 use crate::lines::{TextLines, bytes_text, seconds_text};
 use address::HttpUrl;
-use api::why::{Cause, KeyAnswer, OriginDemand, SiteAnswer, StoredAnswer, WhyReply};
+use api::why::{Cause, FormAnswer, KeyAnswer, OriginDemand, SiteAnswer, StoredAnswer, WhyReply};
 use difference::is_hidden;
 use profiles::{AUTO, CookiePurpose, Policy, known_cookie};
 use semantics::is_static_path;
@@ -176,6 +176,11 @@ fn stored_facts(lines: &mut TextLines, url: &HttpUrl, stored: &StoredAnswer) {
     let part = if stored.is_part { " of a part of the content" } else { "" };
     let size = bytes_text(stored.content_bytes);
     fact(lines, "stored", &format!("{}, {size}{part}, {} old", stored.status, seconds_text(stored.age_secs)));
+    if !stored.forms.is_empty() {
+        let form = |form: &FormAnswer| format!("{} ({})", form.coding, bytes_text(form.content_bytes));
+        let forms: Vec<String> = stored.forms.iter().map(form).collect();
+        fact(lines, "compressed", &forms.join(", "));
+    }
     if let Some(location) = &stored.location {
         fact(lines, "leads to", location);
         if leads_to_itself(url, location) {
@@ -255,7 +260,8 @@ mod tests {
     use crate::ANSWER_MEMBERS;
     use address::HttpUrl;
     use api::why::{
-        Cause, KeyAnswer, OriginDemand, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute, WhyReply,
+        Cause, FormAnswer, KeyAnswer, OriginDemand, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute,
+        WhyReply,
     };
     use std::collections::BTreeSet;
 
@@ -292,6 +298,7 @@ mod tests {
                 status: 200,
                 content_bytes: 12_345,
                 is_part: false,
+                forms: vec![FormAnswer { coding: "br".to_owned(), content_bytes: 2_345 }],
                 age_secs: 70,
                 lifetime_secs: 60,
                 ttl_secs: -10,

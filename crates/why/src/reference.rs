@@ -179,6 +179,8 @@ pub const ANSWER_MEMBERS: &[(&str, &str)] = &[
     ),
     ("stored.content_bytes", "Size of the stored content in bytes."),
     ("stored.is_part", "Whether only a part of the content is stored."),
+    ("stored.forms[].coding", "The content coding of a form that Petasos has made of the stored response."),
+    ("stored.forms[].content_bytes", "Size of this form's content in bytes."),
     ("stored.age_secs", "Age of the stored response in seconds."),
     ("stored.lifetime_secs", "Whole lifetime of the stored response in seconds."),
     ("stored.ttl_secs", "Remaining lifetime in seconds; below zero if the response is stale."),

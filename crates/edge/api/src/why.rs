@@ -128,6 +128,9 @@ pub struct StoredAnswer {
     pub content_bytes: u64,
     /// Whether only a part of the content is stored.
     pub is_part: bool,
+    /// The coded forms that Petasos has made of it.
+    #[serde(default)]
+    pub forms: Vec<FormAnswer>,
     /// Its age in seconds.
     pub age_secs: u64,
     /// Its freshness lifetime in seconds.
@@ -155,6 +158,15 @@ pub struct StoredAnswer {
     pub cache_control: Option<String>,
     /// The `Cache-Control` that clients receive instead by the profile; `None` if it is the same.
     pub sent_cache_control: Option<String>,
+}
+
+/// A coded form of the stored response.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct FormAnswer {
+    /// The content coding.
+    pub coding: String,
+    /// Bytes of coded content.
+    pub content_bytes: u64,
 }
 
 /// The hit-for-miss entry of a page.

@@ -25,8 +25,8 @@ use crate::request::redirect::redirected;
 use crate::request::refusal::Refusal;
 use crate::shared::Shared;
 use api::why::{
-    Cause, FORMAT, KeyAnswer, OriginDemand, Question, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute,
-    WhyReply,
+    Cause, FORMAT, FormAnswer, KeyAnswer, OriginDemand, Question, RememberedAnswer, SiteAnswer, StoredAnswer,
+    Substitute, WhyReply,
 };
 use bytes::BytesMut;
 use h1::{BodyFraming, Request, Strictness};
@@ -36,7 +36,7 @@ use profiles::Policy;
 use semantics::{Culprit, Moment, Reason, Verdict, downstream_head, explain_request, recheck};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use store::{Key, Lookup, Object, ShelvedObject};
+use store::{CodedForm, Key, Lookup, Object, ShelvedObject};
 
 /// Maximum size of a question as JSON, in bytes.
 pub(crate) const QUESTION_BYTES_MAX: usize = 256 * 1024;
@@ -356,6 +356,7 @@ fn stored_answer(
         sent_cache_control: downstream_head(&head, policy, None).as_ref().and_then(cache_control),
         content_bytes: object.content_bytes(),
         is_part: object.part().is_some(),
+        forms: object.forms().iter().map(form_answer).collect(),
         age_secs: freshness.age(now).as_secs(),
         lifetime_secs: freshness.lifetime.as_secs(),
         ttl_secs: freshness.ttl_secs(now),
@@ -366,6 +367,10 @@ fn stored_answer(
         no_cache_overridden: recheck(target, &head, policy).is_some(),
         is_purged_softly: softened,
     }
+}
+
+fn form_answer(form: &CodedForm) -> FormAnswer {
+    FormAnswer { coding: form.coding.name().to_owned(), content_bytes: form.object.content_bytes() }
 }
 
 /// An answer with this reason that demands nothing of the origin.

@@ -109,6 +109,12 @@ fn second_use_orders_forms_for_every_class_of_clients() {
     assert_eq!(stage.metric("petasos_responses_zstd_total", ""), 4);
     assert_eq!(stage.metric("petasos_responses_gzip_total", ""), 4);
     assert_eq!(stage.metric("petasos_encoding_bytes_read_total", ""), 3 * page("a").len() as u64);
+    let question = r#"{"url":"http://example.test/"}"#;
+    let why = stage.call_admin("POST", "/why", question);
+    let stored = serde_json::from_str::<api::why::WhyReply>(why.text()).unwrap().stored.unwrap();
+    let told: Vec<_> =
+        stored.forms.iter().map(|form| (&form.coding[..], form.content_bytes as usize)).collect();
+    assert_eq!(told, [("br", sizes[0]), ("zstd", sizes[1]), ("gzip", sizes[2])]);
     stage.await_seen(1);
 }
 

@@ -16,6 +16,8 @@ mod client_address;
 mod clock_jumps;
 mod closed_and_missing;
 mod coded_forms;
+mod coded_misses;
+mod coded_settings;
 mod crowds;
 mod devices;
 mod early_hints;

@@ -47,15 +47,18 @@ impl<'a> Conditions<'a> {
             range: text("Range"),
             if_range: text("If-Range"),
             user: user_of(fields),
-            accepts_gzip: text("Accept-Encoding").is_some_and(accepts_gzip),
+            accepts_gzip: text("Accept-Encoding").is_some_and(|value| accepts(value, "gzip")),
         }
     }
 }
 
-/// Whether a client with this `Accept-Encoding` wants the gzip coding. The clients of a simulation
-/// name it only if they do.
-pub(crate) fn accepts_gzip(value: &str) -> bool {
-    value.contains("gzip")
+/// Whether a client with this `Accept-Encoding` accepts a coding. The only weight of zero that
+/// clients of a simulation write is `q=0`.
+pub(crate) fn accepts(value: &str, coding: &str) -> bool {
+    value.split(',').any(|member| {
+        let (name, weight) = member.split_once(';').unwrap_or((member, ""));
+        name.trim() == coding && weight.trim() != "q=0"
+    })
 }
 
 /// The user that the cookies of a request name.

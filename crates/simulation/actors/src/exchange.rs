@@ -81,6 +81,8 @@ pub struct Ask {
     pub language: Option<String>,
     /// Whether its `Accept-Encoding` names the gzip coding.
     pub accepts_gzip: bool,
+    /// Its `Accept-Encoding` as sent.
+    pub codings: Option<String>,
     /// The parts that it asks for; empty for the whole.
     pub ranges: Vec<RangeSpec>,
     /// The copy whose validator it sends in `If-None-Match` or `If-Modified-Since`.

@@ -5,7 +5,9 @@
 //! exactly their length: a `Content-Length` that is too short, an empty body, and a close-delimited
 //! body that ends early in an orderly way.
 
-use crate::content::{ContentId, verify};
+use crate::answer::accepts;
+use crate::coded::{decoded, mark};
+use crate::content::{ContentId, NONE, verify};
 use crate::event::Begun;
 use crate::exchange::{Ask, RangeSpec, Reply};
 use crate::page::PagePlan;
@@ -23,22 +25,42 @@ pub(crate) fn check(
     lies: &Begun,
 ) -> Result<(), String> {
     let bytes = page.length_bytes(id.version);
-    let coded = coded_form(ask, reply, page, id)?;
+    let form = Form::of(ask, reply, page, id)?;
+    let (coded, made) = match form {
+        Form::Plain => (None, None),
+        Form::OfOrigin(coded) => (Some(coded), None),
+        Form::OfEdge(coding) => (None, Some(coding)),
+    };
     let whole = Whole { bytes: coded.as_ref().map_or(bytes, Vec::len), lies, id, coded };
-    whole.check_etag(reply, page)?;
-    match reply.status {
-        Some(206) => whole.check_part(ask, reply),
+    whole.check_etag(reply, page, made.as_deref())?;
+    match (reply.status, made) {
+        (Some(206), Some(coding)) => Err(format!("a part of the form in {coding}")),
+        (_, Some(coding)) => whole.check_made(ask, reply, &coding),
+        (Some(206), None) => whole.check_part(ask, reply),
         _ => whole.check_whole(ask, reply),
     }
 }
 
-/// The coded form that a response should have; `None` if it says that it has no coding. A visitor
-/// that refuses gzip must not receive it.
-fn coded_form(ask: &Ask, reply: &Reply, page: &PagePlan, id: &ContentId) -> Result<Option<Vec<u8>>, String> {
-    match reply.field("Content-Encoding") {
-        None => Ok(None),
-        Some("gzip") if ask.accepts_gzip && page.is_coded => Ok(Some(page.coded_form(id))),
-        Some(coding) => Err(format!("the coding {coding}, accepts gzip: {}", ask.accepts_gzip)),
+/// The form in which a response has its content.
+enum Form {
+    Plain,
+    /// The origin's gzip.
+    OfOrigin(Vec<u8>),
+    /// A coding of the edge.
+    OfEdge(String),
+}
+
+impl Form {
+    /// The form that a response says it has. A visitor must not receive a coding that it refuses,
+    /// and what is for one user must not be coded by the edge.
+    fn of(ask: &Ask, reply: &Reply, page: &PagePlan, id: &ContentId) -> Result<Self, String> {
+        let is_accepted = |coding: &str| ask.codings.as_deref().is_some_and(|value| accepts(value, coding));
+        match reply.field("Content-Encoding") {
+            None => Ok(Self::Plain),
+            Some("gzip") if ask.accepts_gzip && page.is_coded => Ok(Self::OfOrigin(page.coded_form(id))),
+            Some(coding) if is_accepted(coding) && id.user == NONE => Ok(Self::OfEdge(coding.to_owned())),
+            Some(coding) => Err(format!("the coding {coding}, accepts {:?}", ask.codings)),
+        }
     }
 }
 
@@ -54,13 +76,35 @@ struct Whole<'a> {
 
 impl Whole<'_> {
     /// The entity tag belongs to the same content as `X-Sim`.
-    fn check_etag(&self, reply: &Reply, page: &PagePlan) -> Result<(), String> {
-        match reply.field("ETag") {
-            Some(etag) if !page.validator.has_etag() || etag != page.etag(self.id) => {
-                Err(format!("the entity tag {etag} is not that of \"{}\"", self.id))
-            }
-            _ => Ok(()),
+    fn check_etag(&self, reply: &Reply, page: &PagePlan, made: Option<&str>) -> Result<(), String> {
+        let Some(etag) = reply.field("ETag") else { return Ok(()) };
+        let mark = made.map(mark).unwrap_or_default();
+        // A form that is made while it is sent has a weak tag.
+        let strong = |tag: &str| tag.trim_start_matches("W/").to_owned();
+        let own = format!("{}{mark}\"", page.etag(self.id).trim_end_matches('"'));
+        let is_right = etag == own || made.is_some() && strong(etag) == strong(&own);
+        if page.validator.has_etag() && is_right {
+            return Ok(());
         }
+        Err(format!("the entity tag {etag} is not that of \"{}\"", self.id))
+    }
+
+    /// Checks a form that the edge has made: it decodes to the content.
+    fn check_made(&self, ask: &Ask, reply: &Reply, coding: &str) -> Result<(), String> {
+        if ask.method == "HEAD" {
+            return if reply.body.is_empty() { Ok(()) } else { Err("HEAD has a body".to_owned()) };
+        }
+        let (content, is_whole) =
+            decoded(coding, &reply.body).ok_or_else(|| format!("the unknown coding {coding}"))?;
+        verify(self.id, 0, &content).map_err(|fault| format!("{coding}: not \"{}\": {fault}", self.id))?;
+        let bytes = content.len();
+        if reply.is_complete() && !(is_whole && self.may_be_whole(bytes)) || bytes > self.bytes {
+            return Err(format!(
+                "{coding}: complete with {bytes} bytes, not {}, ended: {is_whole}",
+                self.bytes
+            ));
+        }
+        Ok(())
     }
 
     /// Whether a complete body may have this length.

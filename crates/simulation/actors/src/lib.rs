@@ -7,6 +7,7 @@
 mod answer;
 mod application;
 mod body;
+mod coded;
 mod content;
 mod dialect;
 mod editor;

@@ -16,7 +16,15 @@ use std::time::Duration;
 use world::Random;
 
 /// The values of `Accept-Encoding`.
-const CODINGS: [Option<&str>; 4] = [None, Some("identity"), Some("gzip"), Some("br, gzip;q=0.5")];
+const CODINGS: [Option<&str>; 7] = [
+    None,
+    Some("identity"),
+    Some("gzip"),
+    Some("br, gzip;q=0.5"),
+    Some("gzip, deflate, br, zstd"),
+    Some("zstd, br;q=0, gzip"),
+    Some("gzip;q=0, zstd;q=0.1"),
+];
 
 /// Lines of requests: directives, credentials, and fields that no profile knows.
 const EXTRAS: [&str; 8] = [

@@ -4,7 +4,7 @@
 //! repeats a request only as RFC 9112 section 9.3.1 permits: a GET or HEAD that got no byte of a
 //! response, on a connection that carried others.
 
-use crate::answer::accepts_gzip;
+use crate::answer::accepts;
 use crate::content::ContentId;
 use crate::event::RequestId;
 use crate::exchange::{Ask, Ending, HeldCopy, Reply};
@@ -304,7 +304,8 @@ where
             user: user.map(str::to_owned),
             nick,
             language: visit.language.map(str::to_owned),
-            accepts_gzip: visit.coding.is_some_and(accepts_gzip),
+            accepts_gzip: visit.coding.is_some_and(|coding| accepts(coding, "gzip")),
+            codings: visit.coding.map(str::to_owned),
             ranges: visit.ranges.clone(),
             held: condition.map(|(_, held)| held),
             if_range: if_range.map(|(_, held)| held),

@@ -4,7 +4,8 @@
 //! from them.
 
 use actors::{Application, Rules};
-use config::{DiskPlan, EdgePlan, ListenerPlan, Machine, RedirectPlan};
+use config::{DiskPlan, EdgePlan, ListenerPlan, Machine, RedirectPlan, SitePlan};
+use semantics::MissForm;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -102,6 +103,8 @@ pub struct Settings {
     pub has_further_site: bool,
     /// A setting of the site on which no page depends.
     pub hsts_secs: Option<u64>,
+    /// Whether the edge compresses stored responses, and whether it compresses misses.
+    pub compresses: (bool, bool),
 }
 
 /// The profile of the site.
@@ -183,6 +186,7 @@ impl Settings {
     pub fn random(random: &mut Random) -> Self {
         // Numbers of their own leave the other settings of a seed as they are.
         let mut of_bodies = Random::fork(random.clone().number(), "limits of bodies", 0);
+        let mut of_codings = Random::fork(random.clone().number(), "codings", 0);
         Self {
             memory_bytes: random.between(2, 12) * MIB,
             disk_bytes: random.percent(80).then(|| random.choice(&DISK_MIB).copied().unwrap_or(2) * MIB),
@@ -206,6 +210,7 @@ impl Settings {
             has_token: true,
             has_further_site: false,
             hsts_secs: None,
+            compresses: (of_codings.percent(85), of_codings.percent(30)),
         }
     }
 
@@ -316,16 +321,7 @@ impl Settings {
             ..listener.clone()
         });
         plan.listeners.extend(redirecting);
-        for site in &mut plan.sites {
-            site.hsts_secs = self.hsts_secs;
-            for policy in std::iter::once(&mut site.policy).chain(&mut site.recognisable) {
-                policy.default_ttl = self.default_ttl.or(policy.default_ttl);
-                policy.grace = Duration::ZERO;
-                if let Some(unknown) = policy.unknown_parameters.as_mut().filter(|_| self.is_strict) {
-                    unknown.per_minute = 1;
-                }
-            }
-        }
+        plan.sites.iter_mut().for_each(|site| self.apply_to(site));
         let limits = &mut plan.limits;
         limits.fetches_max = self.fetches_max;
         limits.client_fetches_max = self.fetches_max;
@@ -359,6 +355,22 @@ impl Settings {
         }
         limits.disk_verify_rate = if self.verifies { MIB } else { 0 };
         Ok(plan)
+    }
+
+    fn apply_to(&self, site: &mut SitePlan) {
+        site.hsts_secs = self.hsts_secs;
+        let (compresses, codes_misses) = self.compresses;
+        site.compression = site.compression.take().filter(|_| compresses);
+        if let (Some(rules), true) = (&mut site.compression, codes_misses) {
+            rules.misses = MissForm::Gzip;
+        }
+        for policy in std::iter::once(&mut site.policy).chain(&mut site.recognisable) {
+            policy.default_ttl = self.default_ttl.or(policy.default_ttl);
+            policy.grace = Duration::ZERO;
+            if let Some(unknown) = policy.unknown_parameters.as_mut().filter(|_| self.is_strict) {
+                unknown.per_minute = 1;
+            }
+        }
     }
 
     /// The bounds of the ledger that follow from these settings.
@@ -419,7 +431,7 @@ impl fmt::Display for Settings {
         write!(
             f,
             "memory {}, disk {}{}{}, objects in memory up to {} KiB, fills {}%, spool {}, {} workers, {} fetches, leak guard {}, verifies {}, refill {}, disk timeout {} \
-             ms, first byte timeout {} ms, default lifetime {} s, profile {}, names {:?}, trusts saves {}, strict {}, token {}, further site {}",
+             ms, first byte timeout {} ms, default lifetime {} s, profile {}, names {:?}, trusts saves {}, strict {}, token {}, further site {}, compresses {}, also misses {}",
             mib(Some(self.memory_bytes)),
             mib(self.disk_bytes),
             if self.power_safe { " with power-safe purges" } else { "" },
@@ -441,6 +453,8 @@ impl fmt::Display for Settings {
             self.is_strict,
             self.has_token,
             self.has_further_site,
+            self.compresses.0,
+            self.compresses.1,
         )
     }
 }

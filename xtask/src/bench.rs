@@ -8,6 +8,7 @@
 mod accuracy;
 mod attacks;
 mod crowd;
+mod encodings;
 mod load;
 mod servers;
 mod stampede;
@@ -28,6 +29,8 @@ pub(crate) enum BenchCommand {
     Attacks(attacks::Args),
     /// Check the load tester's times against a server that knows the true times
     Accuracy(accuracy::Args),
+    /// Measure hits in each content coding, the bytes of a page, and the encoder under a crawl
+    Encodings(encodings::Args),
     /// Request one uncached page with many clients at once: Petasos, Varnish and nginx
     Stampede(stampede::Args),
     /// Compare load generators: petasos bench, a bare loop, wrk, ab, h2load, hey and siege
@@ -52,6 +55,7 @@ pub(crate) fn run(bench: &BenchCommand) -> Result<()> {
     match bench {
         BenchCommand::Attacks(args) => attacks::run(args),
         BenchCommand::Accuracy(args) => accuracy::run(args),
+        BenchCommand::Encodings(args) => encodings::run(args),
         BenchCommand::Stampede(args) => stampede::run(args),
         BenchCommand::Load(args) => load::run(args),
         BenchCommand::Store(args) => store::run(args),

@@ -200,6 +200,18 @@ pub(crate) fn applications(args: &applications::Args) -> Result<()> {
     visited
 }
 
+/// The front page of the WordPress lab, without a coding. The lab is started and stopped for it.
+///
+/// # Errors
+/// If the lab cannot be started, or does not answer with its page.
+pub(crate) fn wordpress_page() -> Result<Vec<u8>> {
+    let (stack, dir) = (&wordpress::STACK, &directory(&wordpress::STACK, None));
+    stack::up(stack, dir, &[])?;
+    let page = stack::page(stack, dir);
+    stack::down(stack, dir)?;
+    page
+}
+
 /// Directory of a stack's files: the one given, or one below `target/labs`.
 fn directory(stack: &Stack, given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| crate::repository().join("target/labs").join(stack.name), Path::to_owned)

@@ -13,6 +13,7 @@ use crate::packages::{self, tail};
 use crate::place;
 use crate::service::{LabDirectory, LabService};
 use anyhow::{Context, Result, bail, ensure};
+use message::Status;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
@@ -154,6 +155,25 @@ pub(crate) fn status(stack: &Stack, dir: &Path) -> Result<()> {
     site.show(dir)?;
     ensure!(site.is_up(), "a part of the lab does not run: {command} starts it again");
     Ok(())
+}
+
+/// The content of the stack's page without a coding, from its first address.
+///
+/// # Errors
+/// If the stack is not up, or does not answer with this page.
+pub(crate) fn page(stack: &Stack, dir: &Path) -> Result<Vec<u8>> {
+    let values = read_values(dir).with_context(|| format!("the {} lab is not up", stack.title))?;
+    let (name, _) = stack.addresses.first().context("the lab has no address")?;
+    let address = values.get(*name).context("lab.toml is incomplete")?.parse()?;
+    let request = format!("GET {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", stack.page, stack.host);
+    let answer = client::ask(address, &request, PAGE_TIMEOUT)?;
+    ensure!(
+        answer.head.status == Status::OK,
+        "the {} lab answers with {}",
+        stack.title,
+        answer.head.status.code()
+    );
+    Ok(answer.content)
 }
 
 fn read_values(dir: &Path) -> Option<Values> {

@@ -232,7 +232,8 @@ impl DocumentWalk {
     }
 
     fn list(&self, setting: &Setting, items: &toml::de::DeArray<'_>, place: Place) -> Option<Located> {
-        let mut joined: Option<SettingValue> = None;
+        // An empty list is a statement: the entries of weaker levels do not apply.
+        let mut joined = if items.is_empty() { setting.kind.empty_list() } else { None };
         for item in items {
             let parsed = match item.get_ref() {
                 DeValue::Integer(number) if setting.kind.has_numbers() => {

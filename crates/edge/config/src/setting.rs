@@ -310,7 +310,7 @@ impl SettingKind {
     }
 
     /// Whether values of this kind are lists.
-    pub fn is_list(self) -> bool {
+    pub const fn is_list(self) -> bool {
         matches!(
             self,
             Self::Hosts
@@ -327,6 +327,18 @@ impl SettingKind {
                 | Self::Choices(_)
                 | Self::Certificates
         )
+    }
+
+    /// The list of this kind without entries; `None` if the kind has none. An empty list of hosts
+    /// means that they are left out, because no table inherits them.
+    pub(crate) const fn empty_list(self) -> Option<SettingValue> {
+        match self {
+            Self::Ports => Some(SettingValue::Ports(Vec::new())),
+            Self::Peers => Some(SettingValue::Peers(Vec::new())),
+            Self::Hosts | Self::Certificates => None,
+            kind if kind.is_list() => Some(SettingValue::Texts(Vec::new())),
+            _ => None,
+        }
     }
 
     /// Whether the entries of a list of this kind are TOML integers.

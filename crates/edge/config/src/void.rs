@@ -45,7 +45,8 @@ pub(crate) fn void_settings(
             problems.push(problem.with_help(help(name, forwarded)));
         }
     }
-    if let (Some(SettingValue::Ports(_)), Some(_)) = (value("ports"), value("host")) {
+    let has_ports = matches!(value("ports"), Some(SettingValue::Ports(ports)) if !ports.is_empty());
+    if has_ports && value("host").is_some() {
         let place = place("ports").unwrap_or(Place::Default);
         let problem = Diagnostic::new("`ports` has no effect with `host`", place);
         problems.push(

@@ -330,6 +330,20 @@ mod tests {
     }
 
     #[test]
+    fn empty_list_of_a_route_replaces_that_of_its_site() {
+        let text = "ports = [8080]\norigin = 'http://a'\n[[site]]\nnames = ['a.test']\nports = []\n\
+                    response.set = ['X-A: 1']\nrequest.remove = ['X-B']\ntargeted_fields = []\n\
+                    [[site.route]]\npath = ['/b']\nresponse.set = []\nrequest.remove = []\n\
+                    request.set = ['X-B: 2']\n";
+        let plan = load(text).unwrap();
+        assert!(plan.routes[0].response_fields.is_empty() && !plan.routes[1].response_fields.is_empty());
+        let fields = |index: usize| &plan.sites[index].request_fields;
+        assert_eq!((fields(0).set.len(), fields(0).remove.len()), (1, 0));
+        assert_eq!((fields(1).set.len(), fields(1).remove.len()), (0, 1));
+        assert!(plan.sites.iter().all(|site| site.ports.is_empty()));
+    }
+
+    #[test]
     fn routes_that_cannot_work_are_errors() {
         for (route, words) in [
             ("ttl = '1s'", "the route is for all requests"),

@@ -31,8 +31,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The most pages, hosts and tags whose last invalidation is remembered; above it the oldest are
-/// widened.
-pub(crate) const MARKS_MAX: usize = 65_536;
+/// widened. A small store has fewer, but at least [`MARKS_MIN`]: each may take [`BYTES_OF_A_MARK`],
+/// and all together this part of the store's memory.
+const MARKS_MAX: u64 = 65_536;
+const MARKS_MIN: u64 = 256;
+const PART_OF_MARKS: u64 = 2;
+
+/// What a mark costs, as that of a tag with a text of usual length.
+const BYTES_OF_A_MARK: u64 = 192;
 
 /// The invalidations of a store.
 #[derive(Debug)]
@@ -55,8 +61,9 @@ pub(crate) struct Ledger {
     /// The set marks, oldest first, each with its number at that time. An entry is outdated if its
     /// mark has been set again since.
     window: VecDeque<(u64, MarkPlace)>,
-    /// The number of marks that are set.
+    /// The number of marks that are set, and its limit.
     marked: usize,
+    marks_max: usize,
     hosts: TextHasher,
     keys: KeyHasher,
 }
@@ -79,9 +86,11 @@ enum MarkPlace {
 }
 
 impl Ledger {
-    /// An empty ledger with room for `listed_max` listed invalidations. `keys` must be the store's
-    /// own hasher, because pages are marked by the hash of their key.
-    pub(crate) fn new(keys: KeyHasher, seed: u64, listed_max: usize) -> Self {
+    /// An empty ledger with room for `listed_max` listed invalidations, in a store of
+    /// `memory_bytes_max`. `keys` must be the store's own hasher, because pages are marked by the
+    /// hash of their key.
+    pub(crate) fn new(keys: KeyHasher, seed: u64, listed_max: usize, memory_bytes_max: u64) -> Self {
+        let marks_max = (memory_bytes_max / PART_OF_MARKS / BYTES_OF_A_MARK).clamp(MARKS_MIN, MARKS_MAX);
         Self {
             sequence: 0,
             swept: 0,
@@ -94,6 +103,8 @@ impl Ledger {
             widened: 0,
             window: VecDeque::new(),
             marked: 0,
+            // At most MARKS_MAX, so the cast loses nothing.
+            marks_max: marks_max as usize,
             hosts: TextHasher::new(seed.rotate_left(32)),
             keys,
         }
@@ -171,7 +182,7 @@ impl Ledger {
         let objects = self.record(selector, mode);
         let unswept =
             self.window.len() - self.window.partition_point(|(sequence, _)| *sequence <= self.swept);
-        let is_crowded = self.listed.is_crowded(self.swept) || unswept > MARKS_MAX / 2;
+        let is_crowded = self.listed.is_crowded(self.swept) || unswept > self.marks_max / 2;
         RecordedInvalidation { sequence: self.sequence, objects, is_crowded }
     }
 
@@ -181,7 +192,7 @@ impl Ledger {
         let (marks, listed) = match selector {
             Selector::Target { .. } | Selector::Host { .. } => (2, 0),
             Selector::Tags { any_of, all_of, .. } => match each_alone(any_of, all_of) {
-                Some(tags) => (tags.len().min(MARKS_MAX), 0),
+                Some(tags) => (tags.len().min(self.marks_max), 0),
                 None => (0, 1),
             },
             Selector::Prefix { .. } | Selector::Ban { .. } => (0, 1),
@@ -195,7 +206,7 @@ impl Ledger {
             self.widen(Some(oldest.site), mark);
             oldest.release(&mut self.tags);
         }
-        while self.marked + marks > MARKS_MAX {
+        while self.marked + marks > self.marks_max {
             let (sequence, place) = self.window.pop_front().expect("the window has every mark");
             let mark = self.mark_at(place);
             if mark.latest() == sequence {
@@ -232,7 +243,7 @@ impl Ledger {
             Selector::Everything { site } => self.invalidate_all(*site, mode),
             // There are more tags than marks, so the whole site is invalidated, which includes
             // them.
-            Selector::Tags { site, any_of, all_of } if any_of.len() + all_of.len() > MARKS_MAX => {
+            Selector::Tags { site, any_of, all_of } if any_of.len() + all_of.len() > self.marks_max => {
                 self.invalidate_all(Some(*site), mode);
             }
             Selector::Tags { site, any_of, all_of } => {

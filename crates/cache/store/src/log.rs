@@ -61,8 +61,8 @@ pub(crate) struct AdmittedObject {
 }
 
 impl Log {
-    pub(crate) fn new(keys: KeyHasher, seed: u64, listed_max: usize) -> Self {
-        let ledger = RwLock::new(Ledger::new(keys, seed, listed_max));
+    pub(crate) fn new(keys: KeyHasher, seed: u64, listed_max: usize, memory_bytes_max: u64) -> Self {
+        let ledger = RwLock::new(Ledger::new(keys, seed, listed_max, memory_bytes_max));
         let zero = || AtomicU64::new(0);
         Self { ledger, sequence: Sequence(zero()), bytes: zero(), retired: zero(), grown: zero() }
     }

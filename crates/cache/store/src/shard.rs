@@ -703,7 +703,13 @@ pub(crate) mod tests {
         let limits =
             StoreLimits { memory_bytes_max, object_bytes_max, variants_max, ..StoreLimits::default() };
         let budget = Arc::new(Budget::new(memory_bytes_max));
-        Shard::new(limits, budget, 1, lingering, Arc::new(Log::new(KeyHasher::new(1), 2, 512)))
+        Shard::new(
+            limits,
+            budget,
+            1,
+            lingering,
+            Arc::new(Log::new(KeyHasher::new(1), 2, 512, memory_bytes_max)),
+        )
     }
 
     fn fields(language: &'static str) -> Fields {

@@ -178,7 +178,9 @@ impl Store {
         let count = limits.shards();
         let hasher = KeyHasher::new(seed);
         let lingering = LingeringObjects::default();
-        let log = Arc::new(Log::new(hasher.clone(), seed.rotate_left(16), limits.listed_max));
+        let StoreLimits { listed_max, memory_bytes_max, .. } = limits;
+        let log = Log::new(hasher.clone(), seed.rotate_left(16), listed_max, memory_bytes_max);
+        let log = Arc::new(log);
         let budget = Arc::new(Budget::new(limits.memory_bytes_max));
         let shard = || Shard::new(limits, Arc::clone(&budget), count, lingering.clone(), Arc::clone(&log));
         let shards = Shards::new(count, shard);

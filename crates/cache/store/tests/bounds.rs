@@ -231,6 +231,19 @@ fn purge_of_many_tags_evicts_objects_at_once() {
     assert!(stats.tag_bytes > 1 << 20 && stats.bytes <= 8 << 20, "{stats:?}");
 }
 
+/// A purge may name thousands of tags, and each site that it covers has marks of its own.
+#[test]
+fn marks_of_purges_leave_half_of_a_small_store() {
+    let store = Store::new(StoreLimits { memory_bytes_max: 2 << 20, ..StoreLimits::default() }, 1);
+    for site in 0..8 {
+        let any_of = (0..4_000).map(|number| format!("other:{number}").into()).collect();
+        purge(&store, Selector::Tags { site: SiteId(site), any_of, all_of: Vec::new() });
+        assert!(store.stats().tag_bytes <= 1 << 20, "{:?}", store.stats());
+    }
+    assert_eq!(publish(&store, "/", store.sequence(), b"x"), PublishResult::Stored);
+    assert!(is_found(&store, "/"));
+}
+
 #[test]
 fn new_tags_of_responses_evict_objects_of_all_shards() {
     // With this small limit of an object the store has 64 shards.

@@ -47,11 +47,15 @@ pub enum Defect {
     PagesOutliveRules,
     /// Coded forms are added to the object that has replaced the one of which they were made.
     FormsOfReplacedObject,
+    /// The routes of a site share their pages although they have different ones.
+    RoutesSharePages,
+    /// A purge does not cover the pages of routes.
+    PurgeSkipsRoutes,
 }
 
 impl Defect {
     /// All defects, in the order above.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::UndurablePurge,
         Self::DiskLivelock,
         Self::DamagedBodyKept,
@@ -72,6 +76,8 @@ impl Defect {
         Self::LostPermit,
         Self::PagesOutliveRules,
         Self::FormsOfReplacedObject,
+        Self::RoutesSharePages,
+        Self::PurgeSkipsRoutes,
     ];
 
     /// The defect with this name, as `{:?}` writes it.

@@ -276,6 +276,8 @@ impl SiteBuilder<'_> {
             let writes = of_host.next().map(|site| Arc::clone(&site.writes)).unwrap_or_default();
             Arc::new(SiteState::new(writes))
         });
+        let first = built.iter().flatten().find(|site| site.plan.names == new.names);
+        let id = first.filter(|_| is_planted(Defect::RoutesSharePages)).map_or(id, |site| site.id);
         Site::new(id, new.clone(), self.origin(new, tls, built), state)
     }
 

@@ -13,6 +13,7 @@
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
 use bytes::Bytes;
+use defects::{Defect, is_planted};
 use message::{Fields, Method, RequestHead, Version};
 use purge::{ConditionBan, HostPages};
 use semantics::keyed_target;
@@ -48,6 +49,14 @@ enum Hosts {
 /// The scopes of a purge that names `host`: a name with or without a port, or nothing. Each route
 /// of a site with pages of its own has a scope.
 pub(crate) fn scopes<'a>(sites: &'a Sites, host: &Bytes) -> Vec<SiteScope<'a>> {
+    let mut scopes = scopes_of(sites, host);
+    if is_planted(Defect::PurgeSkipsRoutes) {
+        scopes.retain(|scope| scope.site.plan.route.is_none());
+    }
+    scopes
+}
+
+fn scopes_of<'a>(sites: &'a Sites, host: &Bytes) -> Vec<SiteScope<'a>> {
     let name = name_of(host);
     let all = |site| SiteScope { site, hosts: Hosts::All, named: host.clone() };
     let under_name = |site| scope_under(site, &name, host);

@@ -7,6 +7,7 @@ use crate::content::{self, ContentId};
 use crate::exchange::RangeSpec;
 use crate::moment::{http_date, parse_http_date};
 use crate::page::{Framing, PageKind, PagePlan};
+use crate::routing::HIDDEN_FIELD;
 use crate::site::{NICK_COOKIE, Recognised, USER_COOKIE};
 use message::Fields;
 
@@ -96,6 +97,7 @@ pub(crate) fn answer(
     if page.validator.has_date() {
         fields.push("Last-Modified", modified.clone());
     }
+    fields.push(HIDDEN_FIELD, "1");
     push_caching(&mut fields, page, id, tags, asked.user);
     if is_unmodified(asked, page, &etag, modified_secs) {
         return Answer { status: 304, fields, body: Vec::new(), framing: page.framing, id: Some(id.clone()) };

@@ -242,7 +242,13 @@ mod tests {
     /// What the profile of the application reads from a save.
     fn effect(application: Application, form: SaveForm, is_read: bool) -> WriteEffect {
         let page = PagePlan::random(&mut Random::new(1), 4, 1);
-        let id = ContentId { target: page.path.clone(), version: 2, user: "-".into(), language: "-".into() };
+        let id = ContentId {
+            target: page.path.clone(),
+            version: 2,
+            user: "-".into(),
+            language: "-".into(),
+            realm: "-".into(),
+        };
         let (method, target, rest) = form.request(&page);
         assert_eq!(SaveForm::of(&target), Some(form));
         let text = format!("{method} {target} HTTP/1.1\r\nHost: a.test\r\n{rest}");

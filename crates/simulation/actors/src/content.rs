@@ -26,19 +26,22 @@ pub struct ContentId {
     pub user: String,
     /// The language in which it was written, or [`NONE`].
     pub language: String,
+    /// The realm of the application that has made it: [`NONE`], or one that a route has chosen.
+    pub realm: String,
 }
 
 impl ContentId {
-    /// The identity in the form of the field `X-Sim`: four words. `None` if it is none.
+    /// The identity in the form of the field `X-Sim`: five words. `None` if it is none.
     pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let (target, version) = (words.next()?, words.next()?);
-        let (user, language) = (words.next()?, words.next()?);
+        let (user, language, realm) = (words.next()?, words.next()?, words.next()?);
         if !target.starts_with('/') || words.next().is_some() {
             return None;
         }
         let version = version.parse().ok()?;
-        Some(Self { target: target.into(), version, user: user.into(), language: language.into() })
+        let (user, language, realm) = (user.into(), language.into(), realm.into());
+        Some(Self { target: target.into(), version, user, language, realm })
     }
 
     /// The strong entity tag of this content. Different contents have different tags.
@@ -49,8 +52,8 @@ impl ContentId {
 
 impl fmt::Display for ContentId {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { target, version, user, language } = self;
-        write!(to, "{target} {version} {user} {language}")
+        let Self { target, version, user, language, realm } = self;
+        write!(to, "{target} {version} {user} {language} {realm}")
     }
 }
 
@@ -186,15 +189,21 @@ mod tests {
     use super::{BLOCK_BYTES, ContentId, slice, verify};
 
     fn id(target: &str, version: u64) -> ContentId {
-        ContentId { target: target.into(), version, user: "-".into(), language: "de".into() }
+        ContentId {
+            target: target.into(),
+            version,
+            user: "-".into(),
+            language: "de".into(),
+            realm: "-".into(),
+        }
     }
 
     #[test]
     fn identity_is_read_as_it_is_written() {
         let page = id("/a?b=1", 7);
-        assert_eq!(page.to_string(), "/a?b=1 7 - de");
-        assert_eq!(ContentId::parse("/a?b=1 7 - de"), Some(page));
-        for wrong in ["", "/a 7 -", "/a x - de", "/a 7 - de more", "a 7 - de"] {
+        assert_eq!(page.to_string(), "/a?b=1 7 - de -");
+        assert_eq!(ContentId::parse("/a?b=1 7 - de -"), Some(page));
+        for wrong in ["", "/a 7 - de", "/a x - de -", "/a 7 - de - more", "a 7 - de -"] {
             assert_eq!(ContentId::parse(wrong), None, "{wrong}");
         }
     }
@@ -217,10 +226,10 @@ mod tests {
         mixed.extend(slice(&new, 3 * BLOCK_BYTES, 5 * BLOCK_BYTES));
         let mismatch = verify(&old, 0, &mixed).unwrap_err();
         assert_eq!(mismatch.at, 3 * BLOCK_BYTES + "000003 /a ".len());
-        assert_eq!(mismatch.found, "000003 /a 2 - de");
+        assert_eq!(mismatch.found, "000003 /a 2 - de -");
         // Within a slice that begins in the middle of a block.
         let mismatch = verify(&new, 100, &slice(&old, 100, 2 * BLOCK_BYTES)).unwrap_err();
-        assert_eq!(mismatch.found, "000001 /a 1 - de");
+        assert_eq!(mismatch.found, "000001 /a 1 - de -");
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub enum Scope {
     AllTags(Vec<String>),
     /// All pages of the site.
     Everything,
+    /// All pages of these realms.
+    Realms(BTreeSet<String>),
     /// Those of the pages that are at one host, named by the host part of their targets.
     AtHost(String, Box<Self>),
 }
@@ -67,6 +69,7 @@ impl fmt::Display for Scope {
             Self::AnyTag(tags) => write!(to, "any tag of {}", tags.join(" ")),
             Self::AllTags(tags) => write!(to, "all tags of {}", tags.join(" ")),
             Self::Everything => to.write_str("everything"),
+            Self::Realms(realms) => write!(to, "all pages of the realms {realms:?}"),
             Self::AtHost(host, scope) if host.is_empty() => write!(to, "{scope} at the first host"),
             Self::AtHost(host, scope) => write!(to, "{scope} at {host}"),
         }

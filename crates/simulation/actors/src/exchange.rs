@@ -77,6 +77,12 @@ pub struct Ask {
     pub user: Option<String>,
     /// The name in the cookie by which careless pages greet the visitor.
     pub nick: Option<String>,
+    /// When its connection began, if not with the request.
+    pub connected: Option<Moment>,
+    /// Whether it sends the cookie that changes nothing.
+    pub has_noise: bool,
+    /// Whether its address is one of those that use the site during maintenance.
+    pub is_maintainer: bool,
     /// The field `Accept-Language` as sent.
     pub language: Option<String>,
     /// Whether its `Accept-Encoding` names the gzip coding.

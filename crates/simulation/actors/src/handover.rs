@@ -5,14 +5,16 @@
 
 use crate::ledger::Ledger;
 use crate::moment::Moment;
+use crate::routing::Routing;
 use crate::rules::Rule;
+use std::sync::Arc;
 
 impl Ledger {
     /// Records that another process serves in place of the edge from now on. Pages from before a
     /// reload may come back, as after a start.
     pub fn handed_over(&mut self, at: Moment) {
         self.note(at, || "another process has taken over".to_owned());
-        self.handovers.push(at);
+        self.handovers.push((at, self.rules.routings.clone()));
         self.lost_directory = None;
         self.permit_retired_pages();
     }
@@ -27,6 +29,13 @@ impl Ledger {
     /// Whether the edge had no directory at this moment.
     pub(crate) fn has_lost_directory(&self, at: Moment) -> bool {
         self.lost_directory.is_some_and(|since| since <= at)
+    }
+
+    /// The routes of processes that may still serve a connection from this moment, because they end
+    /// only after its last request.
+    pub(crate) fn routings_of_old_processes(&self, connected: Moment) -> impl Iterator<Item = &Arc<Routing>> {
+        let earlier = self.handovers.iter().filter(move |(at, _)| *at >= connected);
+        earlier.flat_map(|(_, routings)| routings)
     }
 
     /// Counts an attempt of a process that behaved as it should.
@@ -44,9 +53,11 @@ impl Ledger {
         }
     }
 
-    /// Whether a hand-over before `ended` explains that a tunnel ended.
-    pub(crate) fn explains_end_of_tunnel(&self, begun: Moment, ended: Moment) -> bool {
+    /// Whether a hand-over before `ended` explains that a tunnel ended, or maintenance that there is
+    /// none.
+    pub(crate) fn explains_end_of_tunnel(&mut self, begun: Moment, ended: Moment) -> bool {
         self.explains(begun, ended)
-            || self.handovers.iter().any(|at| *at <= ended && at.plus(self.rules.grace) >= begun)
+            || self.by_rules_of(begun, |ledger| ledger.rules.is_maintained())
+            || self.handovers.iter().any(|(at, _)| *at <= ended && at.plus(self.rules.grace) >= begun)
     }
 }

@@ -14,7 +14,7 @@ use crate::site::{USER_COOKIE, chosen_language};
 use std::sync::Arc;
 
 /// Statuses that only the visitor's own conduct explains.
-const VISITORS_FAULTS: [u16; 6] = [400, 408, 411, 413, 414, 431];
+pub(crate) const VISITORS_FAULTS: [u16; 6] = [400, 408, 411, 413, 414, 431];
 
 impl Ledger {
     /// Judges the response to a request.
@@ -24,6 +24,10 @@ impl Ledger {
         let Some(status) = reply.status else { return };
         self.judge_fields(asked, ended, reply);
         self.judge_cookies(asked, ended, reply);
+        let realm = match self.judge_route(asked, ended, reply) {
+            Some(realm) => realm,
+            None => return,
+        };
         match status {
             504 if asked.ask.only_if_cached && reply.reason() == "only-if-cached" => {}
             500.. => {
@@ -32,9 +36,9 @@ impl Ledger {
                     self.violate(Rule::Errors, ended.at, text);
                 }
             }
-            204 | 303 if asked.ask.is_write => self.judge_content(asked, ended, reply, status),
-            200 | 206 | 301 | 302 | 404 => self.judge_content(asked, ended, reply, status),
-            304 => self.judge_not_modified(asked, ended, reply),
+            204 | 303 if asked.ask.is_write => self.judge_content(asked, ended, reply, &realm),
+            200 | 206 | 301 | 302 | 404 => self.judge_content(asked, ended, reply, &realm),
+            304 => self.judge_not_modified(asked, ended, reply, &realm),
             416 => self.judge_unsatisfiable(asked, ended, reply),
             429 if reply.reason() == "parameter-flood" => {}
             _ if asked.ask.misbehaves && VISITORS_FAULTS.contains(&status) => {}
@@ -152,7 +156,8 @@ impl Ledger {
     }
 
     /// Judges a response with content of the site, or the head of one.
-    fn judge_content(&mut self, asked: &Asked, ended: Stamp, reply: &Reply, status: u16) {
+    fn judge_content(&mut self, asked: &Asked, ended: Stamp, reply: &Reply, realm: &str) {
+        let status = reply.status.unwrap_or_default();
         let site = Arc::clone(&self.site);
         let id = reply.field("X-Sim").and_then(ContentId::parse);
         let (Some(id), Some(page)) = (id, site.page(&asked.ask.target)) else {
@@ -164,13 +169,13 @@ impl Ledger {
             return self.violate(Rule::Integrity, ended.at, text);
         };
         if asked.ask.is_write {
-            if id.target != site.content_target(&asked.ask.target) {
+            if id.target != site.content_target(&asked.ask.target) || id.realm != realm {
                 let text = format!("{} received \"{id}\"", told(asked, reply));
                 self.violate(Rule::Integrity, ended.at, text);
             }
             return;
         }
-        if !self.judge_identity(asked, ended, reply, page, &id) {
+        if !self.judge_identity(asked, ended, reply, (page, realm), &id) {
             return;
         }
         if status != page.status() && status != 206 || status == 206 && page.status() != 200 {
@@ -186,14 +191,14 @@ impl Ledger {
         self.judge_age(asked, ended, reply, page, &id);
     }
 
-    /// Checks that the content belongs to the page, user and language of the request. Returns
+    /// Checks that the content belongs to the page, user, language and realm of the request. Returns
     /// whether it does.
     fn judge_identity(
         &mut self,
         asked: &Asked,
         ended: Stamp,
         reply: &Reply,
-        page: &PagePlan,
+        (page, realm): (&PagePlan, &str),
         id: &ContentId,
     ) -> bool {
         let user = asked.ask.user.as_deref().unwrap_or(NONE);
@@ -206,6 +211,7 @@ impl Ledger {
         let language = chosen_language(asked.ask.language.as_deref());
         let mut expected =
             page.identify(&self.site.content_target(&asked.ask.target), id.version, user, language);
+        realm.clone_into(&mut expected.realm);
         if greeted == Some(id.user.as_str()) {
             // The profile may ignore the cookie, so that the visitor gets the common page too.
             id.user.clone_into(&mut expected.user);
@@ -218,7 +224,7 @@ impl Ledger {
     }
 
     /// A 304 may confirm only a copy that the visitor holds and that it could receive now.
-    fn judge_not_modified(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) {
+    fn judge_not_modified(&mut self, asked: &Asked, ended: Stamp, reply: &Reply, realm: &str) {
         let Some(held) = &asked.ask.held else {
             let text = format!("{} got 304, but it has no condition", told(asked, reply));
             return self.violate(Rule::Integrity, ended.at, text);
@@ -231,7 +237,9 @@ impl Ledger {
         // them could be served.
         if let Some(date_secs) = held.date_secs {
             let same = |id: &ContentId| {
-                (&id.target, &id.user, &id.language) == (&held.id.target, &held.id.user, &held.id.language)
+                let (own, its) = (&held.id, id);
+                (&its.target, &its.user, &its.language) == (&own.target, &own.user, &own.language)
+                    && its.realm == realm
             };
             let dated = self.begun.iter().filter(|(id, begun)| same(id) && begun.modified_secs <= date_secs);
             if dated.into_iter().any(|(id, _)| self.stale_by(asked, reply, id).is_none()) {
@@ -239,6 +247,10 @@ impl Ledger {
             }
         }
         let id = held.id.clone();
+        if id.realm != realm {
+            let text = format!("{} got 304 for \"{id}\" in the realm {realm}", told(asked, reply));
+            return self.violate(Rule::Integrity, ended.at, text);
+        }
         self.judge_staleness(asked, ended, reply, &id);
         if let Some(page) = Arc::clone(&self.site).page(&asked.ask.target) {
             self.judge_age(asked, ended, reply, page, &id);
@@ -278,7 +290,7 @@ impl Ledger {
             return;
         }
         let rules = &self.rules;
-        let fresh = page.fresh_for(rules);
+        let fresh = page.fresh_for(rules, &id.realm);
         let stale = page.stale_for(reply.reason(), rules.stale_on_error_max);
         let age = asked.begun.at.since(begun.ended);
         let stated = reply.field("Age").and_then(|age| age.parse::<u64>().ok());

@@ -12,6 +12,7 @@ use crate::moment::Moment;
 use crate::operator::AdminCall;
 use crate::ordered::OrderedPurge;
 use crate::reload::RetiredRules;
+use crate::routing::{Routing, is_own_reason};
 use crate::rules::{Rule, Rules, Violation};
 use crate::site::SitePlan;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,8 +76,8 @@ pub struct Ledger {
     is_dead: bool,
     /// The rules before each reload of this life.
     pub(crate) retired: Vec<RetiredRules>,
-    /// When other processes have taken over.
-    pub(crate) handovers: Vec<Moment>,
+    /// When other processes have taken over, with the routes that the old ones have.
+    pub(crate) handovers: Vec<(Moment, Vec<Arc<Routing>>)>,
     /// Since when the edge has no directory, because another process has failed with it.
     pub(crate) lost_directory: Option<Moment>,
     memory: MemoryMeter,
@@ -133,6 +134,7 @@ impl Ledger {
         self.faults.iter_mut().for_each(|fault| fault.is_past = true);
         self.is_dead = false;
         self.lost_directory = None;
+        self.handovers.clear();
         self.forget_reloads();
     }
 
@@ -145,8 +147,7 @@ impl Ledger {
     /// got in an earlier life, and the clock may have jumped since.
     pub fn restarts(&mut self, rules: Rules) {
         let age_slack = self.rules.age_slack.max(rules.age_slack);
-        let assumed_max = self.rules.assumed_max.max(rules.assumed_max);
-        self.rules = Rules { age_slack, assumed_max, ..rules };
+        self.rules = Rules { age_slack, ..rules.lasting_as(&self.rules) };
     }
 
     /// Counts the memory of the bodies that the actors of this record hold.
@@ -467,7 +468,8 @@ impl Ledger {
     /// edited the page.
     fn record_write(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) {
         let is_success = reply.status.is_some_and(|status| (200..400).contains(&status));
-        if !asked.ask.is_write || !is_success || !reply.is_complete() {
+        let is_written = asked.ask.is_write && !is_own_reason(reply.reason());
+        if !is_written || !is_success || !reply.is_complete() {
             return;
         }
         let named = reply.field("X-Sim").and_then(ContentId::parse);
@@ -546,7 +548,9 @@ impl Ledger {
 
     /// Judges whether a request of an editor was answered at all.
     fn judge_answer(&mut self, begun: Moment, at: Moment, name: &str, reply: &Reply) {
-        let is_answered = reply.is_complete() && reply.status.is_some_and(|status| status < 500);
+        let by_route = is_own_reason(reply.reason()) && self.may_answer_without_origin(begun);
+        let is_answered =
+            reply.is_complete() && (by_route || reply.status.is_some_and(|status| status < 500));
         if !is_answered && !self.is_dead && !self.explains(begun, at) {
             let text = format!("{name} got {:?} without a fault, {}", reply.status, reply.ending);
             self.violate(Rule::Errors, at, text);

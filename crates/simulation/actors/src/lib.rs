@@ -19,6 +19,7 @@ mod handover;
 mod integrity;
 mod intruder;
 mod judge;
+mod judge_route;
 mod ledger;
 mod moment;
 mod multiplexed;
@@ -30,6 +31,7 @@ mod page;
 mod purger;
 mod read;
 mod reload;
+mod routing;
 mod rules;
 mod send;
 mod site;
@@ -58,6 +60,10 @@ pub use page::{Framing, Lifetime, PageKind, PagePlan, Validator};
 pub use purger::{PurgePlan, Purger};
 pub use read::order;
 pub use reload::ReloadId;
+pub use routing::{
+    MAINTAINER, MAINTENANCE_FILE, MAINTENANCE_PAGE, REALM_FIELD, RouteAnswer, RoutePages, Routing, SiteRoute,
+    realm,
+};
 pub use rules::{Rule, Rules, Violation};
 pub use site::{
     DEFAULT_LANGUAGE, LANGUAGES, NICK_COOKIE, PageState, Recognised, SharedSite, Site, SitePlan, USER_COOKIE,

@@ -6,7 +6,7 @@
 use crate::body::CountedBody;
 use crate::content::slice;
 use crate::exchange::{Ending, Reply};
-use crate::moment::Timeline;
+use crate::moment::{Moment, Timeline};
 use crate::read::READ_BYTES;
 use crate::visit::{Manner, Upload, Visit, VisitMethod};
 use bytes::Bytes;
@@ -34,6 +34,8 @@ pub(crate) struct Multiplexed {
     is_abrupt: bool,
     /// Responses that it has carried.
     pub(crate) carried: usize,
+    /// When it began.
+    pub(crate) since: Moment,
 }
 
 /// One request, as the task needs it that carries it out.
@@ -51,8 +53,8 @@ pub(crate) struct Exchange {
 }
 
 impl Multiplexed {
-    /// Begins a connection. `is_abrupt`: it will end without a word.
-    pub(crate) async fn begin<S>(stream: S, is_abrupt: bool) -> Option<Self>
+    /// Begins a connection at this moment. `is_abrupt`: it will end without a word.
+    pub(crate) async fn begin<S>(stream: S, since: Moment, is_abrupt: bool) -> Option<Self>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -63,7 +65,7 @@ impl Multiplexed {
             // The streams report what becomes of them.
             let _ = connection.await;
         });
-        Some(Self { send, driver, is_abrupt, carried: 0 })
+        Some(Self { send, driver, is_abrupt, carried: 0, since })
     }
 
     /// Whether it may take further requests.

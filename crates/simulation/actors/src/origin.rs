@@ -13,6 +13,7 @@ use crate::ledger::SharedLedger;
 use crate::moment::Timeline;
 use crate::ordered::{self, ORDER_FIELD};
 use crate::page::{Framing, PagePlan};
+use crate::routing::{REALM_FIELD, realm};
 use crate::rules::Rule;
 use crate::send::{Connection, ConnectionEnd, Failure};
 use crate::site::{SharedSite, lock};
@@ -36,6 +37,8 @@ pub(crate) const UPLOAD_FIELD: &str = "X-Sim-Upload";
 #[derive(Clone, Debug)]
 pub struct Origin {
     shared: Arc<OriginState>,
+    /// Whether it is the other origin of the site.
+    is_second: bool,
 }
 
 #[derive(Debug)]
@@ -66,7 +69,15 @@ impl Origin {
     pub fn new(site: SharedSite, ledger: SharedLedger, timeline: Timeline, seed: u64) -> Self {
         let (faults, connections) = (OriginFaults::new(), AtomicU64::new(0));
         let memory = lock(&ledger).memory().clone();
-        Self { shared: Arc::new(OriginState { site, ledger, timeline, seed, faults, connections, memory }) }
+        let shared = OriginState { site, ledger, timeline, seed, faults, connections, memory };
+        Self { shared: Arc::new(shared), is_second: false }
+    }
+
+    /// The other origin of the site, with the same paths and pages of its own. Its faults are those
+    /// of the first one.
+    #[must_use]
+    pub fn second(&self) -> Self {
+        Self { is_second: true, ..self.clone() }
     }
 
     /// The switch of its faults.
@@ -203,7 +214,8 @@ impl Origin {
         let path = target.split('?').next().unwrap_or_default();
         let edited = if is_write { site.edit(path, now, None) } else { None };
         let found = site.find(&target, recognised(fields), accepted);
-        let found = found.map(|(page, state, id)| (page.clone(), state.clone(), id));
+        let realm = realm(text_of(fields, REALM_FIELD), self.is_second);
+        let found = found.map(|(page, state, id)| (page.clone(), state.clone(), ContentId { realm, ..id }));
         drop(site);
         let mut ledger = lock(&self.shared.ledger);
         if let Some(version) = edited {

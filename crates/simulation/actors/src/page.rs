@@ -220,22 +220,24 @@ impl PagePlan {
         if self.is_coded { format!("W/{}", id.etag()) } else { id.etag() }
     }
 
-    /// The identity of the page's content for a visitor with this cookie and language.
+    /// The identity of the page's content for a visitor with this cookie and language, in no realm.
     pub fn identify(&self, target: &str, version: u64, user: &str, language: &str) -> ContentId {
         let user = if self.kind == PageKind::Personal { user } else { crate::content::NONE };
         let language = if self.kind == PageKind::Language { language } else { crate::content::NONE };
-        ContentId { target: target.into(), version, user: user.into(), language: language.into() }
+        let (user, language, realm) = (user.into(), language.into(), crate::content::NONE.into());
+        ContentId { target: target.into(), version, user, language, realm }
     }
 
     /// The time for which a shared cache may use the page without asking again.
-    /// `rules` have the lifetimes of pages that state none.
-    pub fn fresh_for(&self, rules: &Rules) -> Duration {
+    /// `rules` have the lifetimes of pages of a realm that state none.
+    pub fn fresh_for(&self, rules: &Rules, realm: &str) -> Duration {
+        let assumed_max = rules.assumed_in(realm);
         let stated = self.lifetime.s_maxage_secs.or(self.lifetime.max_age_secs);
         match (stated, self.kind) {
             (Some(secs), _) => Duration::from_secs(u64::from(secs)),
-            (None, PageKind::Static) => rules.heuristic_max.max(rules.assumed_max),
+            (None, PageKind::Static) => rules.heuristic_max.max(assumed_max),
             (None, PageKind::Missing) => rules.missing_max,
-            (None, _) => rules.assumed_max,
+            (None, _) => assumed_max,
         }
     }
 
@@ -332,18 +334,18 @@ mod tests {
         let mut page = PagePlan::random(&mut Random::new(1), 1, 1);
         page.kind = PageKind::Shared;
         page.lifetime = Lifetime { max_age_secs: Some(5), s_maxage_secs: Some(9), ..Lifetime::default() };
-        assert_eq!(page.fresh_for(&rules), secs(9));
+        assert_eq!(page.fresh_for(&rules, "-"), secs(9));
         assert_eq!(page.stale_for("stale-on-error", secs(100)), Duration::ZERO);
         page.lifetime.if_error_secs = Some(7);
         assert_eq!(page.stale_for("stale-on-error", secs(100)), secs(7));
         assert_eq!(page.stale_for("hit-fresh", secs(100)), Duration::ZERO);
         page.lifetime = Lifetime::default();
-        assert_eq!(page.fresh_for(&rules), Duration::ZERO);
+        assert_eq!(page.fresh_for(&rules, "-"), Duration::ZERO);
         assert_eq!(page.stale_for("stale-on-error", secs(100)), secs(100));
         assert_eq!(page.stale_for("stale-while-revalidate", secs(100)), Duration::ZERO);
         let assumed = Rules { assumed_max: secs(40), ..Rules::default() };
-        assert_eq!(page.fresh_for(&assumed), secs(40));
+        assert_eq!(page.fresh_for(&assumed, "-"), secs(40));
         page.kind = PageKind::Static;
-        assert_eq!(page.fresh_for(&rules), secs(300));
+        assert_eq!(page.fresh_for(&rules, "-"), secs(300));
     }
 }

@@ -10,6 +10,7 @@ use crate::ledger::SharedLedger;
 use crate::moment::Timeline;
 use crate::order::{PlannedPurge, WrittenPurge};
 use crate::read::{Reader, Reading};
+use crate::routing::is_own_reason;
 use crate::site::{SharedSite, SitePlan, lock};
 use crate::visit::Manner;
 use bytes::BytesMut;
@@ -165,7 +166,7 @@ where
         let host = site.host_name(purge.is_other_host);
         let text = format!("GET {} HTTP/1.1\r\nHost: {host}\r\n\r\n", purge.path);
         let begun = self.timeline.now();
-        let ask = Ask { who, method, target, ..Ask::default() };
+        let ask = Ask { who, method, target, is_maintainer: true, ..Ask::default() };
         let id = lock(&self.ledger).request_begins(begun, ask);
         let reply = match (self.visitors)() {
             Some(stream) => self.exchange(stream, false, "GET", &text).await,
@@ -197,9 +198,11 @@ fn answer_of(reply: &Reply, method: &str) -> PurgeAnswer {
     let is_in_force = content.contains("\"in_force\":true") && content.contains("\"durable\":false");
     match status {
         202 | 503 if is_in_force => PurgeAnswer::Undurable,
+        // The answer to a GET with X-Refresh is that of the route.
+        _ if method == "GET" && is_own_reason(reply.reason()) => PurgeAnswer::Done,
         500.. => PurgeAnswer::Failed(status),
         200 => PurgeAnswer::Done,
-        // The answer to a GET with X-Refresh is the page.
+        // Or the page.
         300..=404 if method == "GET" => PurgeAnswer::Done,
         _ => PurgeAnswer::Refused(status),
     }

@@ -24,12 +24,17 @@ pub(crate) struct RetiredRules {
 }
 
 impl Ledger {
-    /// Records that a reload to other rules is about to be ordered. `keeps_pages`: what the pages
-    /// depend on stays the same.
-    pub fn reload_sent(&mut self, at: Moment, name: &str, new: Rules, keeps_pages: bool) -> ReloadId {
+    /// Records that a reload to other rules is about to be ordered. `drops`: the pages that depend on
+    /// what changes, if there are any.
+    pub fn reload_sent(&mut self, at: Moment, name: &str, new: Rules, drops: Option<Scope>) -> ReloadId {
         let sent = self.stamp(at);
         self.note(at, || format!("{name} is ordered"));
         let old = self.rules.clone();
+        // Pages that are kept may be those of an earlier life.
+        let lasting = match &drops {
+            Some(Scope::Everything) => new.clone(),
+            _ => new.clone().lasting_as(&old),
+        };
         self.rules = Rules {
             age_slack: old.age_slack.max(new.age_slack),
             // Requests under way when a fault ends may keep the old bounds for some time.
@@ -37,14 +42,12 @@ impl Ledger {
             stale_first_byte_max: old.stale_first_byte_max.max(new.stale_first_byte_max),
             end_max: old.end_max.max(new.end_max),
             grace: old.grace.max(new.grace),
-            // Pages that are kept may be those of an earlier life.
-            assumed_max: if keeps_pages { old.assumed_max.max(new.assumed_max) } else { new.assumed_max },
-            ..new
+            ..lasting
         };
-        let purge = (!keeps_pages).then(|| {
+        let purge = drops.map(|scope| {
             self.purges.push(Purge {
                 order: name.to_owned(),
-                scope: Scope::Everything,
+                scope,
                 is_soft: false,
                 is_write: false,
                 sent,
@@ -117,12 +120,13 @@ impl Ledger {
 
 /// The rules of an edge that may follow either of these.
 fn either(new: &Rules, old: &Rules) -> Rules {
+    let routings = new.routings.iter().chain(&old.routings).cloned().collect();
     Rules {
-        assumed_max: new.assumed_max.max(old.assumed_max),
+        routings,
         missing_max: new.missing_max.max(old.missing_max),
         heuristic_max: new.heuristic_max.max(old.heuristic_max),
         writes_count: new.writes_count && old.writes_count,
         saves_count: new.saves_count && old.saves_count,
-        ..new.clone()
+        ..new.clone().lasting_as(old)
     }
 }

@@ -4,7 +4,10 @@
 //! with a reason.
 
 use crate::moment::Moment;
+use crate::routing::Routing;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The bounds of a run.
@@ -19,6 +22,10 @@ pub struct Rules {
     /// Longest lifetime that the site's settings give to pages that state none. Zero in the default
     /// profile.
     pub assumed_max: Duration,
+    /// The same for the pages of realms whose routes have a lifetime of their own.
+    pub assumed_of_realms: BTreeMap<String, Duration>,
+    /// The routes in force. While they change, there are several.
+    pub routings: Vec<Arc<Routing>>,
     /// Time after the lifetime for which a page may replace an error (`stale_on_error_max`).
     pub stale_on_error_max: Duration,
     /// Slack of ages: rounding to seconds, latency of the network and jumps of the clock.
@@ -48,6 +55,8 @@ impl Default for Rules {
             heuristic_max: Duration::from_secs(300),
             missing_max: Duration::from_secs(30),
             assumed_max: Duration::ZERO,
+            assumed_of_realms: BTreeMap::new(),
+            routings: vec![Arc::default()],
             stale_on_error_max: Duration::from_secs(24 * 3600),
             age_slack: Duration::from_secs(3),
             first_byte_max: Duration::from_secs(75),
@@ -58,6 +67,28 @@ impl Default for Rules {
             saves_count: false,
             trace: false,
         }
+    }
+}
+
+impl Rules {
+    /// The longest lifetime that pages of a realm have if they state none.
+    pub fn assumed_in(&self, realm: &str) -> Duration {
+        self.assumed_of_realms.get(realm).copied().unwrap_or(self.assumed_max)
+    }
+
+    /// Whether the site may be under maintenance.
+    pub(crate) fn is_maintained(&self) -> bool {
+        self.routings.iter().any(|routing| routing.is_maintained)
+    }
+
+    /// These rules, with lifetimes as long as those of `other` too.
+    #[must_use]
+    pub(crate) fn lasting_as(self, other: &Self) -> Self {
+        let realms: BTreeSet<_> =
+            self.assumed_of_realms.keys().chain(other.assumed_of_realms.keys()).collect();
+        let longer = |realm: &String| self.assumed_in(realm).max(other.assumed_in(realm));
+        let assumed_of_realms = realms.into_iter().map(|realm| (realm.clone(), longer(realm))).collect();
+        Self { assumed_max: self.assumed_max.max(other.assumed_max), assumed_of_realms, ..self }
     }
 }
 
@@ -78,6 +109,8 @@ pub enum Rule {
     Errors,
     /// A field of the edge is missing or wrong.
     Fields,
+    /// A response is not that of the request's route.
+    Routing,
     /// A purge was not carried out.
     Purging,
     /// The admin address answered wrongly or too late.
@@ -94,6 +127,7 @@ impl fmt::Display for Rule {
             Self::Promptness => "promptness",
             Self::Errors => "unexplained error",
             Self::Fields => "fields",
+            Self::Routing => "routing",
             Self::Purging => "purging",
             Self::Administration => "administration",
         })

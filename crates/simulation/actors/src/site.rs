@@ -45,6 +45,8 @@ pub struct SitePlan {
     /// Whether parameters that only measure visitors belong to the edge's key, so that no visitor
     /// sends one: a purge of the page would not reach the response.
     pub keeps_tracking: bool,
+    /// Whether visitors send a field by which only the edge chooses among pages.
+    pub is_forged: bool,
     /// Whether visitors reach it by other ports too. Its responses order no invalidation of groups
     /// then, which belong to one port.
     pub has_ports: bool,
@@ -67,6 +69,7 @@ impl SitePlan {
             greets: false,
             keeps_tracking: false,
             has_ports: false,
+            is_forged: false,
         }
     }
 

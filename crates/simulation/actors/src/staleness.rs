@@ -84,6 +84,7 @@ fn covers(scope: &Scope, id: &ContentId, known: &BTreeSet<String>) -> bool {
         Scope::AnyTag(tags) => tags.iter().any(|tag| known.contains(tag)),
         Scope::AllTags(tags) => tags.iter().all(|tag| known.contains(tag)),
         Scope::Everything => true,
+        Scope::Realms(realms) => realms.contains(&id.realm),
         Scope::AtHost(host, scope) => split_host(&id.target).0 == host && covers(scope, id, known),
     }
 }

@@ -27,7 +27,7 @@ const CODINGS: [Option<&str>; 7] = [
 ];
 
 /// Lines of requests: directives, credentials, and fields that no profile knows.
-const EXTRAS: [&str; 8] = [
+const EXTRAS: [&str; 9] = [
     ONLY_IF_CACHED,
     "Cache-Control: max-age=3",
     "Cache-Control: min-fresh=2",
@@ -35,8 +35,12 @@ const EXTRAS: [&str; 8] = [
     "Pragma: no-cache",
     "Authorization: Basic dTpw",
     "X-Of-A-Script: 1",
+    FORGED,
     "X-Requested-With: XMLHttpRequest",
 ];
+
+/// A line by which only the edge may choose among pages.
+const FORGED: &str = "X-Sim-Realm: forged";
 
 /// The line of a request that takes stored responses only.
 pub(crate) const ONLY_IF_CACHED: &str = "Cache-Control: only-if-cached";
@@ -169,7 +173,7 @@ pub struct Visit {
     pub is_other_host: bool,
     /// `Accept-Encoding`.
     pub coding: Option<&'static str>,
-    /// A further line of the head, whose field the origin does not read.
+    /// A further line of the head, whose field the origin does not read or never receives.
     pub extra: Option<&'static str>,
     /// The port in `Host`, as behind a port mapping.
     pub port: Option<u16>,
@@ -233,7 +237,10 @@ impl Visit {
             is_other_host: random.percent(30) && site.other_host.is_some(),
             coding: random.choice(&CODINGS).copied().flatten(),
             has_nick: random.percent(20) && site.greets,
-            extra: random.choice(&EXTRAS).copied().filter(|_| !is_post && random.percent(12)),
+            extra: random.choice(&EXTRAS).copied().filter(|extra| {
+                let is_sent = !is_post && random.percent(12);
+                is_sent && (site.is_forged || *extra != FORGED)
+            }),
             port: random.choice(&PORTS).copied().filter(|_| !is_post && site.has_ports && random.percent(20)),
         })
     }
@@ -299,7 +306,8 @@ impl Visit {
 
     pub(crate) fn upload_id(&self) -> ContentId {
         let path = self.target.split('?').next().unwrap_or_default().to_owned();
-        ContentId { target: path, version: self.number, user: "upload".into(), language: NONE.into() }
+        let (user, language, realm) = ("upload".into(), NONE.into(), NONE.into());
+        ContentId { target: path, version: self.number, user, language, realm }
     }
 
     /// The steps in which the request is sent.

@@ -12,6 +12,7 @@ use crate::ledger::SharedLedger;
 use crate::moment::{Moment, Timeline, parse_http_date};
 use crate::multiplexed::Multiplexed;
 use crate::read::{Reader, Reading};
+use crate::routing::MAINTAINER;
 use crate::site::{Recognised, SitePlan, lock};
 use crate::visit::{Condition, Manner, ONLY_IF_CACHED, Step, Visit, VisitMethod};
 use bytes::BytesMut;
@@ -93,6 +94,7 @@ struct Connected<S> {
     reader: Reader<ReadHalf<S>>,
     writer: WriteHalf<S>,
     carried: usize,
+    since: Moment,
 }
 
 /// A copy that the visitor holds, with its validators.
@@ -210,7 +212,7 @@ where
             return Some(connection);
         }
         let stream = (self.connect)()?;
-        Multiplexed::begin(stream, self.plan.number.is_multiple_of(2)).await
+        Multiplexed::begin(stream, self.timeline.now(), self.plan.number.is_multiple_of(2)).await
     }
 
     /// Sends several requests at once, and reads their responses.
@@ -260,7 +262,7 @@ where
         let (reader, writer) = tokio::io::split((self.connect)()?);
         let memory = lock(&self.ledger).memory().clone();
         let reader = Reader { stream: reader, input: BytesMut::new(), memory };
-        Some(Connected { reader, writer, carried: 0 })
+        Some(Connected { reader, writer, carried: 0, since: self.timeline.now() })
     }
 
     /// Writes the head of a visit, and reports its beginning.
@@ -303,6 +305,9 @@ where
             target: self.site.named(visit.is_other_host, &visit.target),
             user: user.map(str::to_owned),
             nick,
+            connected: self.connected(),
+            has_noise: visit.has_noise,
+            is_maintainer: self.is_maintainer(),
             language: visit.language.map(str::to_owned),
             accepts_gzip: visit.coding.is_some_and(|coding| accepts(coding, "gzip")),
             codings: visit.coding.map(str::to_owned),
@@ -317,6 +322,18 @@ where
         let begun = self.timeline.now();
         let id = lock(&self.ledger).request_begins(begun, ask);
         Pending { visit, id, head, begun }
+    }
+
+    /// When the connection began that the next request may use.
+    fn connected(&self) -> Option<Moment> {
+        let plain = self.connection.as_ref().map(|connection| connection.since);
+        plain.or_else(|| self.multiplexed.as_ref().map(|connection| connection.since))
+    }
+
+    /// Whether a proxy reports an address that uses the site during maintenance.
+    fn is_maintainer(&self) -> bool {
+        let reported = self.plan.forwarded_for.as_deref().and_then(|reported| reported.rsplit(", ").next());
+        reported == Some(MAINTAINER)
     }
 
     /// Reports the end of a request, and keeps a copy of a whole page.

@@ -6,7 +6,7 @@
 
 use crate::settings::{Settings, SiteProfile};
 use crate::society::{SharedEdge, Society};
-use actors::{Ending, Reply, Timeline, lock, order};
+use actors::{Ending, Reply, Scope, Timeline, lock, order};
 use config::EdgePlan;
 use edge::{Metric, PlanSource};
 use std::fmt;
@@ -171,7 +171,7 @@ impl<C: Fn() -> Option<Pipe> + Send> Reloader<C> {
         let old = lock(&self.society.file).clone();
         let new = planned.change.of(&old);
         let Some((before, after)) = old.plan().ok().zip(new.plan().ok()) else { return };
-        let keeps_pages = has_same_pages(&before, &after);
+        let drops = (!has_same_pages(&before, &after)).then_some(Scope::Everything);
         *lock(&self.next.0) = match planned.change {
             Change::Unreadable => Err("the simulated file is wrong".to_owned()),
             _ => Ok(after),
@@ -181,7 +181,7 @@ impl<C: Fn() -> Option<Pipe> + Send> Reloader<C> {
             // A start from now on reads the changed file.
             *lock(&self.society.file) = new.clone();
             let rules = new.rules(lock(&self.society.ledger).rules_mut().trace);
-            lock(&self.society.ledger).reload_sent(begun, &name, rules, keeps_pages)
+            lock(&self.society.ledger).reload_sent(begun, &name, rules, drops)
         });
         let counts = self.counts();
         let reply = match (self.connect)() {

@@ -33,7 +33,8 @@ pub(crate) fn page(path: &str, kind: PageKind) -> PagePlan {
 
 /// The content of a version of a page.
 pub(crate) fn content(path: &str, version: u64) -> ContentId {
-    ContentId { target: path.to_owned(), version, user: NONE.to_owned(), language: NONE.to_owned() }
+    let none = || NONE.to_owned();
+    ContentId { target: path.to_owned(), version, user: none(), language: none(), realm: none() }
 }
 
 /// A request.
@@ -138,6 +139,7 @@ pub(crate) fn part(id: &ContentId, reason: &str, status: u16, start: usize, end:
     let mut fields = Fields::new();
     fields.push("X-Sim", id.to_string());
     fields.push("ETag", id.etag());
+    fields.push("X-Sim-Hidden", "1");
     fields.push("Content-Length", (end - start).to_string());
     fields.push("Cache-Status", format!("Petasos; hit; detail={reason}"));
     Reply {

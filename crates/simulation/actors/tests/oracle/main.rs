@@ -6,3 +6,4 @@ mod handovers;
 mod history;
 mod purges;
 mod reloads;
+mod routes;

@@ -1,7 +1,7 @@
 //! Reloads: which rules hold before and after their answers.
 
 use crate::history::{History, ask, content, reply};
-use petasos_actors::{Moment, ReloadId, Rule, Rules};
+use petasos_actors::{Moment, ReloadId, Rule, Rules, Scope};
 use std::time::Duration;
 
 fn rules(assumed_secs: u64) -> Rules {
@@ -11,7 +11,8 @@ fn rules(assumed_secs: u64) -> Rules {
 
 fn order(history: &mut History, assumed_secs: u64, keeps_pages: bool) -> ReloadId {
     let at = history.now();
-    history.ledger.reload_sent(at, "reload 1", rules(assumed_secs), keeps_pages)
+    let drops = (!keeps_pages).then_some(Scope::Everything);
+    history.ledger.reload_sent(at, "reload 1", rules(assumed_secs), drops)
 }
 
 fn answer(history: &mut History, id: ReloadId) {

@@ -9,7 +9,7 @@ use crate::handover::PlannedHandover;
 use crate::limits::watch;
 use crate::plan::{LifeEnd, LifePlan};
 use crate::reload::{NextPlan, PlannedReload, Reloader};
-use crate::settings::{HOST, ORIGIN_ADDRESS, PROXY, PURGER, REDIRECTING, SiteNaming};
+use crate::settings::{HOST, ORIGIN_ADDRESS, PROXY, PURGER, REDIRECTING, SECOND_ORIGIN_ADDRESS};
 use crate::society::{SharedEdge, Society};
 use crate::survey::survey;
 use actors::{
@@ -106,7 +106,8 @@ pub(crate) async fn live(world: World, society: Society, plan: LifePlan, timelin
         is_draining: Arc::default(),
     };
     life.note(&format!("life {} begins", plan.number));
-    tokio::spawn(accept(life.world.clone(), origin.clone()));
+    tokio::spawn(accept(life.world.clone(), origin.clone(), ORIGIN_ADDRESS));
+    tokio::spawn(accept(life.world.clone(), origin.second(), SECOND_ORIGIN_ADDRESS));
     life.decay(plan.decay);
     if life.start().await {
         match plan.end {
@@ -133,9 +134,9 @@ fn link(world: &World, number: u64) -> PipeSettings {
     }
 }
 
-/// Accepts the connections of the origin.
-async fn accept(world: World, origin: Origin) {
-    let Ok(address) = ORIGIN_ADDRESS.parse() else { return };
+/// Accepts the connections of an origin.
+async fn accept(world: World, origin: Origin, address: &str) {
+    let Ok(address) = address.parse() else { return };
     world.network().set_settings(&address, Some(link(&world, 0)));
     let mut accepted = world.network().listen(&address, BACKLOG);
     while let Some(pipe) = accepted.recv().await {
@@ -424,7 +425,7 @@ impl Life {
             connect_as_proxy: self.entrance_at((self.worker_of(plan.number), 0), Balanced::address()),
             connect_to_redirect: self
                 .entrance_at((self.worker_of(plan.number), REDIRECTING), visitor_address(plan.number)),
-            has_any_host: self.society.settings.naming != SiteNaming::Both,
+            has_any_host: self.society.settings.naming.has_open_names(),
             plan,
         }
         .run()
@@ -634,7 +635,8 @@ fn switch(world: &World, origin: &Origin, action: FaultAction, is_on: bool) {
     match action {
         FaultAction::Origin(fault, percent) => origin.faults().set(fault, if is_on { percent } else { 0 }),
         FaultAction::Connect(mode) => {
-            if let Ok(address) = ORIGIN_ADDRESS.parse() {
+            let addresses = [ORIGIN_ADDRESS, SECOND_ORIGIN_ADDRESS];
+            for address in addresses.iter().filter_map(|address| address.parse().ok()) {
                 world.network().set_mode(&address, if is_on { mode } else { ConnectMode::Accept });
             }
         }

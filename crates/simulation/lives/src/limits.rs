@@ -100,7 +100,7 @@ fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) ->
     let settings = &society.settings;
     let memory = settings.memory_bytes;
     // Stalled fetches count as active again when their clients go on, beyond the limit.
-    let active_max = settings.naming.sites() * (settings.fetches_max + STALLED_FETCHES_MAX);
+    let active_max = settings.origins() * (settings.fetches_max + STALLED_FETCHES_MAX);
     // A process that hands over ends only after its last request.
     let allocated_max = (memory + BESIDE_BYTES) * society.upkeep.processes.load(Ordering::Relaxed);
     let bounds = [

@@ -69,6 +69,10 @@ const ARRIVAL_MS_MAX: u64 = 20_000;
 /// The time in which the configuration is read again, in simulated milliseconds.
 const RELOAD_MS_MAX: u64 = 40_000;
 
+/// How often the site has routes, and how often they change while the edge is stopped.
+const ROUTES_PERCENT: u64 = 50;
+const OTHER_ROUTES_PERCENT: u64 = 25;
+
 /// How often the visitors behave so that the profile `rfc` can come into force by a reload.
 const LETTER_PERCENT: u64 = 15;
 
@@ -193,12 +197,16 @@ impl RunPlan {
             greets: !is_by_the_letter,
             has_ports: fork("ports").percent(30),
             keeps_tracking: is_by_the_letter,
+            is_forged: true,
             ..SitePlan::random(&mut fork("site"), HOST)
         };
         let film = settings
             .disk_bytes
             .and_then(|bytes| enlarge_page(&mut fork("film"), &mut site, bytes, is_pressed));
         let film = film.filter(|_| is_pressed);
+        let mut routing = fork("routes");
+        let is_routed = routing.percent(ROUTES_PERCENT);
+        let settings = if is_routed { settings.with_routes(&mut routing, &site) } else { settings };
         let site = Arc::new(site);
         let count = if settings.disk_bytes.is_some() { fork("lives").between(1, LIVES_MAX) } else { 1 };
         let life = |number| LifePlan::random(seed, (number, number + 1 == count), &settings, &site, film);
@@ -293,7 +301,11 @@ impl LifePlan {
         let mut random = Random::fork(seed, "life", number);
         let mut altering = Random::fork(seed, "alteration", number);
         let is_altered = number > 0 && altering.percent(60);
-        let alteration = is_altered.then(|| settings.altered(&mut altering));
+        let alteration = is_altered.then(|| {
+            let altered = settings.altered(&mut altering);
+            let is_rerouted = altering.percent(OTHER_ROUTES_PERCENT);
+            if is_rerouted { altered.with_routes(&mut altering, site) } else { altered }
+        });
         let fork = |label: &str, part: u64| Random::fork(seed, label, number * 1000 + part);
         let mut visitors: Vec<_> = (0..random.between(1, VISITORS_MAX))
             .map(|visitor| {

@@ -4,9 +4,9 @@
 //! reload from a plan leaves its meaning as it is. No change decides whether answered purges
 //! outlive a restart.
 
-use crate::settings::{Settings, SiteProfile};
+use crate::settings::{Settings, SiteProfile, dropped_pages};
 use crate::society::{SharedEdge, Society};
-use actors::{Ending, Reply, Scope, Timeline, lock, order};
+use actors::{Ending, Reply, SitePlan, Timeline, lock, order};
 use config::EdgePlan;
 use edge::{Metric, PlanSource};
 use std::fmt;
@@ -18,6 +18,10 @@ use world::{Pipe, Random};
 /// The largest number of reloads of a life, and how often it has any.
 const RELOADS_MAX: u64 = 4;
 const RELOADS_PERCENT: u64 = 50;
+
+/// How often maintenance ends again by a reload, and its longest time in milliseconds.
+const MAINTENANCE_ENDS_PERCENT: u64 = 85;
+const MAINTENANCE_MS_MAX: u64 = 20_000;
 
 /// The longest time until the answer. Nothing of a reload waits for an origin or a disk.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -53,6 +57,10 @@ pub enum Change {
     Refill,
     /// Another site comes or goes, which nobody visits.
     FurtherSite,
+    /// The routes, which follow from this number.
+    Routes(u64),
+    /// The site is maintained from now on, or in use again.
+    Maintenance,
     /// The configuration cannot be read. It is refused.
     Unreadable,
     /// Number of workers and profile. It is refused, and the profile stays.
@@ -96,14 +104,27 @@ impl PlannedReload {
             Self { number, at_ms, change: Change::random(&mut own, profile) }
         };
         let mut all: Vec<_> = (0..if is_wanted { count } else { 0 }).map(reload).collect();
+        // Mostly, maintenance ends before the life does.
+        let ends: Vec<_> = all.iter().filter_map(Self::end_of_maintenance).collect();
+        all.extend(ends);
         all.sort_by_key(|reload| (reload.at_ms, reload.number));
         all
     }
 }
 
+impl PlannedReload {
+    /// The end of the maintenance that a reload begins.
+    fn end_of_maintenance(&self) -> Option<Self> {
+        let mut own = Random::fork(self.at_ms, "end of maintenance", self.number);
+        let at_ms = self.at_ms + own.between(1000, MAINTENANCE_MS_MAX);
+        let ends = self.change == Change::Maintenance && own.percent(MAINTENANCE_ENDS_PERCENT);
+        ends.then_some(Self { number: self.number + RELOADS_MAX, at_ms, ..*self })
+    }
+}
+
 impl Change {
     fn random(random: &mut Random, profile: SiteProfile) -> Self {
-        match random.below(12) {
+        match random.below(15) {
             0 => Self::Nothing,
             1..4 => Self::Lifetime(random.percent(70).then(|| Duration::from_secs(random.between(2, 90)))),
             4..6 => Self::Profile(profile),
@@ -112,6 +133,8 @@ impl Change {
             8 => Self::Refill,
             9 => Self::FurtherSite,
             10 => Self::Unreadable,
+            11 => Self::Maintenance,
+            12..14 => Self::Routes(random.number()),
             _ => Self::Fixed(profile),
         }
     }
@@ -122,7 +145,7 @@ impl Change {
     }
 
     /// The settings after the change.
-    fn of(self, settings: &Settings) -> Settings {
+    fn of(self, settings: &Settings, site: &SitePlan) -> Settings {
         let mut new = settings.clone();
         match self {
             Self::Nothing | Self::Unreadable => {}
@@ -131,6 +154,8 @@ impl Change {
             Self::FirstByte(timeout) => new.first_byte_timeout = timeout,
             Self::Hsts(secs) => new.hsts_secs = Some(secs),
             Self::Refill => new.has_refill = !new.has_refill,
+            Self::Routes(seed) => new = new.with_routes(&mut Random::new(seed), site),
+            Self::Maintenance => new.routing.is_maintained = !new.routing.is_maintained,
             Self::FurtherSite => new.has_further_site = !new.has_further_site,
             Self::Fixed(profile) => {
                 new.profile = profile;
@@ -169,9 +194,10 @@ impl<C: Fn() -> Option<Pipe> + Send> Reloader<C> {
 
     async fn reload(&self, planned: &PlannedReload) {
         let old = lock(&self.society.file).clone();
-        let new = planned.change.of(&old);
+        let site = Arc::clone(lock(&self.society.site).plan());
+        let new = planned.change.of(&old, &site);
         let Some((before, after)) = old.plan().ok().zip(new.plan().ok()) else { return };
-        let drops = (!has_same_pages(&before, &after)).then_some(Scope::Everything);
+        let drops = dropped_pages(&before, &after);
         *lock(&self.next.0) = match planned.change {
             Change::Unreadable => Err("the simulated file is wrong".to_owned()),
             _ => Ok(after),
@@ -216,15 +242,6 @@ impl<C: Fn() -> Option<Pipe> + Send> Reloader<C> {
     }
 }
 
-/// Whether all sites keep their pages. A further site has none at first.
-fn has_same_pages(old: &EdgePlan, new: &EdgePlan) -> bool {
-    let mut both = old.sites.iter().zip(&new.sites);
-    both.all(|(old, new)| {
-        (&old.names, &old.profile, &old.policy, &old.recognisable)
-            == (&new.names, &new.profile, &new.policy, &new.recognisable)
-    })
-}
-
 impl Change {
     /// The kind of this change.
     pub const fn name(self) -> &'static str {
@@ -235,6 +252,8 @@ impl Change {
             Self::FirstByte(_) => "time until the first byte",
             Self::Hsts(_) => "Strict-Transport-Security",
             Self::Refill => "refill",
+            Self::Routes(_) => "routes",
+            Self::Maintenance => "maintenance",
             Self::FurtherSite => "further site",
             Self::Unreadable => "unreadable file",
             Self::Fixed(_) => "fixed setting",
@@ -250,8 +269,9 @@ impl fmt::Display for PlannedReload {
 
 #[cfg(test)]
 mod tests {
-    use super::{Change, PlannedReload, has_same_pages};
-    use crate::settings::{Settings, SiteProfile};
+    use super::{Change, PlannedReload};
+    use crate::settings::{Settings, SiteProfile, dropped_pages};
+    use actors::{Scope, SitePlan};
     use std::collections::BTreeSet;
     use std::time::Duration;
     use world::Random;
@@ -266,15 +286,16 @@ mod tests {
             assert!(plans.iter().all(|plan| plan.change != Change::Profile(SiteProfile::Rfc)));
             met.extend(plans.iter().map(|plan| plan.change.name()));
         }
-        assert_eq!(met.len(), 9, "{met:?}");
+        assert_eq!(met.len(), 11, "{met:?}");
     }
 
     #[test]
     fn pages_depend_on_profile_and_lifetime_only() {
         let settings = Settings::random(&mut Random::new(1));
+        let site = SitePlan::random(&mut Random::new(1), "a.test");
         let keeps = |change: Change| {
-            let (old, new) = (settings.plan().unwrap(), change.of(&settings).plan().unwrap());
-            has_same_pages(&old, &new)
+            let (old, new) = (settings.plan().unwrap(), change.of(&settings, &site).plan().unwrap());
+            dropped_pages(&old, &new).is_none()
         };
         assert!(keeps(Change::FirstByte(Duration::from_secs(11))) && keeps(Change::FurtherSite));
         assert!(keeps(Change::Hsts(3)) && keeps(Change::Refill));

@@ -3,11 +3,13 @@
 //! Invariant: all limits are so small that a run reaches them, and the rules of the ledger follow
 //! from them.
 
-use actors::{Application, Rules};
+use actors::{Application, MAINTENANCE_FILE, MAINTENANCE_PAGE, REALM_FIELD, Routing, Rules, Scope, realm};
 use config::{DiskPlan, EdgePlan, ListenerPlan, Machine, RedirectPlan, SitePlan};
 use semantics::MissForm;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use world::Random;
 
@@ -20,6 +22,9 @@ pub(crate) const STALLED_FETCHES_MAX: usize = 4;
 /// Another host name at which the site answers.
 pub(crate) const OTHER_HOST: &str = "other.test";
 
+/// A pattern of names that both have.
+const ALL_BELOW: &str = "*.test";
+
 /// The name of a site that nobody visits.
 const FURTHER_HOST: &str = "further.test";
 
@@ -28,6 +33,10 @@ pub(crate) const ORIGIN: &str = "http://192.0.2.1:80";
 
 /// The address of the origin.
 pub(crate) const ORIGIN_ADDRESS: &str = "192.0.2.1:80";
+
+/// URL and address of another origin, which some routes have.
+pub(crate) const SECOND_ORIGIN: &str = "http://192.0.2.2:80";
+pub(crate) const SECOND_ORIGIN_ADDRESS: &str = "192.0.2.2:80";
 
 /// The secret of clients that purge.
 pub(crate) const TOKEN: &str = "simulated-token";
@@ -105,6 +114,10 @@ pub struct Settings {
     pub hsts_secs: Option<u64>,
     /// Whether the edge compresses stored responses, and whether it compresses misses.
     pub compresses: (bool, bool),
+    /// The routes of all sites.
+    pub routing: Routing,
+    /// Whether requests to a host of no site lose their connection.
+    pub closes_unknown_hosts: bool,
 }
 
 /// The profile of the site.
@@ -129,14 +142,34 @@ pub enum SiteNaming {
     Both,
     /// One site has the other name, and another one answers to all others.
     Apart,
+    /// One site has all names below a name.
+    Below,
+    /// One site has the other name, and another one all names below a name above it.
+    ApartBelow,
 }
 
 impl SiteNaming {
     /// The number of sites, each of which has an origin with limits of its own.
     pub const fn sites(self) -> usize {
         match self {
-            Self::Any | Self::Both => 1,
-            Self::Apart => 2,
+            Self::Any | Self::Both | Self::Below => 1,
+            Self::Apart | Self::ApartBelow => 2,
+        }
+    }
+
+    /// Whether the name of no site belongs to one that answers to many names.
+    pub const fn has_open_names(self) -> bool {
+        !matches!(self, Self::Both)
+    }
+
+    /// The names of each site.
+    const fn names(self) -> &'static [&'static [&'static str]] {
+        match self {
+            Self::Any => &[&[]],
+            Self::Both => &[&[HOST, OTHER_HOST]],
+            Self::Apart => &[&[], &[OTHER_HOST]],
+            Self::Below => &[&[ALL_BELOW]],
+            Self::ApartBelow => &[&[ALL_BELOW], &[OTHER_HOST]],
         }
     }
 }
@@ -211,6 +244,8 @@ impl Settings {
             has_further_site: false,
             hsts_secs: None,
             compresses: (of_codings.percent(85), of_codings.percent(30)),
+            routing: Routing::default(),
+            closes_unknown_hosts: false,
         }
     }
 
@@ -229,6 +264,8 @@ impl Settings {
             trusts_saves: self.trusts_saves,
             is_strict: self.is_strict,
             has_token: self.has_token,
+            routing: self.routing.clone(),
+            closes_unknown_hosts: self.closes_unknown_hosts,
             ..other
         }
     }
@@ -246,27 +283,41 @@ impl Settings {
     pub fn for_site(self, random: &mut Random, application: Option<Application>) -> Self {
         let profile = SiteProfile::random(random, application);
         let names = [SiteNaming::Any, SiteNaming::Any, SiteNaming::Both, SiteNaming::Apart];
+        let below = [SiteNaming::Below, SiteNaming::ApartBelow];
         let naming = *random.choice(&names).unwrap_or(&SiteNaming::Any);
         let trusts_saves = random.percent(50);
         let (is_strict, has_token) = (random.percent(20), random.percent(70));
-        Self { profile, naming, trusts_saves, is_strict, has_token, ..self }
+        let is_below = random.percent(20);
+        let naming = *random.choice(&below).filter(|_| is_below).unwrap_or(&naming);
+        let closes_unknown_hosts = random.percent(20);
+        Self { profile, naming, trusts_saves, is_strict, has_token, closes_unknown_hosts, ..self }
+    }
+
+    /// These settings with routes by chance for the pages of a site.
+    #[must_use]
+    pub fn with_routes(self, random: &mut Random, site: &actors::SitePlan) -> Self {
+        let routing = Routing::random(random, site, self.naming.sites() > 1);
+        Self { routing, ..self }
     }
 
     /// The text of the configuration: the sites with their profile.
     fn configuration(&self) -> String {
-        let names: &[&[&str]] = match self.naming {
-            SiteNaming::Any => &[&[]],
-            SiteNaming::Both => &[&[HOST, OTHER_HOST]],
-            SiteNaming::Apart => &[&[], &[OTHER_HOST]],
-        };
         let profile = self.profile.name();
-        let site = |names: &&[&str]| {
+        let site = |(number, names): (usize, &&[&str])| {
             let names = if names.is_empty() { String::new() } else { format!("names = {names:?}\n") };
-            format!("[[site]]\norigin = \"{ORIGIN}\"\nprofile = \"{profile}\"\n{names}")
+            let routing = self.routing.configuration(number > 0, SECOND_ORIGIN);
+            format!("[[site]]\norigin = \"{ORIGIN}\"\nprofile = \"{profile}\"\n{names}{routing}")
         };
-        let further = self.has_further_site.then_some([FURTHER_HOST]);
-        let further = further.iter().map(|names| site(&&names[..]));
-        names.iter().map(site).chain(further).collect()
+        let further = format!("[[site]]\norigin = \"{ORIGIN}\"\nnames = [\"{FURTHER_HOST}\"]\n");
+        let further = self.has_further_site.then_some(further);
+        let unknown = if self.closes_unknown_hosts { "unknown_hosts = \"close\"\n" } else { "" };
+        let sites = self.naming.names().iter().enumerate().map(site);
+        std::iter::once(unknown.to_owned()).chain(sites).chain(further).collect()
+    }
+
+    /// The number of origins with limits of their own, at most.
+    pub fn origins(&self) -> usize {
+        self.naming.sites() * (1 + self.routing.origins())
     }
 
     /// The secret of clients that purge, if there is one.
@@ -279,6 +330,7 @@ impl Settings {
         match self.naming {
             SiteNaming::Any | SiteNaming::Apart => "any",
             SiteNaming::Both => HOST,
+            SiteNaming::Below | SiteNaming::ApartBelow => ALL_BELOW,
         }
     }
 
@@ -294,7 +346,10 @@ impl Settings {
             runtime_directory: None,
             spool_directory: PathBuf::from("/spool"),
         };
-        let read = |_: &str| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+        let read = |path: &str| match path.ends_with(MAINTENANCE_FILE) {
+            true => Ok(MAINTENANCE_PAGE.to_owned()),
+            false => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),
+        };
         let text = self.configuration();
         let plan = config::load("simulation", &text, &Vec::new(), &machine, &read);
         let mut plan = plan.map_err(|faults| format!("{faults:?}"))?;
@@ -321,7 +376,11 @@ impl Settings {
             ..listener.clone()
         });
         plan.listeners.extend(redirecting);
-        plan.sites.iter_mut().for_each(|site| self.apply_to(site));
+        let lifetimes: BTreeMap<_, _> = self.routing.lifetimes().collect();
+        for site in &mut plan.sites {
+            let has_own_lifetime = lifetimes.contains_key(&realm_of(site));
+            self.apply_to(site, has_own_lifetime);
+        }
         let limits = &mut plan.limits;
         limits.fetches_max = self.fetches_max;
         limits.client_fetches_max = self.fetches_max;
@@ -357,7 +416,7 @@ impl Settings {
         Ok(plan)
     }
 
-    fn apply_to(&self, site: &mut SitePlan) {
+    fn apply_to(&self, site: &mut SitePlan, has_own_lifetime: bool) {
         site.hsts_secs = self.hsts_secs;
         let (compresses, codes_misses) = self.compresses;
         site.compression = site.compression.take().filter(|_| compresses);
@@ -365,7 +424,7 @@ impl Settings {
             rules.misses = MissForm::Gzip;
         }
         for policy in std::iter::once(&mut site.policy).chain(&mut site.recognisable) {
-            policy.default_ttl = self.default_ttl.or(policy.default_ttl);
+            policy.default_ttl = self.default_ttl.filter(|_| !has_own_lifetime).or(policy.default_ttl);
             policy.grace = Duration::ZERO;
             if let Some(unknown) = policy.unknown_parameters.as_mut().filter(|_| self.is_strict) {
                 unknown.per_minute = 1;
@@ -382,6 +441,8 @@ impl Settings {
             stale_first_byte_max: 4 * self.disk_timeout + limits.stale_wait.max(FLIGHT_WAIT) + STALE_SLACK,
             end_max: Duration::from_secs(400),
             assumed_max: self.default_ttl.unwrap_or_default().max(self.profile.assumed_max()),
+            assumed_of_realms: self.routing.lifetimes().collect(),
+            routings: vec![Arc::new(self.routing.clone())],
             missing_max: self.profile.missing_max(),
             writes_count: !self.is_strict,
             saves_count: self.trusts_saves && matches!(self.profile, SiteProfile::Own(_)),
@@ -390,6 +451,27 @@ impl Settings {
             ..Rules::default()
         }
     }
+}
+
+/// The realm of the pages of a site in a plan.
+fn realm_of(site: &SitePlan) -> String {
+    let asked = site.request_fields.set.iter().find(|(name, _)| name == REALM_FIELD);
+    realm(asked.map(|(_, realm)| &realm[..]), site.origin.to_string().starts_with(SECOND_ORIGIN))
+}
+
+/// The pages that a reload must drop, because what they depend on changes. A further site has none
+/// at first.
+pub(crate) fn dropped_pages(old: &EdgePlan, new: &EdgePlan) -> Option<Scope> {
+    let is_same_site =
+        |old: &SitePlan, new: &SitePlan| old.names == new.names && realm_of(old) == realm_of(new);
+    let has_changed = |old: &&SitePlan| {
+        let same = new.sites.iter().find(|new| is_same_site(old, new));
+        same.is_some_and(|new| {
+            (&old.profile, &old.policy, &old.recognisable) != (&new.profile, &new.policy, &new.recognisable)
+        })
+    };
+    let changed: BTreeSet<_> = old.sites.iter().filter(has_changed).map(realm_of).collect();
+    (!changed.is_empty()).then_some(Scope::Realms(changed))
 }
 
 /// Address of the proxy that is believed.
@@ -412,7 +494,7 @@ const fn fetches_max(few: u64, random: &mut Random) -> usize {
 }
 
 /// Address of clients that may purge without the token.
-pub(crate) const PURGER: &str = "198.51.100.7";
+pub(crate) const PURGER: &str = actors::MAINTAINER;
 
 /// How long a follower waits for a fetch.
 const FLIGHT_WAIT: Duration = Duration::from_secs(4);
@@ -431,7 +513,7 @@ impl fmt::Display for Settings {
         write!(
             f,
             "memory {}, disk {}{}{}, objects in memory up to {} KiB, fills {}%, spool {}, {} workers, {} fetches, leak guard {}, verifies {}, refill {}, disk timeout {} \
-             ms, first byte timeout {} ms, default lifetime {} s, profile {}, names {:?}, trusts saves {}, strict {}, token {}, further site {}, compresses {}, also misses {}",
+             ms, first byte timeout {} ms, default lifetime {} s, profile {}, names {:?}, trusts saves {}, strict {}, token {}, further site {}, compresses {}, also misses {}, closes unknown hosts {}, {}",
             mib(Some(self.memory_bytes)),
             mib(self.disk_bytes),
             if self.power_safe { " with power-safe purges" } else { "" },
@@ -455,6 +537,8 @@ impl fmt::Display for Settings {
             self.has_further_site,
             self.compresses.0,
             self.compresses.1,
+            self.closes_unknown_hosts,
+            self.routing,
         )
     }
 }

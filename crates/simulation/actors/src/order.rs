@@ -17,6 +17,11 @@ const LONG_TAGS: usize = 4000;
 const AGAIN_PERCENT: u64 = 30;
 const AGAIN_MS_MAX: u64 = 400;
 
+/// How often an author gives a page a tag that only a confirmation brings, and the longest pause
+/// between two steps of this in milliseconds.
+const RETAGS_PERCENT: u64 = 6;
+const RETAGS_MS_MAX: u64 = 1500;
+
 /// One planned edit, and the purge that follows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedPurge {
@@ -55,6 +60,10 @@ pub struct PlannedPurge {
     /// The pause in milliseconds after which the author has looked at the page, edits it again and
     /// repeats the purge, if at all. Two edits are then often within a second.
     pub again_after_ms: Option<u64>,
+    /// The pause in milliseconds between two steps in which the author first gives the page a tag of
+    /// its own without a new version, lets the edge confirm the page, and purges a new version by
+    /// this tag, if at all.
+    pub retags_ms: Option<u64>,
 }
 
 /// A purge as it is sent.
@@ -133,7 +142,28 @@ impl PlannedPurge {
             is_other_host: random.percent(30) && site.other_host.is_some(),
             is_long: random.percent(30),
             again_after_ms: random.percent(AGAIN_PERCENT).then(|| random.below(AGAIN_MS_MAX)),
+            retags_ms: random.percent(RETAGS_PERCENT).then(|| random.below(RETAGS_MS_MAX)),
         })
+    }
+
+    /// The steps by which a page gets a tag that only a confirmation brings: the tag and a soft
+    /// purge, then a new version and the purge by the tag.
+    pub(crate) fn retagging(&self) -> [Self; 2] {
+        let tag = format!("own-{}", self.number);
+        let first = Self {
+            edits: Some(self.path.clone()),
+            new_tag: Some(tag.clone()),
+            only_retags: true,
+            dialect: Some(Dialect::Purge),
+            wants_soft: true,
+            wants_refill: false,
+            is_abandoned: false,
+            is_long: false,
+            ..self.clone()
+        };
+        let dialect = Some(Dialect::SurrogateKey);
+        let then = Self { new_tag: None, dialect, tags: vec![tag], wants_soft: false, ..first.clone() };
+        [first, then]
     }
 
     /// The text of the purge. `token` is the one that the edge asks for.
@@ -308,6 +338,9 @@ impl fmt::Display for PlannedPurge {
         flags.iter().filter(|(is_set, _)| *is_set).try_for_each(|(_, flag)| write!(to, ", {flag}"))?;
         if let Some(pause_ms) = self.looks_after_ms {
             write!(to, ", looks at the page after {pause_ms} ms")?;
+        }
+        if let Some(pause_ms) = self.retags_ms {
+            write!(to, ", first has a new tag confirmed, with pauses of {pause_ms} ms")?;
         }
         match self.again_after_ms {
             Some(pause_ms) => write!(to, ", does all again after {pause_ms} ms"),

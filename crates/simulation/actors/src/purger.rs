@@ -90,6 +90,9 @@ where
     pub async fn run(mut self) {
         for purge in std::mem::take(&mut self.plan.purges) {
             tokio::time::sleep(Duration::from_millis(purge.pause_ms)).await;
+            if let Some(pause_ms) = purge.retags_ms {
+                self.retag(&purge, Duration::from_millis(pause_ms)).await;
+            }
             self.edit(&purge);
             tokio::time::sleep(Duration::from_millis(purge.after_edit_ms)).await;
             let site = Arc::clone(lock(&self.site).plan());
@@ -103,6 +106,21 @@ where
             if let Some(pause_ms) = purge.again_after_ms {
                 self.do_again(&purge, &site, pause_ms).await;
             }
+        }
+    }
+
+    /// Gives the page a tag that only a confirmation brings, and purges a new version by it.
+    async fn retag(&self, purge: &PlannedPurge, pause: Duration) {
+        let site = Arc::clone(lock(&self.site).plan());
+        self.look(purge, &site).await;
+        for step in purge.retagging() {
+            self.edit(&step);
+            if let Some(written) = step.write(&site, self.token.as_deref()) {
+                self.send(&step, written).await;
+            }
+            self.look(&step, &site).await;
+            tokio::time::sleep(pause).await;
+            self.look(&step, &site).await;
         }
     }
 

@@ -53,8 +53,8 @@ impl Ledger {
         }
     }
 
-    /// Whether a hand-over before `ended` explains that a tunnel ended, or maintenance that there is
-    /// none.
+    /// Whether a hand-over before `ended` explains that a tunnel ended, or maintenance that there
+    /// is none.
     pub(crate) fn explains_end_of_tunnel(&mut self, begun: Moment, ended: Moment) -> bool {
         self.explains(begun, ended)
             || self.by_rules_of(begun, |ledger| ledger.rules.is_maintained())

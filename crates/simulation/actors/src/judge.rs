@@ -24,10 +24,7 @@ impl Ledger {
         let Some(status) = reply.status else { return };
         self.judge_fields(asked, ended, reply);
         self.judge_cookies(asked, ended, reply);
-        let realm = match self.judge_route(asked, ended, reply) {
-            Some(realm) => realm,
-            None => return,
-        };
+        let Some(realm) = self.judge_route(asked, ended, reply) else { return };
         match status {
             504 if asked.ask.only_if_cached && reply.reason() == "only-if-cached" => {}
             500.. => {
@@ -191,8 +188,8 @@ impl Ledger {
         self.judge_age(asked, ended, reply, page, &id);
     }
 
-    /// Checks that the content belongs to the page, user, language and realm of the request. Returns
-    /// whether it does.
+    /// Checks that the content belongs to the page, user, language and realm of the request.
+    /// Returns whether it does.
     fn judge_identity(
         &mut self,
         asked: &Asked,

@@ -60,9 +60,9 @@ pub struct PlannedPurge {
     /// The pause in milliseconds after which the author has looked at the page, edits it again and
     /// repeats the purge, if at all. Two edits are then often within a second.
     pub again_after_ms: Option<u64>,
-    /// The pause in milliseconds between two steps in which the author first gives the page a tag of
-    /// its own without a new version, lets the edge confirm the page, and purges a new version by
-    /// this tag, if at all.
+    /// The pause in milliseconds between two steps in which the author first gives the page a tag
+    /// of its own without a new version, lets the edge confirm the page, and purges a new version
+    /// by this tag, if at all.
     pub retags_ms: Option<u64>,
 }
 

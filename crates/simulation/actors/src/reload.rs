@@ -24,8 +24,8 @@ pub(crate) struct RetiredRules {
 }
 
 impl Ledger {
-    /// Records that a reload to other rules is about to be ordered. `drops`: the pages that depend on
-    /// what changes, if there are any.
+    /// Records that a reload to other rules is about to be ordered. `drops`: the pages that depend
+    /// on what changes, if there are any.
     pub fn reload_sent(&mut self, at: Moment, name: &str, new: Rules, drops: Option<Scope>) -> ReloadId {
         let sent = self.stamp(at);
         self.note(at, || format!("{name} is ordered"));

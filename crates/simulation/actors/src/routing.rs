@@ -141,7 +141,8 @@ pub(crate) enum ExpectedAnswer {
 }
 
 impl Routing {
-    /// Routes by chance, for the pages of a site. `has_two_sites`: its hosts are sites of their own.
+    /// Routes by chance, for the pages of a site. `has_two_sites`: its hosts are sites of their
+    /// own.
     pub fn random(random: &mut Random, site: &SitePlan, has_two_sites: bool) -> Self {
         let seed = random.number();
         let count = random.between(1, ROUTES_MAX);
@@ -229,7 +230,8 @@ impl Routing {
 }
 
 impl Expected {
-    /// Whether a response with this reason, and with content of this realm, may be the expected one.
+    /// Whether a response with this reason, and with content of this realm, may be the expected
+    /// one.
     pub(crate) fn fits(&self, reason: &str, realm: Option<&str>) -> bool {
         match &self.answer {
             ExpectedAnswer::Page(own) => !is_own_reason(reason) && realm.is_none_or(|realm| realm == own),

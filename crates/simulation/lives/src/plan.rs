@@ -289,6 +289,31 @@ fn keep_places<T>(list: &mut Vec<T>, kept: impl Fn(usize) -> bool) {
     });
 }
 
+/// The settings of a life after the first, if they differ from those before.
+fn alteration(seed: u64, number: u64, settings: &Settings, site: &SitePlan) -> Option<Settings> {
+    let mut random = Random::fork(seed, "alteration", number);
+    let is_altered = number > 0 && random.percent(60);
+    is_altered.then(|| {
+        let altered = settings.altered(&mut random);
+        let is_rerouted = random.percent(OTHER_ROUTES_PERCENT);
+        if is_rerouted { altered.with_routes(&mut random, site) } else { altered }
+    })
+}
+
+impl LifeEnd {
+    fn random(random: &mut Random, is_last: bool) -> Self {
+        match random.below(9) {
+            _ if is_last => Self::Orderly,
+            0..3 => Self::PowerCut(random.between(100, KILL_MS_MAX)),
+            3..6 => Self::Kill(random.between(100, KILL_MS_MAX)),
+            _ => {
+                let at_ms = random.between(0, KILL_MS_MAX / 2);
+                Self::KillInOperation(at_ms, random.between(1, KILL_OPERATIONS_MAX))
+            }
+        }
+    }
+}
+
 impl LifePlan {
     /// A life by chance. All download `film`, the number of a page, if there is one.
     fn random(
@@ -299,13 +324,7 @@ impl LifePlan {
         film: Option<u64>,
     ) -> Self {
         let mut random = Random::fork(seed, "life", number);
-        let mut altering = Random::fork(seed, "alteration", number);
-        let is_altered = number > 0 && altering.percent(60);
-        let alteration = is_altered.then(|| {
-            let altered = settings.altered(&mut altering);
-            let is_rerouted = altering.percent(OTHER_ROUTES_PERCENT);
-            if is_rerouted { altered.with_routes(&mut altering, site) } else { altered }
-        });
+        let alteration = alteration(seed, number, settings, site);
         let fork = |label: &str, part: u64| Random::fork(seed, label, number * 1000 + part);
         let mut visitors: Vec<_> = (0..random.between(1, VISITORS_MAX))
             .map(|visitor| {
@@ -350,15 +369,7 @@ impl LifePlan {
             .chain(downloads.fault)
             .collect();
         let drains_at_ms = drain(&mut Random::fork(seed, "drain", number));
-        let end = match random.below(9) {
-            _ if is_last => LifeEnd::Orderly,
-            0..3 => LifeEnd::PowerCut(random.between(100, KILL_MS_MAX)),
-            3..6 => LifeEnd::Kill(random.between(100, KILL_MS_MAX)),
-            _ => {
-                let at_ms = random.between(0, KILL_MS_MAX / 2);
-                LifeEnd::KillInOperation(at_ms, random.between(1, KILL_OPERATIONS_MAX))
-            }
-        };
+        let end = LifeEnd::random(&mut random, is_last);
         // While it drains, an edge hands over to nobody.
         let mut of_handovers = Random::fork(seed, "hand-overs", number);
         let handovers = match drains_at_ms {

@@ -271,7 +271,7 @@ impl fmt::Display for PlannedReload {
 mod tests {
     use super::{Change, PlannedReload};
     use crate::settings::{Settings, SiteProfile, dropped_pages};
-    use actors::{Scope, SitePlan};
+    use actors::SitePlan;
     use std::collections::BTreeSet;
     use std::time::Duration;
     use world::Random;

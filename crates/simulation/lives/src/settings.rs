@@ -4,7 +4,7 @@
 //! from them.
 
 use actors::{Application, MAINTENANCE_FILE, MAINTENANCE_PAGE, REALM_FIELD, Routing, Rules, Scope, realm};
-use config::{DiskPlan, EdgePlan, ListenerPlan, Machine, RedirectPlan, SitePlan};
+use config::{DiskPlan, EdgeLimits, EdgePlan, ListenerPlan, Machine, RedirectPlan, SitePlan};
 use semantics::MissForm;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -381,7 +381,11 @@ impl Settings {
             let has_own_lifetime = lifetimes.contains_key(&realm_of(site));
             self.apply_to(site, has_own_lifetime);
         }
-        let limits = &mut plan.limits;
+        self.limit(&mut plan.limits);
+        Ok(plan)
+    }
+
+    fn limit(&self, limits: &mut EdgeLimits) {
         limits.fetches_max = self.fetches_max;
         limits.client_fetches_max = self.fetches_max;
         limits.stalled_fetches_max = STALLED_FETCHES_MAX;
@@ -413,7 +417,6 @@ impl Settings {
             limits.writes_per_minute = 2;
         }
         limits.disk_verify_rate = if self.verifies { MIB } else { 0 };
-        Ok(plan)
     }
 
     fn apply_to(&self, site: &mut SitePlan, has_own_lifetime: bool) {
@@ -434,7 +437,7 @@ impl Settings {
 
     /// The bounds of the ledger that follow from these settings.
     pub fn rules(&self, trace: bool) -> Rules {
-        let limits = config::EdgeLimits::default();
+        let limits = EdgeLimits::default();
         Rules {
             // The disk, the queue, and one fetch of its own after one that it has joined.
             first_byte_max: 4 * self.disk_timeout + FLIGHT_WAIT + 3 * self.first_byte_timeout + SLACK,

@@ -187,7 +187,7 @@ metrics! {
         "Uses of a stored response that would have ordered its coded forms while the queue was full. A \
          later use orders them. Many mean that the processor is busy, or that purges make all forms anew.";
     EncodingsWaiting: Gauge "encodings_waiting",
-        "Orders of coded forms that wait for the encoder thread. At 1024, further ones are dropped.";
+        "Orders of coded forms that wait for the encoder thread. At 16384, further ones are dropped.";
     FormBytes: Gauge "store_form_bytes",
         "The part of store_bytes that coded forms occupy.";
     ResponsesBrotli: Counter "responses_br",

@@ -9,8 +9,11 @@ use store::{Key, Object};
 use threads::{Condvar, Mutex, MutexGuard};
 
 /// Maximum number of orders that wait. A use beyond it orders nothing, and the next use tries
-/// again.
-pub(crate) const ORDERS_MAX: usize = 1024;
+/// again. A crawler that visits all pages of a site twice needs one for each.
+pub(crate) const ORDERS_MAX: usize = 16 * 1024;
+
+/// Maximum total length of the hosts and targets of orders that wait, in bytes.
+const TEXT_BYTES_MAX: usize = 2 << 20;
 
 /// An order of the coded forms of a stored response.
 #[derive(Debug)]
@@ -29,6 +32,8 @@ pub(crate) struct Encodings {
 #[derive(Debug, Default)]
 struct OrderQueue {
     orders: VecDeque<EncodingOrder>,
+    /// The total length of their hosts and targets.
+    text_bytes: usize,
     is_ended: bool,
 }
 
@@ -36,9 +41,11 @@ impl Encodings {
     /// Orders the forms of a stored response. Returns false if the queue is full.
     pub(crate) fn order(&self, key: &Key, object: &Arc<Object>) -> bool {
         let mut queue = self.queue();
-        if queue.is_ended || queue.orders.len() >= ORDERS_MAX {
+        let text_bytes = queue.text_bytes + text_bytes(key);
+        if queue.is_ended || queue.orders.len() >= ORDERS_MAX || text_bytes > TEXT_BYTES_MAX {
             return false;
         }
+        queue.text_bytes = text_bytes;
         queue.orders.push_back(EncodingOrder { key: key.detached(), object: Arc::downgrade(object) });
         self.changed.notify_one();
         true
@@ -48,7 +55,13 @@ impl Encodings {
     pub(crate) fn next(&self) -> Option<EncodingOrder> {
         let waits = |queue: &mut OrderQueue| queue.orders.is_empty() && !queue.is_ended;
         let mut queue = self.changed.wait_while(self.queue(), waits).unwrap_or_else(PoisonError::into_inner);
-        if queue.is_ended { None } else { queue.orders.pop_front() }
+        let order = if queue.is_ended { None } else { queue.orders.pop_front() }?;
+        queue.text_bytes -= text_bytes(&order.key);
+        if queue.orders.is_empty() {
+            // Gives back the memory of a long queue.
+            queue.orders = VecDeque::new();
+        }
+        Some(order)
     }
 
     /// Ends the thread: it takes no further order, and gives up the one that it works on.
@@ -56,6 +69,7 @@ impl Encodings {
         let mut queue = self.queue();
         queue.is_ended = true;
         queue.orders.clear();
+        queue.text_bytes = 0;
         self.changed.notify_all();
     }
 
@@ -72,6 +86,10 @@ impl Encodings {
     fn queue(&self) -> MutexGuard<'_, OrderQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn text_bytes(key: &Key) -> usize {
+    key.host().len() + key.target().len()
 }
 
 #[cfg(test)]
@@ -97,6 +115,13 @@ mod tests {
         assert!(encodings.order(&key, &object));
         drop(object);
         assert!(encodings.next().unwrap().object.upgrade().is_none());
+        let long = Key::new(SiteId(0), false, b"a.test", Bytes::from(vec![b'/'; 1 << 20]));
+        let object = Arc::new(Object::new(&ResponseHead::new(Status::OK), b"", Body::default(), freshness));
+        while encodings.len() > 0 {
+            encodings.next();
+        }
+        assert!(encodings.order(&long, &object) && !encodings.order(&long, &object));
+        assert!(encodings.next().is_some() && encodings.order(&long, &object));
         encodings.end();
         assert!(encodings.next().is_none() && encodings.is_ended() && encodings.len() == 0);
     }

@@ -25,8 +25,9 @@ pub(crate) struct NetworkResponse {
     pub(crate) status: u64,
     /// Chromium's name of the error, if the request failed.
     pub(crate) error: Option<String>,
+    /// Whether it is the page's icon, which Chromium loads beside the page.
+    pub(crate) is_icon: bool,
     is_from_browser: bool,
-    is_icon: bool,
     /// Number of heads that Chromium has announced minus the number it has delivered.
     heads_missing: i64,
     has_ended: bool,

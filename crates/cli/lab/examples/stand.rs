@@ -132,9 +132,8 @@ impl Stand {
         let seen = self.open(&second, target);
         assert!(is_hit(seen.page()), "{target}: {}", seen.page().head);
         // Chromium may still load the icon when the first visit is over.
-        let is_icon = |one: &NetworkResponse| one.url.contains("favicon");
         let is_file = |one: &&NetworkResponse| {
-            !one.is_page && !is_icon(one) && files.iter().any(|file| one.url.contains(file))
+            !one.is_page && !one.is_icon && files.iter().any(|file| one.url.contains(file))
         };
         let found: Vec<_> = seen.received.iter().filter(is_file).collect();
         assert!(files.is_empty() || !found.is_empty(), "{target} has none of {files:?}");

@@ -70,7 +70,7 @@ impl PasswordFile {
         self.users.len()
     }
 
-    /// The SHA-256 digest of the text, by which a check under another file is told apart.
+    /// The SHA-256 digest of the text, by which checks under different files differ.
     pub fn digest(&self) -> &[u8; 32] {
         &self.digest
     }
@@ -130,7 +130,7 @@ mod tests {
             ("bob", "secret", false),
             ("", "secret", false),
             ("Ann", "secret", false),
-            // The hash that stands in for that of an unknown user is Ann's.
+            // An unknown user is checked with the first hash, which is Ann's.
             ("eve", "secret", false),
         ] {
             assert_eq!(file.admits(&credentials(user, password)), expected, "{user} {password}");

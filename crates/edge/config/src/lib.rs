@@ -36,7 +36,7 @@ pub use peers::PeerEntry;
 pub use plan::{
     AccessLogTarget, AcmePlan, AdminTlsPlan, DiskPlan, EdgeLimits, EdgePlan, FieldRules, FixedAnswer,
     ListenerPlan, MaintenancePlan, OriginTlsPlan, PasswordPlan, RedirectAnswer, RedirectPlan, RouteAction,
-    RouteMatcher, RoutePlan, SiteLimits, SitePlan, StaticTreePlan, TlsPlan,
+    RouteMatcher, RoutePlan, SiteLimits, SitePlan, StaticTreePlan, TlsPlan, is_about_storing,
 };
 pub use reference::settings_reference;
 pub use setting::{CertificatePaths, CertificateSource, Setting, SettingKind, SettingScope, SettingValue};

@@ -18,7 +18,7 @@ mod route;
 mod site;
 
 pub use acme::AcmePlan;
-pub use fields::FieldRules;
+pub use fields::{FieldRules, is_about_storing};
 pub use limits::{EdgeLimits, SiteLimits};
 pub use listeners::{AdminTlsPlan, ListenerPlan, RedirectPlan, TlsPlan};
 pub use origins::OriginTlsPlan;

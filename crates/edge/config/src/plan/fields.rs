@@ -60,11 +60,20 @@ const OF_REQUEST: [&str; 13] = [
     "X-Forwarded-Host",
 ];
 
-/// Whether a field says whether and how long a response may be stored, or when to ask again.
-fn is_about_storing(name: &str) -> bool {
-    let known =
-        ["Cache-Control", "CDN-Cache-Control", "Surrogate-Control", "Expires", "Pragma", "Retry-After"];
-    known.iter().any(|known| known.eq_ignore_ascii_case(name))
+/// Whether a field says whether and how long caches may store a response. `Cache-Control` for one
+/// kind of caches has a name that ends with it (RFC 9213 section 2.2), such as
+/// `Cloudflare-CDN-Cache-Control`.
+pub fn is_about_storing(name: &[u8]) -> bool {
+    const TARGETED: &[u8] = b"Cache-Control";
+    let known = ["Surrogate-Control", "Edge-Control", "X-Accel-Expires", "Expires", "Pragma"];
+    let end = name.get(name.len().saturating_sub(TARGETED.len())..).unwrap_or_default();
+    end.eq_ignore_ascii_case(TARGETED)
+        || known.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+}
+
+/// Whether a rule about a field is for responses that say what was asked for, and not for errors.
+fn is_for_success(name: &str) -> bool {
+    is_about_storing(name.as_bytes()) || name.eq_ignore_ascii_case("Retry-After")
 }
 
 /// The three settings of a message, in the order of the lists of [`FieldRules`]. Requests have no
@@ -108,9 +117,9 @@ impl FieldRules {
     #[must_use]
     pub fn for_errors(&self) -> Self {
         let of = |lines: &[(String, String)]| {
-            lines.iter().filter(|(name, _)| !is_about_storing(name)).cloned().collect()
+            lines.iter().filter(|(name, _)| !is_for_success(name)).cloned().collect()
         };
-        let remove = self.remove.iter().filter(|name| !is_about_storing(name)).cloned().collect();
+        let remove = self.remove.iter().filter(|name| !is_for_success(name)).cloned().collect();
         Self { set: of(&self.set), add: of(&self.add), remove }
     }
 

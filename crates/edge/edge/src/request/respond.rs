@@ -10,7 +10,7 @@ use crate::request::forward::VIA;
 use crate::request::refusal::Refusal;
 use bytes::{Bytes, BytesMut};
 use clock::Timestamp;
-use config::FieldRules;
+use config::{FieldRules, is_about_storing};
 use h1::BodyFraming;
 use message::{Field, Fields, Method, ResponseHead, Status, Version, names};
 use semantics::{CacheStatusFacts, Directives, Reason, cache_status_value};
@@ -280,12 +280,6 @@ fn with_fields(status: Status, mut fields: Fields) -> ResponseHead {
 /// Fields of a stored head that a hit replaces with its own.
 fn is_for_storage(name: &[u8]) -> bool {
     [names::AGE, names::CONTENT_LENGTH].iter().any(|kept| name.eq_ignore_ascii_case(kept.as_bytes()))
-}
-
-/// Fields that say whether and how long caches may store a response.
-fn is_about_storing(name: &[u8]) -> bool {
-    let known = [names::CACHE_CONTROL, "CDN-Cache-Control", names::EXPIRES, names::PRAGMA];
-    known.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// Fields that the origin sends to its surrogate, the edge: those of the Edge Architecture

@@ -40,7 +40,13 @@ fn origin(name: &'static str) -> Origin {
     Origin::start(move |seen: &Seen| {
         let said = format!("{name} {} {}", seen.target(), seen.field("X-Asked").unwrap_or("-"));
         let tag = format!("Surrogate-Key: {name}");
-        let fields = ["Cache-Control: max-age=600", "X-Powered-By: PHP", "ETag: \"1\"", &tag];
+        let fields = [
+            "Cache-Control: max-age=600",
+            "Cloudflare-CDN-Cache-Control: max-age=600",
+            "X-Powered-By: PHP",
+            "ETag: \"1\"",
+            &tag,
+        ];
         response("200 OK", &fields, said.as_bytes())
     })
 }

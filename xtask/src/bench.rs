@@ -10,6 +10,7 @@ mod attacks;
 mod crowd;
 mod encodings;
 mod load;
+mod rivals;
 mod servers;
 mod stampede;
 mod starved;

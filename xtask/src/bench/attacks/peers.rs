@@ -4,14 +4,13 @@
 //! Invariant: one server runs at a time, as an ordinary user, on a free loopback port, with an
 //! empty cache. Dropping [`PeerProcess`] stops it.
 
-use crate::packages;
-use crate::place::{self, output, render};
+use crate::bench::rivals::{self, Rival};
+use crate::place::{self, render};
 use crate::service::{LabDirectory, LabService};
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 use testkit::Client;
 
 /// Working directory of the servers, relative to the repository.
@@ -64,35 +63,22 @@ impl ComparedServer {
             Self::Haproxy => Some("haproxy"),
         }
     }
+
+    fn rival(self) -> Rival {
+        (self.name(), self.package())
+    }
 }
 
 impl PeerDirectory {
     /// Installs missing packages and prepares the directory.
     pub(super) fn settle(program: &Path) -> Result<Self> {
-        packages::ensure(&PEERS.map(ComparedServer::package).into_iter().flatten().collect::<Vec<_>>())?;
-        let directory = std::path::absolute(DIRECTORY)?;
-        let lock = place::lock(&directory)?;
-        let place = LabDirectory::settle(&directory)?;
-        // Servers that a killed run left.
-        PEERS.iter().try_for_each(|peer| place.stop(peer.name()).map(|_| ()))?;
-        let copy = place.directory.join("petasos");
-        // Copied because the servers' user may not have access to the original.
-        fs::copy(program, &copy)
-            .and_then(|_| place.account.give(&copy))
-            .with_context(|| format!("cannot copy {}", program.display()))?;
+        let (place, lock) = rivals::settle(DIRECTORY, program, &PEERS.map(ComparedServer::rival))?;
         Ok(Self { place, _lock: lock })
     }
 
     /// Name and version of each server.
     pub(super) fn versions(&self) -> Result<String> {
-        let version = |peer: ComparedServer| match peer.package() {
-            None => output(Command::new(self.place.directory.join("petasos")).arg("--version")),
-            Some(package) => {
-                let format = "--showformat=${Package} ${Version}";
-                output(Command::new("dpkg-query").args(["--show", format, package]))
-            }
-        };
-        Ok(PEERS.into_iter().map(version).collect::<Result<Vec<_>>>()?.join(", "))
+        rivals::versions(&self.place, &PEERS.map(ComparedServer::rival))
     }
 
     /// Starts a server in front of `origin`, with an empty cache.

@@ -4,15 +4,14 @@
 //! Invariant: one server runs at a time, as an ordinary user, on a free loopback port, with one
 //! worker. Dropping [`RunningServer`] stops it.
 
+use crate::bench::rivals::{self, Rival};
 use crate::client;
-use crate::packages;
-use crate::place::{self, output, render};
+use crate::place::{self, render};
 use crate::service::{LabDirectory, LabService};
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 /// Working directory of the servers, relative to the repository.
@@ -80,36 +79,23 @@ impl EncodingServer {
             Self::Caddy => Some("caddy"),
         }
     }
+
+    fn rival(self) -> Rival {
+        (self.name(), self.package())
+    }
 }
 
 impl ServerDirectory {
     /// Installs missing packages and prepares the directory.
     pub(super) fn settle(program: &Path) -> Result<Self> {
-        let wanted: Vec<_> = EncodingServer::ALL.into_iter().filter_map(EncodingServer::package).collect();
-        packages::ensure(&wanted)?;
-        let directory = std::path::absolute(DIRECTORY)?;
-        let lock = place::lock(&directory)?;
-        let place = LabDirectory::settle(&directory)?;
-        // Servers that a killed run left.
-        EncodingServer::ALL.iter().try_for_each(|server| place.stop(server.name()).map(|_| ()))?;
-        let copy = place.directory.join("petasos");
-        // Copied because the servers' user may not have access to the original.
-        fs::copy(program, &copy)
-            .and_then(|_| place.account.give(&copy))
-            .with_context(|| format!("cannot copy {}", program.display()))?;
+        let (place, lock) =
+            rivals::settle(DIRECTORY, program, &EncodingServer::ALL.map(EncodingServer::rival))?;
         Ok(Self { place, _lock: lock })
     }
 
     /// Name and version of each server.
     pub(super) fn versions(&self) -> Result<String> {
-        let version = |server: EncodingServer| match server.package() {
-            None => output(Command::new(self.place.directory.join("petasos")).arg("--version")),
-            Some(package) => {
-                let format = "--showformat=${Package} ${Version}";
-                output(Command::new("dpkg-query").args(["--show", format, package]))
-            }
-        };
-        Ok(EncodingServer::ALL.into_iter().map(version).collect::<Result<Vec<_>>>()?.join(", "))
+        rivals::versions(&self.place, &EncodingServer::ALL.map(EncodingServer::rival))
     }
 
     /// Starts a server in front of `origin`, with an empty cache.

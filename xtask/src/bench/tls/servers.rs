@@ -5,14 +5,13 @@
 //! same certificate and the same number of workers. Dropping [`RunningServer`] stops it.
 
 use super::SIZES;
-use crate::packages;
-use crate::place::{self, output, render};
+use crate::bench::rivals::{self, Rival};
+use crate::place::{self, render};
 use crate::service::{LabDirectory, LabService};
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 use testkit::{Authority, Client, KeyKind, Trust};
 
 /// Working directory of the servers, relative to the repository.
@@ -65,23 +64,17 @@ impl SecuredServer {
             Self::H2o => Some("h2o"),
         }
     }
+
+    fn rival(self) -> Rival {
+        (self.name(), self.package())
+    }
 }
 
 impl ServerDirectory {
     /// Installs missing packages and prepares the directory with a certificate and the pages.
     pub(super) fn settle(program: &Path) -> Result<Self> {
-        let wanted: Vec<_> = SecuredServer::ALL.into_iter().filter_map(SecuredServer::package).collect();
-        packages::ensure(&wanted)?;
-        let directory = std::path::absolute(DIRECTORY)?;
-        let lock = place::lock(&directory)?;
-        let place = LabDirectory::settle(&directory)?;
-        // Servers that a killed run left.
-        SecuredServer::ALL.iter().try_for_each(|server| place.stop(server.name()).map(|_| ()))?;
-        let copy = place.directory.join("petasos");
-        // Copied because the servers' user may not have access to the original.
-        fs::copy(program, &copy)
-            .and_then(|_| place.account.give(&copy))
-            .with_context(|| format!("cannot copy {}", program.display()))?;
+        let (place, lock) =
+            rivals::settle(DIRECTORY, program, &SecuredServer::ALL.map(SecuredServer::rival))?;
         let authority = Authority::new("bench");
         let files = authority.issue(&["localhost"], KeyKind::Ecdsa, (2000, 2100));
         place.write("conf/edge.pem", &files.certificate)?;
@@ -99,14 +92,7 @@ impl ServerDirectory {
 
     /// Name and version of each server.
     pub(super) fn versions(&self) -> Result<String> {
-        let version = |server: SecuredServer| match server.package() {
-            None => output(Command::new(self.place.directory.join("petasos")).arg("--version")),
-            Some(package) => {
-                let format = "--showformat=${Package} ${Version}";
-                output(Command::new("dpkg-query").args(["--show", format, package]))
-            }
-        };
-        Ok(SecuredServer::ALL.into_iter().map(version).collect::<Result<Vec<_>>>()?.join(", "))
+        rivals::versions(&self.place, &SecuredServer::ALL.map(SecuredServer::rival))
     }
 
     /// Starts a server in front of `origin`, with an empty cache, and requests each page.

@@ -48,7 +48,10 @@ impl Visit<'_> {
         };
         let streamed = self.streamed(&content, accepted);
         // Both change the form of the content, and a condition names the form.
-        let decoded = streamed.or_else(|| self.decoded(&content, accepted));
+        let decoded = streamed.or_else(|| {
+            // The client accepts a form that was chosen for it, so its head need not be parsed.
+            if form.is_some() { None } else { self.decoded(&content, accepted) }
+        });
         if let Some(head) = self.substitute(&content, decoded.as_ref()) {
             let written = self.write_head(&head, BodyFraming::Empty, &account);
             self.client.push_head(&written);

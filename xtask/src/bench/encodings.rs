@@ -1,9 +1,10 @@
 //! Content codings: processor time of a hit in each coding, bytes sent for a page beside nginx and
 //! Caddy, and the work of the encoder thread while a crawler visits a large site.
 //!
-//! Invariant: in each round every coding has one load, in an order drawn from the seed. Ratios are
+//! Invariant: in each round every coding has its loads, in an order drawn from the seed. Ratios are
 //! formed within one round. Each coding is compared with an uncompressed page of the same length,
-//! because the kernel's work depends on the length alone. Slowness is no error.
+//! whose load comes right before or after, because the kernel's work depends on the length alone.
+//! Slowness is no error.
 
 mod crawl;
 mod servers;
@@ -112,14 +113,16 @@ fn print_hits(args: &Args, directory: &ServerDirectory, page: &[u8]) -> Result<(
         let (bytes, sent) = content(running.address, "/", coding)?;
         ensure!(sent == coding, "{coding:?} was not sent");
         warm(running.address, &format!("/plain/{bytes}"), "")?;
-        loads.push((coding, "/".to_owned()));
-        loads.push((coding, format!("/plain/{bytes}")));
+        loads.push((coding, ["/".to_owned(), format!("/plain/{bytes}")]));
     }
     let mut figures: BTreeMap<(&str, bool), Vec<f64>> = BTreeMap::new();
     let mut random = Random::from_seed(args.seed);
     for round in 0..args.rounds {
         random.shuffle(&mut loads);
-        for (coding, target) in &loads {
+        loads.iter_mut().for_each(|(_, targets)| random.shuffle(targets));
+        for (coding, target) in
+            loads.iter().flat_map(|(coding, both)| both.iter().map(move |one| (coding, one)))
+        {
             let before = running.cpu_secs();
             let count = hits(running.address, target, coding, args.seconds)?;
             let micros = (running.cpu_secs() - before) * 1e6 / count as f64;

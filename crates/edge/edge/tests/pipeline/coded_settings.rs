@@ -127,14 +127,14 @@ fn restarted_edge_makes_forms_of_pages_that_announce_them() {
     warm(&edge, "/announced");
     drop(edge);
     let edge = life(&origin, directory.path(), |_| {});
+    // Its forms would be ordered first.
+    (0..4).for_each(|_| assert_eq!(coding(&get(&edge, "/silent")), "none"));
     assert_eq!(coding(&get(&edge, "/announced")), "none", "forms are not on the disk");
     warm(&edge, "/announced");
     let answer = get(&edge, "/announced");
     assert_eq!((coding(&answer), decoded(&answer)), ("br", page("a")));
-    for _ in 0..4 {
-        let answer = get(&edge, "/silent");
-        assert_eq!((coding(&answer), answer.field("Vary")), ("none", None));
-    }
+    let answer = get(&edge, "/silent");
+    assert_eq!((coding(&answer), answer.field("Vary")), ("none", None));
     assert_eq!(metric(&edge, "petasos_encodings_total", ""), 1);
     assert_eq!(origin.seen().len(), 2);
 }

@@ -5,13 +5,11 @@
 //! hidden segment or a refused name. The first is the kernel's promise (openat2 with
 //! `RESOLVE_BENEATH`), and holds while others rename directories; the second is a rule of the path
 //! ([`PathRefusal`]). Only regular files are opened for reading. A look-up never waits for a disk:
-//! it returns `Outcome::Cold` instead.
+//! it returns [`Outcome::Cold`] instead.
 //!
-//! A caller (`StaticFiles::find` says more) evaluates conditions and ranges, sends the content,
+//! A caller ([`StaticFiles::find`] says more) evaluates conditions and ranges, sends the content,
 //! and closes the connection abruptly if a file turns out to be shorter than it was. This crate
 //! sends nothing and knows neither hosts nor routes.
-
-#![expect(dead_code, reason = "the look-up of files will use it")]
 
 mod directory;
 mod entity_tag;
@@ -20,10 +18,16 @@ mod location;
 mod media_type;
 mod open_files;
 mod opening;
+mod representation;
 mod request_path;
 mod rules;
+mod search;
+mod static_files;
+mod table;
 
 pub use open_files::OpenFiles;
 pub use opening::{NotFoundReason, SearchFailure};
+pub use representation::{Content, Representation};
 pub use request_path::PathRefusal;
 pub use rules::{Fallback, FileRules, FileSettings, RuleFault};
+pub use static_files::{CacheLimits, ColdSearch, Outcome, StaticFiles};

@@ -34,9 +34,10 @@ pub use log_level::LogLevel;
 pub use machine::Machine;
 pub use peers::PeerEntry;
 pub use plan::{
-    AccessLogTarget, AcmePlan, AdminTlsPlan, DiskPlan, EdgeLimits, EdgePlan, FieldRules, FixedAnswer,
-    ListenerPlan, MaintenancePlan, OriginTlsPlan, PasswordPlan, RedirectAnswer, RedirectPlan, RouteAction,
-    RouteMatcher, RoutePlan, SiteLimits, SitePlan, StaticTreePlan, TlsPlan, is_about_storing,
+    AccessLogTarget, AcmePlan, AdminTlsPlan, DiskPlan, EdgeLimits, EdgePlan, FieldRules, FilesPlan,
+    FixedAnswer, ListenerPlan, MaintenancePlan, MissingFile, OriginTlsPlan, PasswordPlan, RedirectAnswer,
+    RedirectPlan, RouteAction, RouteMatcher, RoutePlan, SiteLimits, SitePlan, StaticTreePlan, TlsPlan,
+    is_about_storing,
 };
 pub use reference::settings_reference;
 pub use setting::{CertificatePaths, CertificateSource, Setting, SettingKind, SettingScope, SettingValue};

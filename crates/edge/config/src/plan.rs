@@ -9,6 +9,7 @@ mod compression;
 mod contradictions;
 mod expansion;
 mod fields;
+mod files;
 mod limits;
 mod listeners;
 mod origins;
@@ -19,6 +20,8 @@ mod site;
 
 pub use acme::AcmePlan;
 pub use fields::{FieldRules, is_about_storing};
+pub(crate) use files::CODINGS;
+pub use files::{FilesPlan, MissingFile};
 pub use limits::{EdgeLimits, SiteLimits};
 pub use listeners::{AdminTlsPlan, ListenerPlan, RedirectPlan, TlsPlan};
 pub use origins::OriginTlsPlan;

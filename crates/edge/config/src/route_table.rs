@@ -1,6 +1,7 @@
 //! The settings of routes: which requests a route is for, and how Petasos answers them. Sites have
 //! the settings of the second kind too.
 
+use crate::plan::CODINGS;
 use crate::row::{row, site};
 use crate::setting::{Setting, SettingKind, SettingScope};
 
@@ -71,6 +72,59 @@ pub(crate) const ROUTE: &[Setting] = &[
         SettingKind::Text,
         Some("text/plain; charset=utf-8"),
         "Media type of `answer.content`.",
+    ),
+    site(
+        "files",
+        SettingKind::Text,
+        None,
+        "Directory whose files answer GET and HEAD. The whole path of a request is a path below it; \
+         `files_strip` removes a part of it. A relative path begins at the directory of the configuration file. \
+         docs/static-files.md has the rules. If left out: no files.",
+    ),
+    site(
+        "files_strip",
+        SettingKind::Text,
+        None,
+        "Beginning of request paths that the directory `files` does not have. With `/media`, a request for \
+         `/media/a.png` gets the file `a.png` of the directory. If left out: nothing is removed.",
+    ),
+    site(
+        "files_try",
+        SettingKind::Files,
+        None,
+        "Names that Petasos tries in this order. `{path}` is the path of the request, and means the index \
+         file of a directory too. A suffix may follow, such as `{path}.html`. If left out: `{path}`.",
+    ),
+    site(
+        "files_index",
+        SettingKind::Files,
+        None,
+        "Names of index files of directories, in the order in which Petasos tries them. If left out: \
+         `index.html`.",
+    ),
+    site(
+        "files_missing",
+        SettingKind::Text,
+        None,
+        "Answer to requests without a file. `origin`: the origin's. `404`: not found. A path such as \
+         `/index.html`: this file of the directory, with status 200. If left out: `origin` if the route or \
+         its site has one, else `404`.",
+    ),
+    site(
+        "files_precompressed",
+        SettingKind::Choices(CODINGS),
+        None,
+        "Content codings whose files Petasos looks for beside a file: `.br`, `.zst` and `.gz`. It sends the \
+         shortest one that the client accepts, unless it is older than the file. `none`: no codings. If left \
+         out: all.",
+    ),
+    site(
+        "files_refused",
+        SettingKind::Patterns,
+        None,
+        "Names of files that Petasos treats as missing, without regard to case. A list replaces the default. \
+         If left out: source code (`*.php*`), databases, logs, configuration and copies of editors; \
+         docs/static-files.md lists them.",
     ),
     site(
         "maintenance",

@@ -4,7 +4,7 @@
 //! the longest `*.` above it, then the site that answers to any name.
 
 use crate::sites::Site;
-use config::{RouteAction, RoutePlan};
+use config::RoutePlan;
 use message::RequestHead;
 use platform::HashMap;
 use semantics::route_paths;
@@ -61,13 +61,8 @@ impl HostTable {
     pub(crate) fn new(sites: &[Arc<Site>], numbers: &[u32], routes: &[RoutePlan]) -> Self {
         let mut table = Self::default();
         for route in routes {
-            let site = match route.action {
-                RouteAction::Pages(number) => {
-                    let index = numbers.iter().position(|other| *other == number);
-                    index.and_then(|index| sites.get(index)).cloned()
-                }
-                RouteAction::Redirect(_) | RouteAction::Fixed(_) => None,
-            };
+            let index = route.action.pages().and_then(|number| numbers.iter().position(|own| *own == number));
+            let site = index.and_then(|index| sites.get(index)).cloned();
             let route = Arc::new(Route { plan: route.clone(), site });
             let host = table.host_of(&route.plan.names);
             host.routes.push(route);

@@ -5,6 +5,7 @@
 use super::compression;
 use super::contradictions::{disobedience, leading_address, nameless_tree, treed_password, treed_routes};
 use super::fields::{self, FieldRules};
+use super::files::{self, FilesPlan, MissingFile, StatedMissing};
 use super::limits::{EdgeLimits, SiteLimits};
 use super::origins;
 use super::passwords::PasswordPlan;
@@ -37,6 +38,8 @@ struct Table<'a> {
     tables: Vec<&'a Level>,
     place: &'a Place,
     matcher: RouteMatcher,
+    /// Whether routes may inherit the settings of the table.
+    has_heirs: bool,
 }
 
 /// Expands all tables.
@@ -77,6 +80,7 @@ impl Expansion {
                 tables: vec![own, &site.level, top],
                 place,
                 matcher,
+                has_heirs: false,
             };
             self.problems.extend(route::contradictions(own, false));
             self.expand_table(&table, first_site, top, flags, read);
@@ -86,6 +90,7 @@ impl Expansion {
             tables: vec![&site.level, top],
             place: &site.place,
             matcher: RouteMatcher::default(),
+            has_heirs: !site.routes.is_empty(),
         };
         self.problems.extend(route::contradictions(&site.level, !site.routes.is_empty()));
         self.expand_table(&table, first_site, top, flags, read);
@@ -109,15 +114,20 @@ impl Expansion {
         let password = PasswordPlan::resolve(levels, read, &mut self.problems);
         self.problems.extend(password.as_ref().and_then(|_| treed_password(levels)));
         let password_path = password.as_ref().map(|password| password.path.clone());
-        let action = match route::answer(ActionKind::of(tables), levels, read) {
+        let kind = ActionKind::of(tables);
+        let limits = || {
+            let limits = SiteLimits::between(
+                &EdgeLimits::resolve(levels),
+                &EdgeLimits::resolve(&SettingLevels { levels: vec![flags, top] }),
+            );
+            (limits, password_path.clone())
+        };
+        let action = match route::answer(kind, levels, read) {
             Ok(Some(action)) => Some(action),
-            Ok(None) => {
-                let limits = SiteLimits::between(
-                    &EdgeLimits::resolve(levels),
-                    &EdgeLimits::resolve(&SettingLevels { levels: vec![flags, top] }),
-                );
-                self.pages(table, first_site, (limits, password_path), read).map(RouteAction::Pages)
+            Ok(None) if kind == ActionKind::Files => {
+                self.files(table, first_site, limits, read).map(RouteAction::Files)
             }
+            Ok(None) => self.pages(table, first_site, limits(), read).map(RouteAction::Pages),
             Err(problem) => {
                 self.problems.push(problem);
                 None
@@ -140,6 +150,32 @@ impl Expansion {
             password: password.map(Arc::new),
             maintenance,
         });
+    }
+
+    /// The files of a table, and its pages if they answer requests without a file.
+    fn files(
+        &mut self,
+        table: &Table<'_>,
+        first_site: usize,
+        limits: impl Fn() -> (SiteLimits, Option<String>),
+        read: &ReadFile<'_>,
+    ) -> Option<FilesPlan> {
+        let missing = match files::missing(&table.levels) {
+            Ok(StatedMissing::Origin) => MissingFile::Pages(self.pages(table, first_site, limits(), read)?),
+            Ok(other) => {
+                let own = table.tables.first().filter(|_| !table.has_heirs);
+                self.problems.extend(own.into_iter().flat_map(|own| route::void_beside("files", own)));
+                match other {
+                    StatedMissing::File(path) => MissingFile::File(path),
+                    StatedMissing::NotFound | StatedMissing::Origin => MissingFile::NotFound,
+                }
+            }
+            Err(problem) => {
+                self.problems.push(problem);
+                return None;
+            }
+        };
+        FilesPlan::resolve(&table.levels, missing).map_err(|problem| self.problems.push(problem)).ok()
     }
 
     /// The number of the site that has the pages of a table.

@@ -4,6 +4,7 @@
 //! the site itself, which comes last.
 
 use super::fields::FieldRules;
+use super::files::{FilesPlan, MissingFile};
 use super::passwords::PasswordPlan;
 use super::site::{SitePlan, page_file, page_of};
 use crate::ReadFile;
@@ -66,6 +67,20 @@ pub enum RouteAction {
     Redirect(RedirectAnswer),
     /// By a response of the configuration.
     Fixed(FixedAnswer),
+    /// By the files of a directory.
+    Files(FilesPlan),
+}
+
+impl RouteAction {
+    /// The number of the site whose pages answer, if there is no other answer.
+    pub const fn pages(&self) -> Option<u32> {
+        match self {
+            Self::Pages(number) | Self::Files(FilesPlan { missing: MissingFile::Pages(number), .. }) => {
+                Some(*number)
+            }
+            Self::Redirect(_) | Self::Fixed(_) | Self::Files(_) => None,
+        }
+    }
 }
 
 /// A redirection.
@@ -189,7 +204,7 @@ impl fmt::Display for RouteMatcher {
 }
 
 /// The settings by which a table says how its requests are answered, the strongest first.
-const ACTIONS: [&str; 3] = ["redirect", "answer.status", "origin"];
+const ACTIONS: [&str; 4] = ["redirect", "answer.status", "files", "origin"];
 
 /// The kind of answer that the strongest table states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,6 +212,7 @@ pub(super) enum ActionKind {
     Pages,
     Redirect,
     Fixed,
+    Files,
 }
 
 impl ActionKind {
@@ -206,19 +222,20 @@ impl ActionKind {
         match stated {
             Some(&"redirect") => Self::Redirect,
             Some(&"answer.status") => Self::Fixed,
+            Some(&"files") => Self::Files,
             _ => Self::Pages,
         }
     }
 }
 
-/// The action of a route that needs no origin; `None` for [`ActionKind::Pages`].
+/// The action of a route that needs no origin; `None` for one that may need it.
 pub(super) fn answer(
     kind: ActionKind,
     levels: &SettingLevels<'_>,
     read: &ReadFile<'_>,
 ) -> Result<Option<RouteAction>, Diagnostic> {
     match kind {
-        ActionKind::Pages => Ok(None),
+        ActionKind::Pages | ActionKind::Files => Ok(None),
         ActionKind::Redirect => redirect(levels).map(RouteAction::Redirect).map(Some),
         ActionKind::Fixed => fixed(levels, read).map(RouteAction::Fixed).map(Some),
     }
@@ -286,12 +303,19 @@ impl MaintenancePlan {
 }
 
 /// Settings that have an effect although no origin is asked.
-const WITHOUT_ORIGIN: [&str; 12] = [
+const WITHOUT_ORIGIN: [&str; 19] = [
     "answer.content",
     "answer.status",
     "answer.type",
     "basic_auth",
     "basic_auth_realm",
+    "files",
+    "files_index",
+    "files_missing",
+    "files_precompressed",
+    "files_refused",
+    "files_strip",
+    "files_try",
     "hsts",
     "maintenance",
     "maintenance_peers",
@@ -304,15 +328,29 @@ const WITHOUT_ORIGIN: [&str; 12] = [
 /// Refuses contradictions within one table: two kinds of answers, and settings that have no effect
 /// on the answer. With `has_heirs`, routes may inherit these settings.
 pub(super) fn contradictions(level: &Level, has_heirs: bool) -> Vec<Diagnostic> {
-    let kinds: Vec<_> = ACTIONS.iter().filter(|key| level.contains_key(**key)).collect();
+    let mut kinds: Vec<_> = ACTIONS.iter().filter(|key| level.contains_key(**key)).collect();
+    // The origin answers the requests without a file.
+    if kinds == [&"files", &"origin"] {
+        kinds.pop();
+    }
     let place = |key: &str| level.get(key).map_or(Place::Default, |located| located.place.clone());
     if let [first, second, ..] = kinds[..] {
         let problem =
             Diagnostic::new(format!("`{first}` and `{second}` contradict each other"), place(second));
         return vec![problem.with_help("keep one of them; a [[site.route]] may have the other")];
     }
-    let kind = kinds.first().map(|kind| **kind).filter(|kind| *kind != "origin" && !has_heirs);
-    let Some(kind) = kind else { return needless(level) };
+    let is_alone = |kind: &&str| !["files", "origin"].contains(kind);
+    let kind = kinds.first().map(|kind| **kind).filter(|kind| is_alone(kind) && !has_heirs);
+    match kind {
+        Some(kind) => void_beside(kind, level),
+        None => needless(level),
+    }
+}
+
+/// Refuses settings about an origin in a table whose requests never reach one, because it states
+/// `kind`.
+pub(super) fn void_beside(kind: &str, level: &Level) -> Vec<Diagnostic> {
+    let place = |key: &str| level.get(key).map_or(Place::Default, |located| located.place.clone());
     let is_void = |setting: &&Setting| {
         setting.scope == SettingScope::Site
             && !WITHOUT_ORIGIN.contains(&setting.key)
@@ -333,6 +371,12 @@ fn needless(level: &Level) -> Vec<Diagnostic> {
         ("answer.type", "answer.status"),
         ("maintenance_peers", "maintenance"),
         ("basic_auth_realm", "basic_auth"),
+        ("files_index", "files"),
+        ("files_missing", "files"),
+        ("files_precompressed", "files"),
+        ("files_refused", "files"),
+        ("files_strip", "files"),
+        ("files_try", "files"),
     ];
     let needless = details.into_iter().filter(|(_, whole)| !level.contains_key(*whole));
     let problems = needless.filter_map(|(detail, whole)| {
@@ -374,10 +418,19 @@ impl RoutePlan {
             true => format!("all other requests of {names}"),
             false => format!("route {} of {names}", self.matcher),
         };
+        let pages = |id: u32| {
+            let site = sites.iter().find(|site| site.id == id);
+            format!("pages of site {}", site.map(SitePlan::title).unwrap_or_default())
+        };
         let answer = match &self.action {
-            RouteAction::Pages(id) => {
-                let site = sites.iter().find(|site| site.id == *id);
-                format!("pages of site {}", site.map(SitePlan::title).unwrap_or_default())
+            RouteAction::Pages(id) => pages(*id),
+            RouteAction::Files(files) => {
+                let missing = match &files.missing {
+                    MissingFile::NotFound => "404".to_owned(),
+                    MissingFile::Pages(id) => pages(*id),
+                    MissingFile::File(path) => path.clone(),
+                };
+                format!("{}, otherwise {missing}", files.explain())
             }
             RouteAction::Redirect(redirect) => {
                 format!("redirects to {} with {}", redirect.template, redirect.status)

@@ -24,7 +24,7 @@ pub(crate) fn answer(
         return Some(Refusal::maintenance(&maintenance.page));
     }
     match &route.plan.action {
-        RouteAction::Pages(_) => None,
+        RouteAction::Pages(_) | RouteAction::Files(_) => None,
         RouteAction::Redirect(redirect) => {
             Some(Refusal::moved(redirect.status, location(redirect, head, target)))
         }

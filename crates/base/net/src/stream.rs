@@ -5,6 +5,7 @@
 
 use crate::tls_session::{self, ClientTls, IdleTls, ServerTls};
 use address::Address;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
@@ -159,6 +160,18 @@ impl Stream {
             Self::TlsToServer(_) => Err(io::ErrorKind::Unsupported.into()),
             Self::Other(connection) => connection.try_write_vectored(slices),
         }
+    }
+
+    /// As [`Stream::try_write_vectored`], for bytes that [`Stream::poll_send_file`] follows at
+    /// once. TCP then needs no packet for them alone.
+    ///
+    /// # Errors
+    /// As for [`Stream::try_write_vectored`].
+    pub fn try_write_before_file(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let Self::Tcp(stream) = self else { return self.try_write_vectored(slices) };
+        let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
+        let write = || Ok(sendmsg(&*stream, slices, &mut SendAncillaryBuffer::default(), flags)?);
+        stream.try_io(Interest::WRITABLE, write)
     }
 
     /// Takes bytes that [`AsyncWrite::poll_flush`] sends. Several pieces so cost one system call.

@@ -41,6 +41,7 @@ impl Drop for ForgottenAtEnd {
     fn drop(&mut self) {
         self.0.forget_reloads();
         self.0.disk_threads.abandon();
+        self.0.file_threads.abandon();
     }
 }
 

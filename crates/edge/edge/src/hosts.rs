@@ -3,8 +3,9 @@
 //! Invariant: a name belongs to at most one site. The most exact name counts: the name itself, then
 //! the longest `*.` above it, then the site that answers to any name.
 
+use crate::memory::served_directory::{DirectoryBounds, ServedDirectory};
 use crate::sites::Site;
-use config::RoutePlan;
+use config::{FilesPlan, RouteAction, RoutePlan};
 use message::RequestHead;
 use platform::HashMap;
 use semantics::route_paths;
@@ -19,6 +20,8 @@ pub(crate) struct Route {
     pub(crate) plan: RoutePlan,
     /// The site with its pages; `None` for a route that answers by itself.
     pub(crate) site: Option<Arc<Site>>,
+    /// The directory whose files answer.
+    pub(crate) directory: Option<Arc<ServedDirectory>>,
 }
 
 /// The sites by their names.
@@ -57,13 +60,28 @@ pub(crate) struct RouteChoice<'a> {
 pub(crate) struct AmbiguousPath;
 
 impl HostTable {
-    /// The table of these sites and routes, which are those of one plan.
-    pub(crate) fn new(sites: &[Arc<Site>], numbers: &[u32], routes: &[RoutePlan]) -> Self {
+    /// The table of these sites and routes, which are those of one plan. Directories with the same
+    /// rules as in this table go on.
+    pub(crate) fn followed_by(
+        &self,
+        sites: &[Arc<Site>],
+        numbers: &[u32],
+        routes: &[RoutePlan],
+        bounds: &DirectoryBounds,
+    ) -> Self {
         let mut table = Self::default();
+        let directories = routes.iter().filter(|route| matches!(route.action, RouteAction::Files(_))).count();
         for route in routes {
             let index = route.action.pages().and_then(|number| numbers.iter().position(|own| *own == number));
             let site = index.and_then(|index| sites.get(index)).cloned();
-            let route = Arc::new(Route { plan: route.clone(), site });
+            let directory = match &route.action {
+                RouteAction::Files(plan) => Some(
+                    self.directory(&route.names, plan)
+                        .unwrap_or_else(|| ServedDirectory::new(plan.clone(), bounds, directories)),
+                ),
+                _ => None,
+            };
+            let route = Arc::new(Route { plan: route.clone(), site, directory });
             let host = table.host_of(&route.plan.names);
             host.routes.push(route);
         }
@@ -71,6 +89,13 @@ impl HostTable {
             table.host_of(&site.plan.names).site = Some(Arc::clone(site));
         }
         table
+    }
+
+    /// The directory that a site of these names has under the same plan.
+    fn directory(&self, names: &[String], plan: &FilesPlan) -> Option<Arc<ServedDirectory>> {
+        let host = self.all.iter().find(|host| host.names == names)?;
+        let mut directories = host.routes.iter().filter_map(|route| route.directory.as_ref());
+        directories.find(|directory| directory.plan == *plan).cloned()
     }
 
     /// The host with these names, which is added if it is new.

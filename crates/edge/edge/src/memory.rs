@@ -21,6 +21,7 @@ pub(crate) mod parameter_flood;
 pub(crate) mod password_checks;
 pub(crate) mod refiller;
 pub(crate) mod refreshes;
+pub(crate) mod served_directory;
 pub(crate) mod spool;
 pub(crate) mod spool_closer;
 pub(crate) mod succession;

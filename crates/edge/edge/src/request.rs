@@ -13,6 +13,8 @@ pub(crate) mod deliver;
 pub(crate) mod delivery;
 pub(crate) mod event_stream;
 pub(crate) mod excerpt;
+pub(crate) mod file_response;
+pub(crate) mod files;
 pub(crate) mod foreign_ports;
 pub(crate) mod forward;
 pub(crate) mod guard;

@@ -110,6 +110,9 @@ pub(crate) struct EdgeState {
     pub(crate) password_checks: PasswordChecks,
     /// The threads that wait for disks.
     pub(crate) disk_threads: DiskThreads,
+    /// The threads that wait for the disks of directories whose files are served. They are others,
+    /// because these disks may be remote and hang.
+    pub(crate) file_threads: DiskThreads,
     pub(crate) read_queues: ReadQueues,
     pub(crate) equivalents: Equivalents,
     /// Memory budget of the bodies outside the store.
@@ -206,6 +209,7 @@ impl Shared {
             password_checks: PasswordChecks::new(disk_threads.clone(), random.hash_one("password")),
             read_queues: ReadQueues::new(disk_threads.clone()),
             disk_threads,
+            file_threads: DiskThreads::default(),
             equivalents: Equivalents::default(),
             buffers,
             transit: MemoryShare::new(transit_bytes_max),

@@ -9,6 +9,7 @@ use crate::memory::detection::{Detection, RulesInForce};
 use crate::memory::foreign_ports::ForeignPorts;
 use crate::memory::leak_guard::SiteProbation;
 use crate::memory::parameter_flood::ParameterFlood;
+use crate::memory::served_directory::DirectoryBounds;
 use crate::memory::writes::Writes;
 use crate::request::refusal::Refusal;
 use crate::system::System;
@@ -54,6 +55,7 @@ pub(crate) struct SiteState {
 pub(crate) struct Sites {
     all: Vec<Arc<Site>>,
     hosts: HostTable,
+    directories: DirectoryBounds,
 }
 
 impl SiteState {
@@ -136,7 +138,8 @@ impl Sites {
     /// The sites of a plan. `secured` says how connections to https origins are secured, in the
     /// order of the plan.
     pub(crate) fn new(plan: &EdgePlan, system: &System, secured: &[Option<OriginTls>]) -> Self {
-        let nothing = Self { all: Vec::new(), hosts: HostTable::default() };
+        let directories = DirectoryBounds::default();
+        let nothing = Self { all: Vec::new(), hosts: HostTable::default(), directories };
         nothing.followed_by(plan, secured, system, |site| SiteId(site.id))
     }
 
@@ -179,8 +182,9 @@ impl Sites {
             all.push(site);
         }
         let numbers: Vec<_> = plan.sites.iter().map(|site| site.id).collect();
-        let hosts = HostTable::new(&all, &numbers, &plan.routes);
-        Self { all, hosts }
+        let directories = self.directories.clone();
+        let hosts = self.hosts.followed_by(&all, &numbers, &plan.routes, &directories);
+        Self { all, hosts, directories }
     }
 
     /// All sites with the names of the site `id`: the site and its routes.
@@ -197,6 +201,11 @@ impl Sites {
     /// All sites in the order of the plan.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Site>> {
         self.all.iter()
+    }
+
+    /// The number of files that are open for responses.
+    pub(crate) fn open_files(&self) -> usize {
+        self.directories.open_files.count()
     }
 
     /// One site for each origin: the site itself, or the first of the routes that share it.

@@ -218,9 +218,15 @@ reasons! {
         "A route redirects the request (redirect); nothing to do.";
     Fixed "fixed-answer" Answered
         "The configuration states the response (answer.status); nothing to do.";
+    StaticFile "static-file" Answered
+        "A file of a directory answered the request (files); nothing to do.";
     Maintenance "maintenance" Answered
         "The site is being maintained (maintenance). Remove the setting and reload when the work is done.";
 
+    FileMissing "file-missing" Refused
+        "The directory (files) has no such file, or hides it because of its name (a dot, files_refused) or a link out of the directory. If the file should be served, look at its name and permissions.";
+    FileMethod "file-method" Refused
+        "The request's method is neither GET nor HEAD, and the route has files alone. Name an origin if the address should accept forms.";
     PurgeForbidden "purge-forbidden" Refused
         "The client of this purge request is not authorised. Let it send the token or purge at the admin address. If no proxy with its address forwards visitors, list the address in purge_peers.";
     PurgeMalformed "purge-malformed" Refused
@@ -264,6 +270,8 @@ reasons! {
     OnlyIfCached "only-if-cached" Refused
         "The request accepts only a stored response, and none may be used for it; nothing to do.";
 
+    FilesFailed "files-failed" Failed
+        "A directory with files (files) could not be read in time; Petasos logs the error. Look at the directory and its disk.";
     OriginRefusedConnection "origin-refused-connection" Failed
         "The origin refuses connections; start it, or correct its address.";
     OriginUnreachable "origin-unreachable" Failed

@@ -392,6 +392,11 @@ metrics! {
     DiskReads: Counter "disk_reads",
         "Stored responses that were read from the disk because they were not in memory. Many in comparison \
          to hits mean that memory is too small for the pages in demand.";
+    FileSearches: Counter "file_searches",
+        "Look-ups of files (setting files) that had to read a directory from its disk, on a thread.";
+    FilesOpen: Gauge "files_open",
+        "Files that are open for responses (setting files). At the limit, a quarter of the process's limit of \
+         descriptors and 4096 at most, requests for further files of more than 16 KiB fail.";
     DiskReadsRefused: Counter "disk_reads_refused",
         "Requests for stored responses on the disk that went to the origin because 4096 other reads were \
          waiting. More than a few mean that the disk is slow.";

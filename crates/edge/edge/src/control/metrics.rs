@@ -116,6 +116,7 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::UncompressedSites => {
             shared.sites.of_each_origin().filter(|site| site.uncompressed.found().is_some()).count() as u64
         }
+        Metric::FilesOpen => shared.sites.open_files() as u64,
         Metric::PopularPages => shared.hot_pages.len() as u64,
         Metric::FillingBytes => shared.transit.taken(),
         Metric::BufferedBytes => shared.buffers.memory().taken(),

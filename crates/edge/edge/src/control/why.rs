@@ -15,6 +15,7 @@ use crate::memory::leak_guard::is_guarded;
 use crate::request::arrival::Arrival;
 use crate::request::authorise::{credentials_of, refusal_of};
 use crate::request::client::head_limits;
+use crate::request::files;
 use crate::request::foreign_ports::is_beyond_foreign_ports;
 use crate::request::forward;
 use crate::request::guard::{RequestSubject, admit, guard};
@@ -55,6 +56,9 @@ pub(crate) async fn answer(shared: &Arc<Shared>, question: &Question) -> Result<
         // A page that was not read in time will be fetched, which is the answer.
         let _ = disk_reads::read(shared, &key, shelved).await;
     }
+    if let Some(reason) = of_file(shared, question).await {
+        return Ok(answer_of(reason));
+    }
     answer_from_memory(shared, question)
 }
 
@@ -79,6 +83,18 @@ async fn authorise(
     let mut authorised = question.clone();
     authorised.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(names::AUTHORIZATION));
     Ok((Some(authorised), refusal_of(result, plan)))
+}
+
+/// The reason of the answer, if a directory answers and not the pages of a site.
+async fn of_file(shared: &Arc<Shared>, question: &Question) -> Option<Reason> {
+    let simulated = SimulatedRequest::new(shared, question).ok()?;
+    let request = simulated.request.ok().filter(|request| !purge::is_purge_method(&request.head.method))?;
+    let admitted = admit(shared, simulated.arrival, &request).ok()?;
+    let head = &request.head;
+    let is_answered = redirected(shared, simulated.arrival, &admitted, head).is_some()
+        || admitted.answer(shared, head).is_some();
+    let directory = admitted.directory().filter(|_| !is_answered)?;
+    files::explain(shared, directory, (&head.method, &admitted.target, &head.fields)).await
 }
 
 /// The page of a question and its place, if it is only on the disk.
@@ -117,6 +133,9 @@ fn answer_from_memory(shared: &Arc<Shared>, question: &Question) -> Result<WhyRe
     };
     if let Some(redirect) = redirected(shared, simulated.arrival, &admitted, &request.head) {
         return Ok(answer_of(redirect.reason));
+    }
+    if let Some(answer) = admitted.answer(shared, &request.head) {
+        return Ok(answer_of(answer.reason));
     }
     match admitted.subject(shared, &request.head) {
         Ok(subject) => Ok(of_subject(shared, &subject, &request)),

@@ -286,8 +286,25 @@ impl ClientConnection {
         &mut self,
         pieces: impl Iterator<Item = &'a [u8]>,
     ) -> Result<usize, SendError> {
+        self.write_now(pieces, false)
+    }
+
+    /// As [`ClientConnection::write_at_once`], for a head that [`ClientConnection::send_file`]
+    /// follows.
+    pub(crate) fn write_before_file<'a>(
+        &mut self,
+        pieces: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<usize, SendError> {
+        self.write_now(pieces, true)
+    }
+
+    fn write_now<'a>(
+        &mut self,
+        pieces: impl Iterator<Item = &'a [u8]>,
+        file_follows: bool,
+    ) -> Result<usize, SendError> {
         let Wire::Http1(wire) = &mut self.wire else { return Ok(0) };
-        let written = wire.write_at_once(pieces).map_err(|_| SendError::Gone)?;
+        let written = wire.write_at_once(pieces, file_follows).map_err(|_| SendError::Gone)?;
         self.sent_bytes += written as u64;
         Ok(written)
     }
@@ -383,20 +400,26 @@ impl ClientConnection {
         matches!(&self.wire, Wire::Http1(wire) if wire.takes_files())
     }
 
-    /// Sends `bytes` bytes of a file, starting at `offset`; nothing may be queued. Returns the
-    /// number of bytes sent, which is smaller if the file ends early or cannot be read.
+    /// Sends `bytes` bytes of a file, starting at `offset`, as long as `is_good` says so before
+    /// each step; nothing may be queued. Returns the number of bytes sent, which is smaller if the
+    /// file ends early or cannot be read.
     pub(crate) async fn send_file(
         &mut self,
         file: &File,
         mut offset: u64,
         bytes: u64,
+        is_good: impl Fn() -> bool,
     ) -> Result<u64, SendError> {
         let (begin, end) = (offset, offset + bytes);
         self.write_patience.reset();
         while offset < end {
             // Between two steps, other connections of this worker get their turn.
             let count = (end - offset).min(FILE_SEND_BYTES) as usize;
-            let sent = poll_fn(|context| self.poll_send_file(context, file, &mut offset, count)).await?;
+            let sending = poll_fn(|context| match is_good() {
+                true => self.poll_send_file(context, file, &mut offset, count),
+                false => Poll::Ready(Ok(0)),
+            });
+            let sent = sending.await?;
             if sent == 0 {
                 break;
             }

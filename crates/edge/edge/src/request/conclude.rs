@@ -16,6 +16,7 @@ use crate::request::deliver::{self, Beginning};
 use crate::request::delivery::{ContentSource, Delivery, Watcher};
 use crate::request::event_stream::while_open;
 use crate::request::excerpt::Excerpt;
+use crate::request::file_response::dated;
 use crate::request::interrupted::Interrupted;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, ResponseAccount, SerialisedHead};
@@ -78,6 +79,7 @@ impl Visit<'_> {
                 self.send_watched(response, decoded, watcher, &account).await
             }
             ContentSource::Switch(head, exchange) => self.switch(head, exchange, &account).await,
+            ContentSource::File(found, directory) => self.send_found(&found, &directory, &account).await,
         }
     }
 
@@ -145,6 +147,10 @@ impl Visit<'_> {
             }
             ContentSource::Filling { answer, .. } => &answer.head,
             ContentSource::Claimed(response) => &response.head,
+            ContentSource::File(found, _) => {
+                stored_head = dated(found.head(), self.shared.clock.now());
+                &stored_head
+            }
             ContentSource::Own(_)
             | ContentSource::SuspectedWrite(..)
             | ContentSource::Watched(..)

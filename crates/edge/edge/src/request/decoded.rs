@@ -121,9 +121,10 @@ impl Visit<'_> {
             ContentSource::Claimed(response) | ContentSource::Watched(response, _) => {
                 Cow::Borrowed(&response.head)
             }
-            ContentSource::Own(_) | ContentSource::SuspectedWrite(..) | ContentSource::Switch(..) => {
-                return None;
-            }
+            ContentSource::Own(_)
+            | ContentSource::SuspectedWrite(..)
+            | ContentSource::Switch(..)
+            | ContentSource::File(..) => return None,
         };
         (without_gzip(&head.fields) == WithoutGzip::Decoded).then(|| decoded_head(&head))
     }

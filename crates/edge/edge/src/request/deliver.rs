@@ -235,11 +235,15 @@ async fn send_range(
             return Ok(None);
         }
     }
-    client.send_file(&range.file, at, bytes).await.map(Some)
+    client.send_file(&range.file, at, bytes, || true).await.map(Some)
 }
 
 /// Queues the rest of `pieces` after the first `written` bytes have been sent.
-fn queue_rest<'a>(client: &mut ClientConnection, written: usize, pieces: impl Iterator<Item = &'a Bytes>) {
+pub(crate) fn queue_rest<'a>(
+    client: &mut ClientConnection,
+    written: usize,
+    pieces: impl Iterator<Item = &'a Bytes>,
+) {
     let mut written = written;
     for piece in pieces {
         let skipped = written.min(piece.len());

@@ -4,10 +4,12 @@
 //! sends it (`conclude`).
 
 use crate::fetch::coalesced_fetch::{SharedResponse, StreamedResponse};
+use crate::memory::served_directory::ServedDirectory;
 use crate::request::respond::ResponseAccount;
 use crate::request::suspected_write::SuspectedWrite;
 use message::ResponseHead;
 use origin::OriginExchange;
+use static_files::Representation;
 use std::sync::Arc;
 use store::{FillingReader, Object};
 
@@ -36,6 +38,8 @@ pub(crate) enum ContentSource {
     /// A response of the origin whose content a watcher receives too.
     Watched(StreamedResponse, Watcher),
     Switch(ResponseHead, Box<OriginExchange>),
+    /// A file of a directory.
+    File(Arc<Representation>, Arc<ServedDirectory>),
 }
 
 /// Takes the head of a response, as the origin sent it, and its whole content.

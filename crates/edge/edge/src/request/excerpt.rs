@@ -36,7 +36,7 @@ pub(crate) enum Extract {
 }
 
 impl Extract {
-    const fn bytes(&self) -> u64 {
+    pub(crate) const fn bytes(&self) -> u64 {
         match self {
             Self::Octets(octets) => octets.len() as u64,
             Self::OnDisk { bytes, .. } => *bytes,
@@ -97,24 +97,39 @@ impl Excerpt {
         complete: Option<u64>,
         boundary: &str,
     ) -> Self {
-        let (head, body) = (object.head(), object.body());
-        let octets = |range: &ByteRange| {
-            let (first, last) = (range.first - offset, range.last - offset);
+        let body = object.body();
+        let octets = |first, last| {
+            let (first, last) = (first - offset, last - offset);
             match body.on_disk() {
                 Some(_) => vec![Extract::OnDisk { first, bytes: last - first + 1 }],
                 None => body.slice(first, last).into_iter().map(Extract::Octets).collect(),
             }
         };
-        if let ([range], complete) = (ranges, complete) {
-            let extent = ContentRange { first: range.first, last: range.last, complete };
-            return Self { head: part_head(&head, extent), content: octets(range) };
-        }
-        let media_type = head.fields.first(names::CONTENT_TYPE).map(|value| &value[..]);
-        let layout = multipart_layout(boundary, media_type, complete.unwrap_or(0), ranges);
-        let parts = ranges.iter().zip(layout.heads);
-        let framed = |(range, part)| std::iter::once(Extract::Octets(part)).chain(octets(range));
-        let mut content: Vec<Extract> = parts.flat_map(framed).collect();
-        content.push(Extract::Octets(layout.end));
-        Self { head: multipart_head(&head, boundary), content }
+        let (head, content) = joined(&object.head(), ranges, complete, boundary, octets);
+        Self { head, content }
     }
+}
+
+/// The head and the content of a response with these ranges of a representation with this `head`.
+/// `octets` gives the bytes from the first to the last one.
+pub(crate) fn joined(
+    head: &ResponseHead,
+    ranges: &[ByteRange],
+    complete: Option<u64>,
+    boundary: &str,
+    octets: impl Fn(u64, u64) -> Vec<Extract>,
+) -> (ResponseHead, Vec<Extract>) {
+    if let [range] = ranges {
+        let extent = ContentRange { first: range.first, last: range.last, complete };
+        return (part_head(head, extent), octets(range.first, range.last));
+    }
+    let media_type = head.fields.first(names::CONTENT_TYPE).map(|value| &value[..]);
+    let layout = multipart_layout(boundary, media_type, complete.unwrap_or(0), ranges);
+    let parts = ranges.iter().zip(layout.heads);
+    let framed = |(range, part): (&ByteRange, Bytes)| {
+        std::iter::once(Extract::Octets(part)).chain(octets(range.first, range.last))
+    };
+    let mut content: Vec<Extract> = parts.flat_map(framed).collect();
+    content.push(Extract::Octets(layout.end));
+    (multipart_head(head, boundary), content)
 }

@@ -7,6 +7,7 @@
 
 use crate::hosts::{AmbiguousPath, Host, Route, RouteChoice};
 use crate::memory::detection::RulesInForce;
+use crate::memory::served_directory::ServedDirectory;
 use crate::request::arrival::Arrival;
 use crate::request::client_address::address_of;
 use crate::request::refusal::Refusal;
@@ -132,14 +133,21 @@ impl<'a> Admitted<'a> {
         own.unwrap_or(shared.limits.request_body_bytes_max)
     }
 
-    /// The request to the pages of the site, or the answer of the route.
+    /// The answer of the route, if it needs neither origin nor files.
+    pub(crate) fn answer(&self, shared: &Shared, head: &RequestHead) -> Option<Refusal> {
+        let client = || address_of(shared, self.arrival.peer, self.trusted, &head.fields);
+        self.route.and_then(|route| answer(route, client, head, &self.target))
+    }
+
+    /// The directory whose files answer the request.
+    pub(crate) fn directory(&self) -> Option<&'a Arc<ServedDirectory>> {
+        self.route.and_then(|route| route.directory.as_ref())
+    }
+
+    /// The request to the pages of the site.
     pub(crate) fn subject(self, shared: &Shared, head: &RequestHead) -> Result<RequestSubject<'a>, Refusal> {
         let authority = EffectiveAuthority::of(head).map(|effective| effective.authority);
-        let client = || address_of(shared, self.arrival.peer, self.trusted, &head.fields);
-        if let Some(answer) = self.route.and_then(|route| answer(route, client, head, &self.target)) {
-            return Err(answer);
-        }
-        // Each host has a route for every request, or a site.
+        // Each host has a route for every request, or a site. A route with files alone has none.
         let site = self.site().ok_or_else(|| Refusal::unknown_site(false))?;
         if head.fields.list(CDN_LOOP).any(|member| member == shared.loop_mark) {
             return Err(site.refusal(Refusal::looping));
@@ -162,7 +170,11 @@ pub(crate) fn guard<'a>(
     arrival: impl Into<Arrival>,
     request: &Request,
 ) -> Result<RequestSubject<'a>, Refusal> {
-    admit(shared, arrival.into(), request)?.subject(shared, &request.head)
+    let admitted = admit(shared, arrival.into(), request)?;
+    match admitted.answer(shared, &request.head) {
+        Some(answer) => Err(answer),
+        None => admitted.subject(shared, &request.head),
+    }
 }
 
 /// The remaining hops of an OPTIONS request that has `Max-Forwards` (RFC 9110 section 7.6.2).

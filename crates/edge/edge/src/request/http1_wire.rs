@@ -151,15 +151,25 @@ impl Http1Wire {
     }
 
     /// Writes as much of `pieces` as the system accepts without blocking. Nothing may be queued.
-    /// Returns the number of bytes written; the caller must queue the rest.
-    pub(crate) fn write_at_once<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
+    /// Returns the number of bytes written; the caller must queue the rest. `file_follows`: the
+    /// next call sends a file.
+    pub(crate) fn write_at_once<'a>(
+        &mut self,
+        pieces: impl Iterator<Item = &'a [u8]>,
+        file_follows: bool,
+    ) -> io::Result<usize> {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let mut count = 0;
         for (slice, octets) in slices.iter_mut().zip(pieces) {
             *slice = IoSlice::new(octets);
             count += 1;
         }
-        match self.stream.try_write_vectored(slices.get(..count).unwrap_or_default()) {
+        let slices = slices.get(..count).unwrap_or_default();
+        let written = match file_follows {
+            true => self.stream.try_write_before_file(slices),
+            false => self.stream.try_write_vectored(slices),
+        };
+        match written {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
             written => written,
         }

@@ -5,6 +5,7 @@
 //!               |   ^                ^  |
 //!               |   |                |  '-> [read] (from the disk) -.
 //!               |   |                '------------------------------'
+//!               |---|----> [files] -> { [deliver] | [key] }  (a file of a directory)
 //!               |   '- [refresh]  (an order to purge the page and to fetch it again)
 //!               |   '- [authorise]  (checks the password of the site or route)
 //!               '----> [purge] -> [reply]
@@ -28,7 +29,8 @@ use crate::memory::leak_guard::is_guarded;
 use crate::request::authorise::credentials_of;
 use crate::request::client::ClientConnection;
 use crate::request::delivery::{ContentSource, Delivery};
-use crate::request::guard::{RequestSubject, admit, is_silenced};
+use crate::request::files::FileRequest;
+use crate::request::guard::{Admitted, RequestSubject, admit, is_silenced};
 use crate::request::key::KeyOutcome;
 use crate::request::lookup::{DISK_READS_MAX, Decision, PageRequest, Touch};
 use crate::request::redirect::redirected;
@@ -60,6 +62,7 @@ pub(crate) async fn run(
             Step::Purge => visit.purge().await,
             Step::Refresh(order) => visit.refresh(order).await,
             Step::Authorise(plan, given) => Box::pin(visit.authorise(plan, given)).await,
+            Step::Files(wanted) => visit.files(wanted).await,
             Step::Key(subject) => visit.key(subject),
             Step::Lookup(page_request) => visit.lookup(page_request),
             Step::LeakGuard(page_request) => Box::pin(visit.leak_guard(page_request)).await,
@@ -117,7 +120,18 @@ impl<'a> Visit<'a> {
                 None => return Step::Refuse(Refusal::unauthorised(&plan.realm)),
             }
         }
-        match admitted.subject(self.shared, head) {
+        if let Some(answer) = admitted.answer(self.shared, head) {
+            return Step::Refuse(answer);
+        }
+        match admitted.directory() {
+            Some(directory) => Step::Files(FileRequest { admitted, directory }),
+            None => self.enter(admitted),
+        }
+    }
+
+    /// Leads a request to the pages of its site.
+    pub(crate) fn enter(&mut self, admitted: Admitted<'a>) -> Step<'a> {
+        match admitted.subject(self.shared, &self.request.head) {
             Ok(subject) => {
                 self.site = Some(subject.site);
                 Step::Key(subject)

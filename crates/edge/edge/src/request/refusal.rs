@@ -12,6 +12,7 @@ use message::Status;
 use origin::{Busy, FetchError, UploadError};
 use semantics::Reason;
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -195,6 +196,29 @@ impl Refusal {
             Box::new(StatedContent { media_type: answer.media_type.clone(), text: Arc::clone(text) })
         });
         Self { content, ..refusal }
+    }
+
+    /// No file answers the request. The client learns no more.
+    pub(crate) fn file_missing() -> Self {
+        Self::new(404, Reason::FileMissing, "There is nothing at this address.")
+    }
+
+    /// A method other than GET and HEAD for a file.
+    pub(crate) fn file_method() -> Self {
+        Self::new(405, Reason::FileMethod, "Files are for GET and HEAD only.")
+    }
+
+    /// A directory that was named without its final slash.
+    pub(crate) fn file_directory(location: &[u8]) -> Self {
+        let url = String::from_utf8_lossy(location).into_owned();
+        let text = format!("This page is at {url}");
+        Self { location: Some(url.into()), ..Self::new(301, Reason::StaticFile, text) }
+    }
+
+    /// A directory whose files cannot be read.
+    pub(crate) fn files_failed(directory: &Path, error: &str) -> Self {
+        let detail = format!("files of {} cannot be read: {error}", directory.display());
+        Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..Self::failure(503, Reason::FilesFailed, detail) }
     }
 
     /// A host that the certificate of the connection is not for (RFC 9110 section 15.5.20).

@@ -127,7 +127,12 @@ pub(crate) fn changes_stored_head(object: &Object, recipient: Recipient<'_>) -> 
     if object.status().code() >= 400 {
         return true;
     }
-    let lines = object.prebuilt().split(|byte| *byte == b'\n');
+    changes_prebuilt(object.prebuilt(), rules)
+}
+
+/// Whether the rules drop a field of these prebuilt bytes.
+pub(crate) fn changes_prebuilt(prebuilt: &[u8], rules: &FieldRules) -> bool {
+    let lines = prebuilt.split(|byte| *byte == b'\n');
     lines.filter_map(|line| line.split(|byte| *byte == b':').next()).any(|name| rules.drops(name))
 }
 
@@ -144,6 +149,24 @@ pub(crate) fn varies_by_coding(object: &Object) -> bool {
         }
     }
     semantics::names_coding(&vary)
+}
+
+/// The rest of the head of a whole file of `bytes` bytes after its prebuilt bytes.
+pub(crate) fn write_file(
+    bytes: u64,
+    account: &ResponseAccount,
+    recipient: Recipient<'_>,
+    now: Timestamp,
+) -> SerialisedHead {
+    let mut octets = BytesMut::with_capacity(192);
+    // Cannot fail: the name and the value are valid.
+    let _ = h1::write_field(&mut octets, names::DATE, &http_date(now));
+    put_account(&mut octets, account);
+    put_added(&mut octets, recipient);
+    put_connection(&mut octets, recipient.version, recipient.persistent);
+    h1::write_head_end(&mut octets);
+    let framing = recipient.framing(Status::OK, BodyFraming::Length(bytes));
+    SerialisedHead { octets: octets.freeze(), framing, persistent: recipient.persistent }
 }
 
 /// The head of any other response: a tidy head and its source's framing. Only responses about the
@@ -229,7 +252,7 @@ pub(crate) fn write_refusal(
     head.fields.push(names::VIA, VIA);
     head.fields.push(names::CONTENT_TYPE, content_type.into_owned());
     // Caches may keep what the configuration states, as the status permits.
-    if !matches!(refusal.reason, Reason::Redirected | Reason::Fixed) {
+    if !matches!(refusal.reason, Reason::Redirected | Reason::Fixed | Reason::StaticFile) {
         head.fields.push(names::CACHE_CONTROL, "no-store");
     }
     // For HEAD; a response with content has it by its framing.
@@ -239,6 +262,9 @@ pub(crate) fn write_refusal(
     }
     if let Some(url) = &refusal.location {
         head.fields.push(names::LOCATION, url.to_string());
+    }
+    if refusal.reason == Reason::FileMethod {
+        head.fields.push("Allow", "GET, HEAD");
     }
     if let Some(secs) = refusal.retry_after_secs {
         head.fields.push(names::RETRY_AFTER, secs.to_string());

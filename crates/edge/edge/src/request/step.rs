@@ -4,6 +4,7 @@
 
 use crate::fetch::coalesced_fetch::FetchProgress;
 use crate::request::delivery::Delivery;
+use crate::request::files::FileRequest;
 use crate::request::guard::RequestSubject;
 use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
@@ -37,6 +38,8 @@ steps! { 'a:
     Refresh(PurgeOrder),
     /// Checks the password of the site or route.
     Authorise(&'a Arc<PasswordPlan>, Credentials),
+    /// Looks for the file that answers.
+    Files(FileRequest<'a>),
     /// Computes the cache key.
     Key(RequestSubject<'a>),
     /// Asks the store.

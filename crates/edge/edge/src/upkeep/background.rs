@@ -67,5 +67,6 @@ impl Background {
         // It has reported a disk that hangs; the edge ends without it.
         let _ = shared.persistence.close();
         shared.disk_threads.dismiss();
+        shared.file_threads.dismiss();
     }
 }

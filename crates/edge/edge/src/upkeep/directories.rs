@@ -4,7 +4,7 @@
 //! it is closed. A missing directory is not created.
 
 use crate::upkeep::detections_file;
-use config::{AccessLogTarget, EdgePlan};
+use config::{AccessLogTarget, EdgePlan, FilesPlan, RouteAction};
 use document::Diagnostic;
 use document::quantity::format_size;
 use platform::{Disk, SystemDisk};
@@ -69,7 +69,49 @@ pub fn check_directories(plan: &EdgePlan) -> Vec<Diagnostic> {
         [disk, spool, tree, state, log].into_iter().flatten().flat_map(|named| named.check(plan)).collect();
     problems.extend(foreign_file(plan));
     problems.extend(log_is_directory(plan));
+    let served = plan.routes.iter().filter_map(|route| match &route.action {
+        RouteAction::Files(files) => Some(files),
+        _ => None,
+    });
+    for files in served {
+        let found = unreadable_files(files).or_else(|| private_files(files, plan));
+        // Several routes may have the files of one setting.
+        problems.extend(found.filter(|found| !problems.contains(found)));
+    }
     problems
+}
+
+/// A directory whose files cannot be served.
+fn unreadable_files(files: &FilesPlan) -> Option<Diagnostic> {
+    let error = match fs::metadata(&files.directory) {
+        Ok(metadata) if metadata.is_dir() => fs::read_dir(&files.directory).err()?.to_string(),
+        Ok(_) => "it is not a directory".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let text = format!("`files`: cannot read the directory {}: {error}", files.directory.display());
+    let problem = Diagnostic::new(text, files.place.clone());
+    Some(problem.with_help("name a directory that the user of Petasos can read"))
+}
+
+/// Files of Petasos itself in a directory whose files visitors get.
+fn private_files(files: &FilesPlan, plan: &EdgePlan) -> Option<Diagnostic> {
+    let log = match &plan.access_log {
+        Some(AccessLogTarget::File(path)) => Some(path),
+        _ => None,
+    };
+    let own = [
+        ("disk", plan.disk.as_ref().map(|disk| &disk.directory)),
+        ("state_directory", plan.state_directory.as_ref()),
+        ("token_file", plan.token_file.as_ref()),
+        ("access_log", log),
+        ("spool_directory", plan.spool.directory.as_ref()),
+    ];
+    let served = fs::canonicalize(&files.directory).ok()?;
+    let is_below = |path: &Path| fs::canonicalize(path).is_ok_and(|path| path.starts_with(&served));
+    let (key, path) =
+        own.into_iter().find_map(|(key, path)| Some((key, path.filter(|path| is_below(path))?)))?;
+    let text = format!("`files` serves {} of `{key}` to visitors", path.display());
+    Some(Diagnostic::warning(text, files.place.clone()).with_help("keep it outside of the directory"))
 }
 
 impl NamedDirectory<'_> {

@@ -140,6 +140,7 @@ fn keep(shared: &EdgeState, memory_bytes: u64, state: &mut FootprintState, resid
     shared.store.fit(check.fit_bytes, resident_bytes_max);
     if check.gives_back {
         shared.disk_threads.dismiss();
+        shared.file_threads.dismiss();
         shared.memory_short.notify_waiters();
     }
     check.pause

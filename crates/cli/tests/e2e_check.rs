@@ -84,6 +84,28 @@ fn check_refuses_directories_that_cannot_be_used() {
 }
 
 #[test]
+fn check_examines_directories_with_files() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir_all(directory.path().join("www/inner")).unwrap();
+    fs::write(directory.path().join("www/inner/token"), "secret").unwrap();
+    // A relative path begins at the directory of the configuration.
+    let (code, errors) = check(directory.path(), "files = 'www'");
+    assert_eq!(code, Some(0), "{errors}");
+    let (code, errors) = check(directory.path(), "files = 'wwww'");
+    assert_eq!(code, Some(2), "{errors}");
+    for words in ["petasos.toml:2:9", "cannot read the directory", "wwww: No such file"] {
+        assert!(errors.contains(words), "{words} in\n{errors}");
+    }
+    let (_, errors) = check(directory.path(), "files = 'www/inner/token'");
+    assert!(errors.contains("it is not a directory"), "{errors}");
+    let token = directory.path().join("www/inner/token");
+    let (code, errors) =
+        check(directory.path(), &format!("files = 'www'\ntoken_file = '{}'", token.display()));
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(errors.contains("warning") && errors.contains("of `token_file` to visitors"), "{errors}");
+}
+
+#[test]
 fn check_warns_of_file_systems_smaller_than_limits() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();

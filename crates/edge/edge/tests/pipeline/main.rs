@@ -49,6 +49,7 @@ mod refill;
 mod reloads;
 mod revalidation;
 mod routes;
+mod served_files;
 mod sharing;
 mod spellings;
 mod staleness;

@@ -13,7 +13,7 @@ pub(crate) struct Routed {
 }
 
 /// A password file whose users have the password `secret`.
-const PASSWORDS: &str = "ann:$5$abcdefgh$gruCpC7VkOTspMQTTSAR8mtlO9Upms.fwqE5y16JVM.\n\
+pub(crate) const PASSWORDS: &str = "ann:$5$abcdefgh$gruCpC7VkOTspMQTTSAR8mtlO9Upms.fwqE5y16JVM.\n\
                          bob:$5$abcdefgh$gruCpC7VkOTspMQTTSAR8mtlO9Upms.fwqE5y16JVM.\n";
 
 fn plan(text: &str, main: &Origin, other: &Origin) -> EdgePlan {

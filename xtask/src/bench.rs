@@ -14,6 +14,7 @@ mod rivals;
 mod servers;
 mod stampede;
 mod starved;
+mod static_files;
 mod store;
 mod tls;
 
@@ -36,6 +37,8 @@ pub(crate) enum BenchCommand {
     Stampede(stampede::Args),
     /// Compare load generators: petasos bench, a bare loop, wrk, ab, h2load, hey and siege
     Load(load::Args),
+    /// Compare the sending of files: Petasos, nginx and H2O
+    Static(static_files::Args),
     /// Measure the store alone: memory, look-ups, purges
     Store(store::Args),
     /// Compare TLS and HTTP/2: Petasos, nginx, HAProxy and H2O
@@ -59,6 +62,7 @@ pub(crate) fn run(bench: &BenchCommand) -> Result<()> {
         BenchCommand::Encodings(args) => encodings::run(args),
         BenchCommand::Stampede(args) => stampede::run(args),
         BenchCommand::Load(args) => load::run(args),
+        BenchCommand::Static(args) => static_files::run(args),
         BenchCommand::Store(args) => store::run(args),
         BenchCommand::Tls(args) => tls::run(args),
     }

@@ -8,9 +8,11 @@ use crate::entity_tag::entity_tag;
 use crate::identity::{FileIdentity, Kind};
 use crate::open_files::{OpenFiles, OpenSlot};
 use crate::opening::{Mode, OpenedFile, Stop};
+use crate::residency::Residency;
 use bytes::{Bytes, BytesMut};
-use clock::Timestamp;
+use clock::{Monotonic, Timestamp};
 use message::{ResponseHead, Status, names};
+use platform::is_in_memory;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use semantics::{Coding, format_date};
@@ -31,6 +33,8 @@ pub struct Representation {
     identity: FileIdentity,
     is_settled: bool,
     serialised: OnceLock<Bytes>,
+    /// What is known about [`Content::File`].
+    residency: Residency,
     /// Counts the descriptor of [`Content::File`].
     _slot: Option<OpenSlot>,
 }
@@ -87,6 +91,15 @@ impl Representation {
         }
     }
 
+    /// Whether `bytes` bytes from `at` can be read without waiting for the disk. It is cheapest for
+    /// a whole chunk of [`CHUNK_BYTES`](crate::CHUNK_BYTES).
+    pub fn is_resident(&self, at: u64, bytes: u64, now: Monotonic) -> bool {
+        match &self.content {
+            Content::Memory(_) => true,
+            Content::File(file) => self.residency.has(at, bytes, now, || is_in_memory(file, at, bytes)),
+        }
+    }
+
     /// Whether this representation also is the one of `file`.
     pub(crate) fn is_of(&self, file: &OpenedFile, coding: Option<Coding>, varies: bool) -> bool {
         self.is_settled
@@ -100,11 +113,11 @@ impl Representation {
         matches!(self.content, Content::Memory(_))
     }
 
-    /// The bytes of content in memory, and the number of descriptors.
+    /// The bytes in memory besides the head, and the number of descriptors.
     pub(crate) const fn cost(&self) -> (usize, usize) {
         match &self.content {
             Content::Memory(content) => (content.len(), 0),
-            Content::File(_) => (0, 1),
+            Content::File(_) => (self.residency.cost_bytes(), 1),
         }
     }
 
@@ -141,6 +154,7 @@ impl Representation {
         fields.push(names::ACCEPT_RANGES, "bytes");
         let is_settled = identity.is_settled(now);
         let serialised = OnceLock::new();
+        let residency = Residency::of(if slot.is_some() { identity.bytes } else { 0 });
         Ok(Self {
             head,
             bytes: identity.bytes,
@@ -149,6 +163,7 @@ impl Representation {
             identity,
             is_settled,
             serialised,
+            residency,
             _slot: slot,
         })
     }

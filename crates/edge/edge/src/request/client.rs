@@ -42,7 +42,7 @@ pub(crate) const BATCH_BYTES: u64 = 128 * 1024;
 const QUEUE_ALLOWANCE_BYTES: u64 = 4 * 1024;
 
 /// Bytes of a file that are sent at once.
-const FILE_SEND_BYTES: u64 = 256 * 1024;
+const FILE_SEND_BYTES: u64 = 2 << 20;
 
 /// Time and bytes for which input is read and discarded after the last response. The client can
 /// then read the response before it learns that the connection is closed (RFC 9112 section 9.6).

@@ -18,17 +18,15 @@ use bytes::{Bytes, BytesMut};
 use clock::Timestamp;
 use h1::BodyFraming;
 use message::{ResponseHead, Status, names};
-use platform::{bring_into_memory, is_in_memory};
+use platform::bring_into_memory;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use semantics::{RangeAnswer, answer_range};
-use static_files::{Content, Representation};
+use static_files::{CHUNK_BYTES, Content, Representation};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-
-/// Bytes of a file that are sent before it is looked whether the next ones are in memory.
-const FILE_STEP_BYTES: u64 = 1 << 20;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes that a client with TLS or HTTP/2 holds in memory while it reads them.
 const READ_BYTES: u64 = 64 * 1024;
@@ -41,6 +39,8 @@ struct FileSource<'a> {
     shared: &'a Shared,
     directory: &'a ServedDirectory,
     found: &'a Arc<Representation>,
+    /// Whether the look-up has just compared the file with its entity tag. Every wait ends this.
+    is_checked: AtomicBool,
 }
 
 impl Visit<'_> {
@@ -97,7 +97,7 @@ impl Visit<'_> {
                 if let Err(error) = begin_file(self.client, prebuilt, &written) {
                     return self.outcome(Status::OK, account.reason, 0, Err(error.into()), &written);
                 }
-                let source = FileSource { shared: self.shared, directory, found };
+                let source = FileSource::new(self.shared, directory, found);
                 Box::pin(source.send(self.client, file, (0, found.bytes()))).await
             }
         };
@@ -116,7 +116,7 @@ impl Visit<'_> {
         let written = self.write_head(head, BodyFraming::Length(bytes), account);
         self.client.push_head(&written);
         let has_content = written.framing != BodyFraming::Empty;
-        let source = FileSource { shared: self.shared, directory, found };
+        let source = FileSource::new(self.shared, directory, found);
         let sent = source.send_extracts(self.client, if has_content { content } else { Vec::new() }).await;
         let sent_bytes = if has_content { bytes } else { 0 };
         self.outcome(head.status, account.reason, sent_bytes, sent, &written)
@@ -175,7 +175,12 @@ fn begin_file(
     Ok(())
 }
 
-impl FileSource<'_> {
+impl<'a> FileSource<'a> {
+    /// The source of a response to a request whose look-up has just found the file.
+    const fn new(shared: &'a Shared, directory: &'a ServedDirectory, found: &'a Arc<Representation>) -> Self {
+        Self { shared, directory, found, is_checked: AtomicBool::new(true) }
+    }
+
     async fn send_extracts(
         &self,
         client: &mut ClientConnection,
@@ -193,6 +198,11 @@ impl FileSource<'_> {
         client.flush().await.map_err(Interrupted::from)
     }
 
+    /// Whether the file still has the state of its entity tag.
+    fn is_current(&self) -> bool {
+        self.is_checked.swap(false, Ordering::Relaxed) || self.found.is_current()
+    }
+
     /// Sends the queue and then `bytes` bytes of the file, starting at `first`.
     async fn send(
         &self,
@@ -208,15 +218,19 @@ impl FileSource<'_> {
             }
             return client.flush().await.map_err(Interrupted::from);
         }
-        client.flush().await?;
+        if !client.writes_at_once() {
+            client.flush().await?;
+            self.is_checked.store(false, Ordering::Relaxed);
+        }
         while at < end {
-            let step = (end - at).min(FILE_STEP_BYTES);
-            if !is_in_memory(file, at, step) {
+            let step = (end - at).min(CHUNK_BYTES - at % CHUNK_BYTES);
+            if !self.found.is_resident(at, step, self.shared.clock.monotonic()) {
                 // Otherwise sendfile would wait for the disk, and block the worker with all its
                 // connections.
                 self.on_thread(move |file| bring_into_memory(file, at, step)).await?;
+                self.is_checked.store(false, Ordering::Relaxed);
             }
-            let sent = client.send_file(file, at, step, || self.found.is_current()).await?;
+            let sent = client.send_file(file, at, step, || self.is_current()).await?;
             if sent < step {
                 return Err(Interrupted::Source(None));
             }

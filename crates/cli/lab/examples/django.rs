@@ -26,7 +26,7 @@ fn django_example_serves_wagtail() {
     for target in ["/", page] {
         stand.is_shared(target, &[]);
     }
-    stand.explains("/");
+    stand.explains("/", "hit-fresh");
     files_have_their_fields(&mut stand);
 
     let alice = stand.visitor();

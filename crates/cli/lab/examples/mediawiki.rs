@@ -24,7 +24,7 @@ fn mediawiki_example_serves_mediawiki() {
 
     stand.has_the_common_parts();
     stand.is_shared("/wiki/Welcome", &["/load.php"]);
-    stand.explains("/wiki/Welcome");
+    stand.explains("/wiki/Welcome", "hit-fresh");
     stand.is_shared("/wiki/Bridge_of_Amberg", &["/load.php"]);
     for target in ["/mw-config", "/mw-config/index.php"] {
         let answer = stand.get(target);

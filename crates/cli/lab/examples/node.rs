@@ -20,7 +20,7 @@ fn node_example_serves_an_application() {
     for target in ["/", "/articles/bread"] {
         stand.is_shared(target, &["/assets/"]);
     }
-    stand.explains("/");
+    stand.explains("/", "hit-fresh");
     let answer = stand.get("/");
     assert_eq!(answer.field("X-Frame-Options"), Some("SAMEORIGIN"), "{}", answer.head);
     assert_eq!(answer.field("Surrogate-Key"), None, "tags are for Petasos: {}", answer.head);

@@ -20,6 +20,12 @@ const TLS: &str = "tls = [\"www.example.org\", \"example.org\", \"staging.exampl
 /// The page of the commented line `maintenance`.
 const MAINTENANCE: &str = "/etc/petasos/maintenance.html";
 
+/// The password file of the trial copy, and the user whom the test writes into it.
+const PASSWORDS: &str = "/etc/petasos/trial.passwords";
+const USER: &str = "ann:$5$abcdefgh$gruCpC7VkOTspMQTTSAR8mtlO9Upms.fwqE5y16JVM.\n";
+/// Credentials of that user (base64 of `ann:secret`).
+const CREDENTIALS: &str = "Authorization: Basic YW5uOnNlY3JldA==";
+
 /// What a test chooses for an example.
 pub(crate) struct Setup<'a> {
     /// Directory below `examples/`.
@@ -66,6 +72,8 @@ impl Stand {
         let path = |name: &str| directory.path().join(name).display().to_string();
         let maintenance = path("maintenance.html");
         std::fs::write(&maintenance, "<title>closed</title>Back soon.").unwrap();
+        let passwords = path("passwords");
+        std::fs::write(&passwords, USER).unwrap();
         let disk = [("\"/var/cache/petasos\"", &*format!("\"{}\"", path("disk")))];
         let all = [
             (TLS, &*format!("tls = [\"{},{}\"]", chain.display(), key.display())),
@@ -75,6 +83,7 @@ impl Stand {
             (NAMES[2], &staging),
             ("\"example.org\"", &format!("\"{bare}\"")),
             (MAINTENANCE, &maintenance),
+            (PASSWORDS, &passwords),
         ];
         let disk = if setup.has_disk { &disk[..] } else { &[] };
         let configuration = replaced(setup.name, &[&all[..], disk, setup.replacements].concat());
@@ -142,12 +151,12 @@ impl Stand {
         }
     }
 
-    /// Checks that `petasos why` calls a stored page a hit, as the pages of the examples say.
-    pub(crate) fn explains(&self, target: &str) {
+    /// Checks that `petasos why` has this reason for a page, as the pages of the examples say.
+    pub(crate) fn explains(&self, target: &str, reason: &str) {
         let url = format!("https://{}{target}", self.host);
         let told = petasos(["why", &url, "--admin", &self.edge.admin.to_string()]);
         assert_eq!(told.code, Some(0), "{}", told.stderr);
-        assert!(told.stdout.contains("hit-fresh"), "{target}: {}", told.stdout);
+        assert!(told.stdout.contains(reason), "{target}: {}", told.stdout);
     }
 
     /// Checks that a new anonymous visitor sees these words in the page, within two seconds.
@@ -196,7 +205,7 @@ impl Stand {
     }
 
     /// Checks the parts that all examples have: the redirects, the answer to unknown hosts, HSTS,
-    /// and the trial copy that is closed by two lines and a reload.
+    /// and the trial copy that asks for a password and is closed by two lines and a reload.
     pub(crate) fn has_the_common_parts(&self) {
         let host = &self.host;
         let plain = |host: &str| {
@@ -224,10 +233,12 @@ impl Stand {
         assert_eq!(answer.field("X-Content-Type-Options"), Some("nosniff"), "{}", answer.head);
         assert_eq!(answer.field("X-Powered-By"), None, "{}", answer.head);
         let staging = format!("staging.{host}");
-        let trial = || self.ask(&staging, "GET", "/", &[]);
+        let answer = self.ask(&staging, "GET", "/", &[]);
+        assert_eq!(answer.status, 401, "the trial copy without a password: {}", answer.head);
+        let trial = || self.ask(&staging, "GET", "/", &[CREDENTIALS]);
         let answer = trial();
         assert_eq!(answer.field("X-Robots-Tag"), Some("noindex"), "{}", answer.head);
-        assert_ne!(answer.status, 503, "{}", answer.head);
+        assert!(![401, 503].contains(&answer.status), "{}", answer.head);
 
         self.reload(&self.configuration.replace("# maintenance", "maintenance"));
         eventually("the trial copy is closed", || {
@@ -272,7 +283,7 @@ impl Stand {
         for target in ["/", article] {
             self.is_shared(target, &files);
         }
-        self.explains("/");
+        self.explains("/", "hit-fresh");
         let editor = self.visitor();
         self.open(&editor, login);
         self.browser.type_into(&editor, "#name", "Ada");

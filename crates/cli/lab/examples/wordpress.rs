@@ -27,7 +27,7 @@ fn wordpress_example_serves_wordpress() {
 
     stand.has_the_common_parts();
     stand.is_shared("/", &[".css", ".js"]);
-    stand.explains("/");
+    stand.explains("/", "hit-fresh");
     stand.is_shared(&article, &[".css"]);
     routes_answer(&lab, &stand);
 

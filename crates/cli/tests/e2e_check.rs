@@ -102,7 +102,15 @@ fn check_examines_directories_with_files() {
     let (code, errors) =
         check(directory.path(), &format!("files = 'www'\ntoken_file = '{}'", token.display()));
     assert_eq!(code, Some(0), "{errors}");
-    assert!(errors.contains("warning") && errors.contains("of `token_file` to visitors"), "{errors}");
+    assert!(errors.contains("warning") && errors.contains("to visitors (token_file)"), "{errors}");
+    let users = directory.path().join("users");
+    fs::write(&users, "ann:$5$abcdefgh$gruCpC7VkOTspMQTTSAR8mtlO9Upms.fwqE5y16JVM.\n").unwrap();
+    let text = format!("files = '.'\nbasic_auth = '{}'", users.display());
+    let (code, errors) = check(directory.path(), &text);
+    assert_eq!(code, Some(0), "{errors}");
+    for words in ["users to visitors (basic_auth)", "petasos.toml to visitors (the configuration)"] {
+        assert!(errors.contains(words), "{words} in\n{errors}");
+    }
 }
 
 #[test]

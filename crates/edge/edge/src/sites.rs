@@ -9,7 +9,7 @@ use crate::memory::detection::{Detection, RulesInForce};
 use crate::memory::foreign_ports::ForeignPorts;
 use crate::memory::leak_guard::SiteProbation;
 use crate::memory::parameter_flood::ParameterFlood;
-use crate::memory::served_directory::DirectoryBounds;
+use crate::memory::served_directory::{DirectoryBounds, ServedDirectory};
 use crate::memory::writes::Writes;
 use crate::request::refusal::Refusal;
 use crate::system::System;
@@ -201,6 +201,11 @@ impl Sites {
     /// All sites in the order of the plan.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Site>> {
         self.all.iter()
+    }
+
+    /// The directories whose files are served; one may come several times.
+    pub(crate) fn directories(&self) -> impl Iterator<Item = &Arc<ServedDirectory>> {
+        self.hosts.directories()
     }
 
     /// The number of files that are open for responses.

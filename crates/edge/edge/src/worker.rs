@@ -301,8 +301,8 @@ pub(crate) async fn refuse(shared: &Shared, index: usize, mut client: ClientConn
     }
 }
 
-/// Closes connections to origins that were idle for too long, and logs the changes of their
-/// breakers.
+/// Closes connections to origins and files that were idle for too long, and logs the changes of the
+/// origins' breakers.
 pub(crate) async fn sweep(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(SWEEP).await;
@@ -310,6 +310,8 @@ pub(crate) async fn sweep(shared: Arc<Shared>) {
         for site in shared.sites.iter() {
             site.origin.sweep();
         }
+        let now = shared.clock.monotonic();
+        shared.sites.directories().for_each(|directory| directory.files.sweep(now));
         breaker::log_changes(&shared);
     }
 }

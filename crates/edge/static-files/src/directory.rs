@@ -55,10 +55,13 @@ impl Directory {
             Mode::Cached => ResolveFlags::CACHED,
             Mode::Waiting => ResolveFlags::empty(),
         };
-        let opened = open(&self.path, resolve).map_err(|error| match error {
+        let stop = |error| match error {
             Errno::AGAIN if mode == Mode::Cached => Stop::WouldWait,
             error => Stop::Failed(error),
-        })?;
+        };
+        let opened = open(&self.path, resolve).map_err(stop)?;
+        // The descriptor alone is no permission to look names up.
+        openat2(&opened, ".", OFlags::PATH | OFlags::CLOEXEC, Permissions::empty(), resolve).map_err(stop)?;
         let is_supported = || open(&self.path, ResolveFlags::CACHED).err() != Some(Errno::INVAL);
         let new = OpenDirectory {
             descriptor: Arc::new(opened),

@@ -27,6 +27,11 @@ impl OpenFiles {
         Self(Arc::new(OpenCount { open: AtomicUsize::new(0), limit }))
     }
 
+    /// The maximum number of open files.
+    pub fn limit(&self) -> usize {
+        self.0.limit
+    }
+
     /// The number of open files.
     pub fn count(&self) -> usize {
         self.0.open.load(Ordering::Relaxed)

@@ -11,10 +11,11 @@ use crate::rules::FileRules;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode as Permissions, OFlags, ResolveFlags, openat2, readlink};
 use rustix::io::Errno;
-use std::io;
+use std::time::Duration;
+use std::{io, thread};
 
 /// How often a name is resolved again because someone renamed a directory meanwhile.
-const RACES_MAX: usize = 32;
+const RACES_MAX: u64 = 32;
 
 /// Whether an operation may wait for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +135,12 @@ impl Opener<'_> {
         loop {
             match openat2(self.directory, name, flags, Permissions::empty(), resolve) {
                 Err(Errno::AGAIN) if self.mode == Mode::Cached => return Err(Stop::WouldWait),
-                Err(Errno::AGAIN | Errno::INTR) if races < RACES_MAX => races += 1,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if races < RACES_MAX => {
+                    // A program with a lease on the file needs time to give it back.
+                    thread::sleep(Duration::from_millis(races));
+                    races += 1;
+                }
                 opened => return Ok(opened),
             }
         }

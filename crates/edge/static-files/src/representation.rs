@@ -82,9 +82,22 @@ impl Representation {
         self.coding
     }
 
+    /// Whether the open file still has the content with which it was opened. Other names, another
+    /// mode and the removal of its name make no difference. Content in memory does not depend on
+    /// it.
+    pub fn has_same_content(&self) -> bool {
+        match &self.content {
+            Content::Memory(_) => true,
+            Content::File(file) => match Kind::of(file) {
+                Ok(Kind::Regular(now)) => self.identity.has_same_content(&now),
+                Ok(Kind::Directory | Kind::Other) | Err(_) => false,
+            },
+        }
+    }
+
     /// Whether the file still has the state in which it was opened. Content in memory does not
     /// depend on it.
-    pub fn is_current(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         match &self.content {
             Content::Memory(_) => true,
             Content::File(file) => Kind::of(file) == Ok(Kind::Regular(self.identity)),

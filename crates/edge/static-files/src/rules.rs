@@ -77,6 +77,9 @@ pub enum RuleFault {
     Prefix(String),
 }
 
+/// Extensions of compressed copies.
+const COMPRESSED: [&str; 7] = ["gz", "br", "zst", "bz2", "xz", "zip", "7z"];
+
 /// Checked rules.
 #[derive(Clone, Debug)]
 pub struct FileRules {
@@ -134,11 +137,22 @@ impl FileRules {
         })
     }
 
-    /// Whether the file with this name is never sent.
+    /// Whether the file with this name is never sent: the name is refused, or that of the original
+    /// if the file is a compressed or numbered copy.
     pub(crate) fn refuses(&self, name: &[u8]) -> bool {
         let last = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-        self.refused.iter().any(|pattern| pattern.matches(last))
+        let mut names = std::iter::successors(Some(last), |name| original(name));
+        names.any(|name| self.refused.iter().any(|pattern| pattern.matches(name)))
     }
+}
+
+/// The name of the file of which this name says that it is a compressed or numbered copy.
+fn original(name: &[u8]) -> Option<&[u8]> {
+    let dot = name.iter().rposition(|&byte| byte == b'.')?;
+    let (original, extension) = (name.get(..dot)?, name.get(dot + 1..)?);
+    let is_number = !extension.is_empty() && extension.iter().all(u8::is_ascii_digit);
+    let is_packed = COMPRESSED.iter().any(|known| extension.eq_ignore_ascii_case(known.as_bytes()));
+    (is_number || is_packed).then_some(original)
 }
 
 fn suffix(attempt: &str) -> Result<Vec<u8>, RuleFault> {

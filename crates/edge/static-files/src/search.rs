@@ -125,12 +125,14 @@ impl Search<'_> {
     }
 
     /// All representations of a file. A compressed file counts unless it is older than the plain
-    /// one.
+    /// one, or is empty, as no compressor leaves it.
     fn load(&self, name: &[u8], plain: OpenedFile) -> Result<FileEntry, Stop> {
         let mut coded = Vec::new();
         for coding in Coding::ALL.into_iter().filter(|coding| self.rules.precompressed.has(*coding)) {
             match self.opener.open(&[name, suffix(coding).as_bytes()].concat())? {
-                Opened::File(file) if is_as_new(&file, &plain) => coded.push((coding, file)),
+                Opened::File(file) if file.identity.bytes > 0 && is_as_new(&file, &plain) => {
+                    coded.push((coding, file))
+                }
                 Opened::File(_) | Opened::Directory | Opened::Nothing(_) => {}
             }
         }

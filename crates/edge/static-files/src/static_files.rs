@@ -18,7 +18,8 @@ use bytes::Bytes;
 use clock::Monotonic;
 use platform::{HashKeys, sound};
 use rustix::fd::AsFd;
-use semantics::{AcceptedCodings, Moment};
+use rustix::io::Errno;
+use semantics::{AcceptedCodings, Coding, Moment};
 use std::hash::BuildHasher;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,6 +52,11 @@ pub struct CacheLimits {
     pub waiting: usize,
 }
 
+impl CacheLimits {
+    /// The fewest descriptors with which each shard keeps a file with all of its codings.
+    pub const DESCRIPTORS_MIN: usize = SHARDS * (1 + Coding::ALL.len());
+}
+
 impl Default for CacheLimits {
     fn default() -> Self {
         Self {
@@ -59,7 +65,7 @@ impl Default for CacheLimits {
             memory_bytes: 32 << 20,
             missing: 4096,
             valid_for: Duration::from_secs(1),
-            waiting: 64,
+            waiting: 1024,
         }
     }
 }
@@ -102,7 +108,6 @@ struct Shard {
     files: Table<Arc<FileEntry>>,
     /// Paths without a file. Made-up ones push only each other out.
     others: Table<Known>,
-    swept: Monotonic,
 }
 
 /// What is known about a path without a file.
@@ -159,11 +164,7 @@ impl StaticFiles {
                 descriptors: limits.descriptors / SHARDS,
             };
             let others = Cost { entries: limits.missing / SHARDS, bytes: usize::MAX, descriptors: 0 };
-            Mutex::new(Shard {
-                files: Table::new(files),
-                others: Table::new(others),
-                swept: Monotonic::default(),
-            })
+            Mutex::new(Shard { files: Table::new(files), others: Table::new(others) })
         };
         Self(Arc::new(Inner {
             directory,
@@ -196,12 +197,9 @@ impl StaticFiles {
     }
 
     /// Closes files that nobody has requested for ten seconds, so that the space of deleted ones
-    /// becomes free. Requests do this too; this is for the time without requests.
+    /// becomes free. The caller must call this every few seconds.
     pub fn sweep(&self, now: Monotonic) {
-        for shard in &self.0.shards {
-            let out = sound(shard.lock()).sweep(now);
-            drop(out);
-        }
+        self.0.close_idle(now, IDLE_MAX);
     }
 
     fn cold(&self, target: &[u8], accepted: AcceptedCodings, now: Moment) -> Outcome {
@@ -256,6 +254,14 @@ impl Inner {
         }
     }
 
+    /// Forgets what nobody has requested for longer than `idle`.
+    fn close_idle(&self, now: Monotonic, idle: Duration) {
+        for shard in &self.shards {
+            let out = sound(shard.lock()).sweep(now, idle);
+            drop(out);
+        }
+    }
+
     /// What is known for a key, or else what `find` finds.
     fn look_up(
         &self,
@@ -294,7 +300,14 @@ impl Inner {
             open_files: &self.open_files,
             before: before.as_deref(),
         };
-        let found = find(&search)?;
+        let found = match find(&search) {
+            // Files that nobody requests at the moment make room.
+            Err(Stop::Failed(Errno::MFILE | Errno::NFILE)) => {
+                self.close_idle(now.monotonic, Duration::ZERO);
+                find(&search)?
+            }
+            found => found?,
+        };
         let (answer, out) = sound(lock.lock()).store(key, found, accepted, now.monotonic);
         drop(out);
         Ok(answer)
@@ -312,7 +325,7 @@ impl Shard {
         accepted: AcceptedCodings,
         now: Monotonic,
     ) -> (Answer, Leaving) {
-        let mut out = if now.since(self.swept) > IDLE_MAX { self.sweep(now) } else { Vec::new() };
+        let mut out = Vec::new();
         let known = match found {
             Finding::File(entry) => {
                 let entry = Arc::new(entry);
@@ -335,10 +348,9 @@ impl Shard {
         (Answer::Other(known), out)
     }
 
-    fn sweep(&mut self, now: Monotonic) -> Leaving {
-        self.swept = now;
-        let _ = self.others.sweep(now, IDLE_MAX);
-        self.files.sweep(now, IDLE_MAX)
+    fn sweep(&mut self, now: Monotonic, idle: Duration) -> Leaving {
+        let _ = self.others.sweep(now, idle);
+        self.files.sweep(now, idle)
     }
 }
 

@@ -218,6 +218,14 @@ fn refused_names_are_compared_without_regard_to_case() {
         site.write(name, b"source");
         assert_eq!(site.reason(&format!("/{name}")), NotFoundReason::RefusedName, "{name}");
     }
+    for copy in ["a.php.gz", "A.PHP.1.Br", "composer.json.2", "composer.json.zip", "d.css~.xz"] {
+        site.write(copy, b"source");
+        assert_eq!(site.reason(&format!("/{copy}")), NotFoundReason::RefusedName, "{copy}");
+    }
+    for other in ["composer.json.css", "g.1", "h.gz", "composer.json.1x"] {
+        site.write(other, b"text");
+        assert_eq!(site.content(&format!("/{other}")), "text");
+    }
     site.write("lib.php/e.css", b"style");
     assert_eq!(site.content("/lib.php/e.css"), "style");
     assert_eq!(site.reason("/a"), NotFoundReason::RefusedName, "the second attempt finds it");
@@ -353,8 +361,11 @@ fn the_shortest_accepted_coding_is_sent() {
 }
 
 #[test]
-fn a_longer_coded_file_is_not_sent() {
+fn longer_and_empty_coded_files_are_not_sent() {
     let site = Site::new(|_| {});
+    site.write("d.txt", b"text");
+    site.write("d.txt.gz", b"");
+    assert_eq!(site.file("/d.txt", all_codings()).bytes(), 4);
     site.write("a.txt", b"x");
     site.write("a.txt.gz", b"longer");
     site.write("c.txt", b"same");
@@ -498,6 +509,25 @@ fn files_beyond_the_limit_of_descriptors_are_not_opened() {
     drop(first);
     assert_eq!(open_files.count(), 0);
     site.file("/b.bin", AcceptedCodings::NONE);
+    assert_eq!(open_files.count(), 1);
+    let mut site = site;
+    site.advance(1);
+    assert_eq!(
+        content(&site.file("/a.bin", AcceptedCodings::NONE)).len(),
+        100_000,
+        "an idle file makes room"
+    );
+}
+
+#[test]
+fn fewest_descriptors_keep_a_file_with_all_codings() {
+    let limits = CacheLimits { descriptors: CacheLimits::DESCRIPTORS_MIN, ..CacheLimits::default() };
+    let site = Site::with_limits(limits, |_| {});
+    for (suffix, bytes) in [("", 50_000), (".gz", 20_000), (".br", 19_000), (".zst", 18_000)] {
+        site.write(&format!("a.css{suffix}"), &vec![0; bytes]);
+    }
+    let [first, second] = [(); 2].map(|()| site.file("/a.css", all_codings()));
+    assert!(Arc::ptr_eq(&first, &second));
 }
 
 #[test]

@@ -66,9 +66,11 @@ pub enum MissingFile {
 
 /// Names of files that Petasos does not send unless `files_refused` says otherwise. They are source
 /// code, configuration, databases, logs, and the copies that editors leave of them.
-pub(crate) const REFUSED: [&str; 46] = [
+pub(crate) const REFUSED: [&str; 62] = [
     "*.php*",
     "*.phtml*",
+    "*.pht",
+    "*.shtml",
     "*.phar",
     "*.phps",
     "*.inc",
@@ -77,6 +79,9 @@ pub(crate) const REFUSED: [&str; 46] = [
     "*.pl",
     "*.py",
     "*.pyc",
+    "*.pyw",
+    "*.py3",
+    "*.cfm",
     "*.rb",
     "*.sh",
     "*.asp*",
@@ -90,6 +95,7 @@ pub(crate) const REFUSED: [&str; 46] = [
     "*.engine",
     "*.sql*",
     "*.db",
+    "*.db-*",
     "*.mdb",
     "*.bak",
     "*.backup",
@@ -105,14 +111,24 @@ pub(crate) const REFUSED: [&str; 46] = [
     "*.config",
     "*.cnf",
     "*.env",
+    "*.env.*",
+    "*.toml",
     "*.yml",
     "*.yaml",
     "*.log",
     "*.lock",
     "*.pem",
     "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "id_rsa*",
+    "id_ed25519*",
+    "*.htpasswd",
     "composer.json",
     "package.json",
+    "package-lock.json",
+    "dockerfile",
 ];
 
 /// The content codings of [`FilesPlan::precompressed`].
@@ -120,6 +136,9 @@ pub(crate) const CODINGS: &[&str] = &["br", "zstd", "gzip", "none"];
 
 /// The path of a request in an attempt.
 const PATH: &str = "{path}";
+
+/// Length of the longest name in a rule, in bytes. Paths of requests are longer.
+const NAME_BYTES_MAX: usize = 1024;
 
 /// The last index file or attempt that has no fault, or the first fault.
 type Checked<T> = Result<T, Diagnostic>;
@@ -219,6 +238,10 @@ fn strip(levels: &SettingLevels<'_>) -> Checked<String> {
 fn attempts(levels: &SettingLevels<'_>) -> Checked<Vec<String>> {
     let attempts = texts(levels, "files_try").unwrap_or_else(|| owned(&[PATH]));
     let place = || levels.place("files_try").unwrap_or(Place::Default);
+    if attempts.is_empty() {
+        let problem = Diagnostic::new("`files_try` has no attempt".to_owned(), place());
+        return Err(problem.with_help("write [\"{path}\"], or leave it out"));
+    }
     for attempt in &attempts {
         let text = format!("`files_try`: `{attempt}` is no attempt");
         let problem = Diagnostic::new(text, place());
@@ -255,7 +278,7 @@ fn index(levels: &SettingLevels<'_>) -> Checked<Vec<String>> {
 fn is_file(name: &str) -> bool {
     let is_segment = |segment: &str| !segment.is_empty() && !segment.starts_with('.');
     let is_bad = |letter: char| letter.is_control() || "\\%?#{}".contains(letter);
-    name.split('/').all(is_segment) && !name.contains(is_bad)
+    name.len() <= NAME_BYTES_MAX && name.split('/').all(is_segment) && !name.contains(is_bad)
 }
 
 fn texts(levels: &SettingLevels<'_>, key: &'static str) -> Option<Vec<String>> {
@@ -286,6 +309,13 @@ mod tests {
             RouteAction::Files(files) => files,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn refused_names_are_documented() {
+        let document = include_str!("../../../../../docs/static-files.md").replace('\n', " ");
+        let list = super::REFUSED.map(|name| format!("`{name}`")).join(" ");
+        assert!(document.contains(&format!(" {list} ")), "docs/static-files.md must list {list}");
     }
 
     #[test]

@@ -53,9 +53,11 @@ impl ServedDirectory {
         let rules = FileRules::new(&settings(&plan)).expect("the rules of a plan are good");
         let all = CacheLimits::default();
         let share = |whole: usize| (whole / count.max(1)).max(whole / 64);
+        // Responses under way need the other half.
+        let descriptors = all.descriptors.min(bounds.open_files.limit() / 2);
         let limits = CacheLimits {
             files: share(all.files),
-            descriptors: share(all.descriptors),
+            descriptors: share(descriptors).max(CacheLimits::DESCRIPTORS_MIN),
             memory_bytes: share(all.memory_bytes),
             missing: share(all.missing),
             ..all
@@ -113,8 +115,28 @@ mod tests {
 
     #[test]
     fn rules_that_the_configuration_accepts_are_good() {
-        let names =
-            ["a", "/a", "/a/b", "a/", "//", ".", "..", ".a", "a.", "a~", "é", "a b", "%", "{", "\\\\"];
+        let long = "a".repeat(1023);
+        let names = [
+            "a",
+            "/a",
+            "/a/b",
+            "a/",
+            "//",
+            ".",
+            "..",
+            ".a",
+            "a.",
+            "a~",
+            "é",
+            "a b",
+            "%",
+            "{",
+            "\\\\",
+            &long,
+            &format!("/{long}a/"),
+            &long.repeat(2),
+            &format!("/{}", long.repeat(3)),
+        ];
         let mut accepted = 0;
         for name in names {
             for more in [
@@ -123,6 +145,7 @@ mod tests {
                 format!("files_index = [\"{name}\"]"),
                 format!("files_try = [\"{{path}}{name}\"]"),
                 format!("files_try = [\"{name}\"]"),
+                "files_try = []".to_owned(),
             ] {
                 let Some(plan) = plan(&more) else { continue };
                 accepted += 1;

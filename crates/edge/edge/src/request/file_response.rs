@@ -1,8 +1,9 @@
 //! Sends files of a directory: whole, or the parts that the request wants.
 //!
-//! Invariant: all bytes of a response are of one state of its file. If the file changes or becomes
-//! shorter meanwhile, the response stays visibly incomplete. Nothing waits for a disk on the
-//! worker.
+//! Invariant: if the content of a file changes or becomes shorter before its last part is handed
+//! to the system, the response stays visibly incomplete. Without TLS the system sends what the file
+//! has when the bytes leave, so an overwritten part may still come with its new bytes. Nothing
+//! waits for a disk on the worker.
 
 use crate::memory::served_directory::ServedDirectory;
 use crate::request::client::{BATCH_BYTES, ClientConnection, SendError};
@@ -58,8 +59,9 @@ impl Visit<'_> {
                 RangeAnswer::Whole => {}
                 RangeAnswer::Parts(ranges) => {
                     let extract = |first, last| vec![extract_of(found, first, last)];
-                    let (head, content) =
+                    let (mut head, content) =
                         joined(&head, &ranges, Some(found.bytes()), &self.shared.boundary, extract);
+                    head.fields.push(names::VIA, VIA);
                     return Box::pin(self.send_parts(found, directory, &head, content, account)).await;
                 }
                 RangeAnswer::Unsatisfiable => {
@@ -198,9 +200,9 @@ impl<'a> FileSource<'a> {
         client.flush().await.map_err(Interrupted::from)
     }
 
-    /// Whether the file still has the state of its entity tag.
-    fn is_current(&self) -> bool {
-        self.is_checked.swap(false, Ordering::Relaxed) || self.found.is_current()
+    /// Whether the file still has the content of its entity tag.
+    fn has_same_content(&self) -> bool {
+        self.is_checked.swap(false, Ordering::Relaxed) || self.found.has_same_content()
     }
 
     /// Sends the queue and then `bytes` bytes of the file, starting at `first`.
@@ -230,7 +232,7 @@ impl<'a> FileSource<'a> {
                 self.on_thread(move |file| bring_into_memory(file, at, step)).await?;
                 self.is_checked.store(false, Ordering::Relaxed);
             }
-            let sent = client.send_file(file, at, step, || self.is_current()).await?;
+            let sent = client.send_file(file, at, step, || self.has_same_content()).await?;
             if sent < step {
                 return Err(Interrupted::Source(None));
             }
@@ -265,7 +267,7 @@ impl<'a> FileSource<'a> {
                 read
             }
         };
-        if read == 0 || !self.found.is_current() {
+        if read == 0 || !self.found.has_same_content() {
             return Err(Interrupted::Source(None));
         }
         octets.truncate(read);

@@ -36,15 +36,11 @@ impl<'a> Visit<'a> {
     pub(crate) async fn files(&mut self, wanted: FileRequest<'a>) -> Step<'a> {
         let FileRequest { admitted, directory } = wanted;
         let head = &self.request.head;
-        let decision = match find(directory, &head.method, &admitted.target, &head.fields, self.begun) {
-            Some(Outcome::Cold(cold)) => {
-                self.cells().count(Metric::FileSearches);
-                let outcome = Box::pin(search(self.shared, directory, cold)).await;
-                outcome.map_or_else(|| late(directory), |outcome| decide(directory, outcome))
-            }
-            Some(outcome) => decide(directory, outcome),
-            None => other_method(directory),
-        };
+        let found = find(directory, &head.method, &admitted.target, &head.fields, self.begun);
+        if matches!(found, Some(Outcome::Cold(_))) {
+            self.cells().count(Metric::FileSearches);
+        }
+        let decision = conclude(self.shared, directory, found).await;
         match decision {
             FileDecision::Deliver(delivery) => Step::Deliver(delivery),
             FileDecision::Refuse(refusal) => Step::Refuse(refusal),
@@ -59,14 +55,8 @@ pub(crate) async fn explain(
     directory: &Arc<ServedDirectory>,
     (method, target, fields): (&Method, &[u8], &Fields),
 ) -> Option<Reason> {
-    let decision = match find(directory, method, target, fields, Moment::read(&*shared.clock)) {
-        Some(Outcome::Cold(cold)) => match search(shared, directory, cold).await {
-            Some(outcome) => decide(directory, outcome),
-            None => late(directory),
-        },
-        Some(outcome) => decide(directory, outcome),
-        None => other_method(directory),
-    };
+    let found = find(directory, method, target, fields, Moment::read(&*shared.clock));
+    let decision = conclude(shared, directory, found).await;
     match decision {
         FileDecision::Deliver(delivery) => Some(delivery.account.reason),
         FileDecision::Refuse(refusal) => Some(refusal.reason),
@@ -86,6 +76,18 @@ fn find(
     is_for_files.then(|| directory.files.find(target, AcceptedCodings::of(fields), now))
 }
 
+/// Decides what follows from `found`, and first finishes a look-up that needs the disk.
+async fn conclude(shared: &Shared, directory: &Arc<ServedDirectory>, found: Option<Outcome>) -> FileDecision {
+    match found {
+        Some(Outcome::Cold(cold)) => {
+            let outcome = Box::pin(search(shared, directory, cold)).await;
+            outcome.map_or_else(|| late(shared, directory), |outcome| decide(shared, directory, outcome))
+        }
+        Some(outcome) => decide(shared, directory, outcome),
+        None => other_method(directory),
+    }
+}
+
 fn other_method(directory: &ServedDirectory) -> FileDecision {
     match directory.has_origin() {
         true => FileDecision::Origin,
@@ -102,7 +104,7 @@ async fn search(shared: &Shared, directory: &ServedDirectory, cold: ColdSearch) 
     shared.file_threads.run(within, move || (cold.run(), turn).0).await
 }
 
-fn decide(directory: &Arc<ServedDirectory>, outcome: Outcome) -> FileDecision {
+fn decide(shared: &Shared, directory: &Arc<ServedDirectory>, outcome: Outcome) -> FileDecision {
     match outcome {
         Outcome::File(found) => {
             let facts = CacheStatusFacts::default();
@@ -115,20 +117,26 @@ fn decide(directory: &Arc<ServedDirectory>, outcome: Outcome) -> FileDecision {
             tracing::debug!("no file of {} answers: {reason}", directory.plan.directory.display());
             FileDecision::Refuse(Refusal::file_missing())
         }
-        Outcome::Origin(_) => FileDecision::Origin,
+        Outcome::Origin(reason) => {
+            tracing::debug!("the origin answers, not {}: {reason}", directory.plan.directory.display());
+            FileDecision::Origin
+        }
         // A look-up on a thread does not end as a cold one.
-        Outcome::Cold(_) => late(directory),
-        Outcome::Failed(error) => failed(directory, &error.to_string()),
+        Outcome::Cold(_) => late(shared, directory),
+        Outcome::Failed(error) => failed(shared, directory, &error.to_string()),
     }
 }
 
-fn late(directory: &ServedDirectory) -> FileDecision {
-    failed(directory, "the disk does not answer")
+fn late(shared: &Shared, directory: &ServedDirectory) -> FileDecision {
+    failed(shared, directory, "the disk does not answer")
 }
 
 /// The origin has the files too, if it answers for missing ones.
-fn failed(directory: &ServedDirectory, error: &str) -> FileDecision {
+fn failed(shared: &Shared, directory: &ServedDirectory, error: &str) -> FileDecision {
+    let path = directory.plan.directory.display();
     if directory.has_origin() {
+        let failure = format!("the origin answers, because files of {path} cannot be read: {error}");
+        shared.complaints.tell(&failure, shared.clock.monotonic());
         return FileDecision::Origin;
     }
     FileDecision::Refuse(Refusal::files_failed(&directory.plan.directory, error))

@@ -5,8 +5,8 @@
 
 use crate::upkeep::detections_file;
 use config::{AccessLogTarget, EdgePlan, FilesPlan, RouteAction};
-use document::Diagnostic;
 use document::quantity::format_size;
+use document::{Diagnostic, Place};
 use platform::{Disk, SystemDisk};
 use rustix::fs::statvfs;
 use std::fs;
@@ -74,9 +74,13 @@ pub fn check_directories(plan: &EdgePlan) -> Vec<Diagnostic> {
         _ => None,
     });
     for files in served {
-        let found = unreadable_files(files).or_else(|| private_files(files, plan));
+        let found = unreadable_files(files).map_or_else(|| private_files(files, plan), |found| vec![found]);
         // Several routes may have the files of one setting.
-        problems.extend(found.filter(|found| !problems.contains(found)));
+        for found in found {
+            if !problems.contains(&found) {
+                problems.push(found);
+            }
+        }
     }
     problems
 }
@@ -94,24 +98,41 @@ fn unreadable_files(files: &FilesPlan) -> Option<Diagnostic> {
 }
 
 /// Files of Petasos itself in a directory whose files visitors get.
-fn private_files(files: &FilesPlan, plan: &EdgePlan) -> Option<Diagnostic> {
+fn private_files(files: &FilesPlan, plan: &EdgePlan) -> Vec<Diagnostic> {
+    let Ok(served) = fs::canonicalize(&files.directory) else { return Vec::new() };
+    let is_below = |path: &Path| fs::canonicalize(path).is_ok_and(|path| path.starts_with(&served));
+    let mut own = own_files(plan);
+    if let Place::Text { name, .. } = &files.place {
+        own.push(("the configuration", Path::new(&**name)));
+    }
+    let found = own.into_iter().filter(|(_, path)| is_below(path)).map(|(key, path)| {
+        let text = format!("`files` serves {} to visitors ({key})", path.display());
+        Diagnostic::warning(text, files.place.clone()).with_help("keep it outside of the directory")
+    });
+    found.collect()
+}
+
+/// The files and directories of a plan that no visitor should get, with their settings.
+fn own_files(plan: &EdgePlan) -> Vec<(&'static str, &Path)> {
     let log = match &plan.access_log {
         Some(AccessLogTarget::File(path)) => Some(path),
         _ => None,
     };
-    let own = [
+    let single = [
         ("disk", plan.disk.as_ref().map(|disk| &disk.directory)),
         ("state_directory", plan.state_directory.as_ref()),
         ("token_file", plan.token_file.as_ref()),
         ("access_log", log),
         ("spool_directory", plan.spool.directory.as_ref()),
+        ("admin_tls", plan.admin_tls.as_ref().map(|tls| &tls.certificate.key)),
     ];
-    let served = fs::canonicalize(&files.directory).ok()?;
-    let is_below = |path: &Path| fs::canonicalize(path).is_ok_and(|path| path.starts_with(&served));
-    let (key, path) =
-        own.into_iter().find_map(|(key, path)| Some((key, path.filter(|path| is_below(path))?)))?;
-    let text = format!("`files` serves {} of `{key}` to visitors", path.display());
-    Some(Diagnostic::warning(text, files.place.clone()).with_help("keep it outside of the directory"))
+    let single = single.into_iter().filter_map(|(key, path)| Some((key, path?.as_path())));
+    let certificates = plan.listeners.iter().filter_map(|listener| listener.tls.as_ref());
+    let keys = certificates.flat_map(|tls| &tls.certificates).map(|paths| ("tls", paths.key.as_path()));
+    let passwords = plan.routes.iter().filter_map(|route| route.password.as_ref());
+    let mut passwords: Vec<_> = passwords.map(|password| ("basic_auth", Path::new(&password.path))).collect();
+    passwords.dedup();
+    single.chain(keys).chain(passwords).collect()
 }
 
 impl NamedDirectory<'_> {

@@ -26,9 +26,26 @@ impl Ledger {
         self.lost_directory.get_or_insert(begun);
     }
 
-    /// Whether the edge had no directory at this moment.
-    pub(crate) fn has_lost_directory(&self, at: Moment) -> bool {
-        self.lost_directory.is_some_and(|since| since <= at)
+    /// Records that a process that will fail may have the directory since `begun`. It answers no
+    /// question whether a purge is durable, and the edge asks for as long as the process has the
+    /// directory.
+    pub fn directory_is_away(&mut self, begun: Moment) {
+        self.note(begun, || "another process has the directory".to_owned());
+        self.away_directory.push((begun, None));
+    }
+
+    /// Records that the process that had the directory has ended.
+    pub fn directory_is_back(&mut self, at: Moment) {
+        for (_, ended) in &mut self.away_directory {
+            ended.get_or_insert(at);
+        }
+    }
+
+    /// Whether the edge had no directory at a moment from `begun` to `ended`.
+    pub(crate) fn lacked_directory(&self, begun: Moment, ended: Moment) -> bool {
+        let overlaps =
+            |away: &(Moment, Option<Moment>)| away.0 <= ended && away.1.is_none_or(|back| back >= begun);
+        self.lost_directory.is_some_and(|since| since <= ended) || self.away_directory.iter().any(overlaps)
     }
 
     /// The routes of processes that may still serve a connection from this moment, because they end

@@ -80,6 +80,8 @@ pub struct Ledger {
     pub(crate) handovers: Vec<(Moment, Vec<Arc<Routing>>)>,
     /// Since when the edge has no directory, because another process has failed with it.
     pub(crate) lost_directory: Option<Moment>,
+    /// When processes that failed had the directory: since, and until.
+    pub(crate) away_directory: Vec<(Moment, Option<Moment>)>,
     memory: MemoryMeter,
 }
 
@@ -104,6 +106,7 @@ impl Ledger {
             retired: Vec::new(),
             handovers: Vec::new(),
             lost_directory: None,
+            away_directory: Vec::new(),
             memory: MemoryMeter::default(),
             tally: Tally {
                 endings: BTreeMap::new(),
@@ -134,6 +137,7 @@ impl Ledger {
         self.faults.iter_mut().for_each(|fault| fault.is_past = true);
         self.is_dead = false;
         self.lost_directory = None;
+        self.away_directory.clear();
         self.handovers.clear();
         self.forget_reloads();
     }
@@ -276,7 +280,7 @@ impl Ledger {
         let (order, sent) = (purge.order.clone(), purge.sent);
         *self.tally.purges.entry(format!("{answer:?}")).or_default() += 1;
         self.note(at, || format!("{order} (event {}) is answered: {answer:?}", sent.number));
-        let is_at_risk = self.is_disk_damaged || self.has_lost_directory(at);
+        let is_at_risk = self.is_disk_damaged || self.lacked_directory(sent.at, at);
         let is_lost = answer == PurgeAnswer::Undurable && is_at_risk;
         let is_explained = misbehaves || is_lost || self.explains(sent.at, at);
         match answer {
@@ -345,7 +349,7 @@ impl Ledger {
             let of_disk = |fault: &&Fault| matches!(fault.place, FaultPlace::Disk | FaultPlace::Medium);
             let disk = ledger.faults.iter().filter(of_disk);
             let mut disk = disk.filter(|fault| ledger.overlaps(fault, purge.sent.at, answered.at));
-            let is_at_risk = disk.next().is_some() || ledger.has_lost_directory(answered.at);
+            let is_at_risk = disk.next().is_some() || ledger.lacked_directory(purge.sent.at, answered.at);
             if purge.is_write { is_at_risk } else { !purge.is_durable }
         };
         let lost: Vec<_> = self.purges.iter().map(|purge| is_lost(self, purge)).collect();

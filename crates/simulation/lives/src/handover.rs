@@ -222,6 +222,7 @@ impl Life {
                 if lock(&self.edge).as_ref().is_some_and(|new| new.metric(Metric::DiskOff) > 0) {
                     // Until the next start, also if only a fault has prevented the opening.
                     self.tell_lost(begun, Conduct::TakesOver);
+                    lock(&self.society.ledger).directory_is_back(at);
                     self.tell_failed(begun, at, "the new process does not use the disk".to_owned());
                 }
                 lock(&self.society.ledger).count_handover(Conduct::TakesOver.name());
@@ -232,6 +233,7 @@ impl Life {
             }
             Ok(Err(error)) => {
                 self.tell_lost(begun, Conduct::TakesOver);
+                lock(&self.society.ledger).directory_is_back(at);
                 self.tell_failed(begun, at, format!("a process did not take over: {error}"));
             }
             Err(_) => self.violate(format!("a hand-over takes more than {START_MAX:?}")),
@@ -250,6 +252,7 @@ impl Life {
         let last = self.world.threads().run("failing successor", fail).await;
         let _ = attends.await;
         let at = self.timeline.now();
+        lock(&self.society.ledger).directory_is_back(at);
         let is_right = match (&last, conduct.last_reply()) {
             (Some(last), Some(expected)) => last.starts_with(expected),
             (None, None) => true,
@@ -271,12 +274,19 @@ impl Life {
         Some(self.world.threads().try_run("attend", edge.as_ref()?.attend(channel)))
     }
 
-    /// Tells the ledger of a process that fails and may have the directory. With a state directory
-    /// the edge can still record that the next start must not use it.
+    /// Tells the ledger of a process that fails and may have the directory. Purges wait for it as
+    /// long as it lives. After that, nothing is left to record on a disk without a state directory
+    /// that the next start must not use it.
     fn tell_lost(&self, begun: Moment, conduct: Conduct) {
+        if !conduct.has_directory() {
+            return;
+        }
         let settings = &self.society.settings;
-        if conduct.has_directory() && settings.disk_bytes.is_some() && !settings.has_state_directory {
-            lock(&self.society.ledger).directory_is_lost(begun);
+        let mut ledger = lock(&self.society.ledger);
+        if settings.disk_bytes.is_some() && !settings.has_state_directory {
+            ledger.directory_is_lost(begun);
+        } else {
+            ledger.directory_is_away(begun);
         }
     }
 

@@ -21,6 +21,29 @@ fn undurable_purge_needs_a_lost_directory() {
 }
 
 #[test]
+fn undurable_purge_needs_a_directory_that_is_away() {
+    let mut history = History::new();
+    let begun = history.now();
+    history.ledger.directory_is_away(begun);
+    history.purge_answered(Scope::Everything, false, PurgeAnswer::Undurable);
+    let back = history.now();
+    history.ledger.directory_is_back(back);
+    history.is_right();
+    history.purge_answered(Scope::Everything, false, PurgeAnswer::Undurable);
+    history.violates(Rule::Purging);
+}
+
+#[test]
+fn no_process_has_the_directory_after_a_start() {
+    let mut history = History::new();
+    let begun = history.now();
+    history.ledger.directory_is_away(begun);
+    history.ledger.starts();
+    history.purge_answered(Scope::Everything, false, PurgeAnswer::Undurable);
+    history.violates(Rule::Purging);
+}
+
+#[test]
 fn purge_is_in_force_after_a_hand_over() {
     let mut history = History::new();
     history.origin(&content("/a", 1));

@@ -144,6 +144,11 @@ impl Change {
         matches!(self, Self::Unreadable | Self::Fixed(_))
     }
 
+    /// Whether sites may have other origins afterwards.
+    const fn replaces_origins(self) -> bool {
+        matches!(self, Self::Routes(_) | Self::FirstByte(_))
+    }
+
     /// The settings after the change.
     fn of(self, settings: &Settings, site: &SitePlan) -> Settings {
         let mut new = settings.clone();
@@ -203,6 +208,9 @@ impl<C: Fn() -> Option<Pipe> + Send> Reloader<C> {
             _ => Ok(after),
         };
         let (name, begun) = (planned.to_string(), self.timeline.now());
+        if planned.change.replaces_origins() {
+            self.society.upkeep.origins.replace(new.origins());
+        }
         let id = (!planned.change.is_refused()).then(|| {
             // A start from now on reads the changed file.
             *lock(&self.society.file) = new.clone();

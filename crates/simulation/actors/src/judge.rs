@@ -12,6 +12,7 @@ use crate::page::PagePlan;
 use crate::rules::Rule;
 use crate::site::{USER_COOKIE, chosen_language};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Statuses that only the visitor's own conduct explains.
 pub(crate) const VISITORS_FAULTS: [u16; 6] = [400, 408, 411, 413, 414, 431];
@@ -71,10 +72,14 @@ impl Ledger {
     /// Whether the edge had this stale content when the request began. Otherwise the fetch of
     /// another request has stored it since, and the request could not be answered with it at once.
     fn was_stored(&self, asked: &Asked, reply: &Reply) -> bool {
-        let id = reply.field("X-Sim").and_then(ContentId::parse);
-        let begun = id.and_then(|id| self.begun.get(&id));
-        reply.reason().starts_with("stale-")
-            && begun.is_some_and(|begun| begun.open == 0 && begun.ended < asked.begun.at)
+        let Some(id) = reply.field("X-Sim").and_then(ContentId::parse) else { return false };
+        let Some(begun) = self.begun.get(&id).filter(|begun| begun.open == 0) else { return false };
+        let bytes = self.site.page(&id.target).map_or(0, |page| page.length_bytes(id.version));
+        let is_large = bytes > self.rules.stored_at_once_max;
+        let storing = if is_large { self.rules.storing_max } else { Duration::ZERO };
+        let stored = begun.ended.plus(storing);
+        let is_late = is_large && self.is_disk_ill(begun.ended, stored);
+        reply.reason().starts_with("stale-") && stored < asked.begun.at && !is_late
     }
 
     fn judge_ending(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) {
@@ -303,7 +308,7 @@ impl Ledger {
             );
             return self.violate(Rule::Age, ended.at, text);
         }
-        if let Some(stated) = stated.filter(|stated| std::time::Duration::from_secs(*stated) + slack < age) {
+        if let Some(stated) = stated.filter(|stated| Duration::from_secs(*stated) + slack < age) {
             let text = format!("{} says Age {stated}, but it is {} s old", told(asked, reply), age.as_secs());
             self.violate(Rule::Fields, ended.at, text);
         }

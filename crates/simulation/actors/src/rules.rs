@@ -35,6 +35,11 @@ pub struct Rules {
     /// Longest time until the first byte of a response that says it is stale and that the origin
     /// sent before the request: nobody waits longer for an origin if a stale response is stored.
     pub stale_first_byte_max: Duration,
+    /// Largest content that is stored as soon as it has arrived, in bytes. A larger one may go to
+    /// the disk only, and is stored when its last byte is written.
+    pub stored_at_once_max: usize,
+    /// Longest time until a larger content is stored, if the disk is well.
+    pub storing_max: Duration,
     /// Longest time until the end of a response, without the visitor's own delays.
     pub end_max: Duration,
     /// Time after a fault for which an error is still explained by it.
@@ -61,6 +66,8 @@ impl Default for Rules {
             age_slack: Duration::from_secs(3),
             first_byte_max: Duration::from_secs(75),
             stale_first_byte_max: Duration::from_secs(75),
+            stored_at_once_max: usize::MAX,
+            storing_max: Duration::from_secs(1),
             end_max: Duration::from_secs(600),
             grace: Duration::from_secs(15),
             writes_count: true,

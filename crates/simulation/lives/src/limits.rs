@@ -20,7 +20,7 @@ const BESIDE_BYTES: u64 = 24 << 20;
 
 /// What each body outside the store takes even if the share of all bodies, an eighth of the memory,
 /// is used up; and the bodies that are read back from the disk at the same time.
-const SMALL_BODY_BYTES: u64 = 64 << 10;
+pub(crate) const SMALL_BODY_BYTES: u64 = 64 << 10;
 const DISK_READS_MAX: u64 = 8;
 
 /// The setting `limits.buffer_memory_percent`, which no run changes.

@@ -3,6 +3,7 @@
 //! Invariant: all limits are so small that a run reaches them, and the rules of the ledger follow
 //! from them.
 
+use crate::limits::SMALL_BODY_BYTES;
 use actors::{Application, MAINTENANCE_FILE, MAINTENANCE_PAGE, REALM_FIELD, Routing, Rules, Scope, realm};
 use config::{DiskPlan, EdgeLimits, EdgePlan, ListenerPlan, Machine, RedirectPlan, SitePlan};
 use semantics::MissForm;
@@ -435,6 +436,13 @@ impl Settings {
         }
     }
 
+    /// The largest content that is stored as soon as it has arrived. A larger one may go to the
+    /// disk, because it is beyond the limit or because other bodies occupy the memory.
+    fn stored_at_once_max(&self) -> usize {
+        let limit = self.object_bytes_max.unwrap_or(SMALL_BODY_BYTES).min(SMALL_BODY_BYTES);
+        self.disk_bytes.map_or(usize::MAX, |_| limit as usize)
+    }
+
     /// The bounds of the ledger that follow from these settings.
     pub fn rules(&self, trace: bool) -> Rules {
         let limits = EdgeLimits::default();
@@ -442,6 +450,7 @@ impl Settings {
             // The disk, the queue, and one fetch of its own after one that it has joined.
             first_byte_max: 4 * self.disk_timeout + FLIGHT_WAIT + 3 * self.first_byte_timeout + SLACK,
             stale_first_byte_max: 4 * self.disk_timeout + limits.stale_wait.max(FLIGHT_WAIT) + STALE_SLACK,
+            stored_at_once_max: self.stored_at_once_max(),
             end_max: Duration::from_secs(400),
             assumed_max: self.default_ttl.unwrap_or_default().max(self.profile.assumed_max()),
             assumed_of_realms: self.routing.lifetimes().collect(),

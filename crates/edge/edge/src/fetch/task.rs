@@ -1,11 +1,11 @@
 //! The task of one coalesced fetch: fetch -> judge -> { store and stream | stream only | confirm |
 //! complete }.
 //!
-//! Invariants: a response is published to the store before its fetch leaves the table and before
-//! any reader sees its end. A fetch leaves the table earlier only if nothing of it will be
-//! published. A body that did not end as its framing declared is neither stored nor ended. An
-//! origin error never replaces an object that may be used stale. The task is independent of its
-//! clients: it continues if they disconnect.
+//! Invariants: a response is published to the store before its fetch leaves the table and, if it
+//! stays in memory, before any reader sees its end. A fetch leaves the table earlier only if
+//! nothing of it will be published. A body that did not end as its framing declared is neither
+//! stored nor ended. An origin error never replaces an object that may be used stale. The task is
+//! independent of its clients: it continues if they disconnect.
 
 mod fill;
 #[cfg(test)]

@@ -160,6 +160,32 @@ fn stored_stale_response_comes_earlier_than_a_new_one() {
 }
 
 #[test]
+fn larger_content_is_stored_when_it_is_on_the_disk() {
+    let late = |secs: u64, is_ill: bool| {
+        let mut history = History::new();
+        history.ledger.rules_mut().stale_first_byte_max = Duration::from_secs(10);
+        history.ledger.rules_mut().stored_at_once_max = 100;
+        let large = content("/a", 1);
+        history.origin(&large);
+        if is_ill {
+            let at = history.now();
+            history.ledger.fault_begins(at, FaultPlace::Disk, "slow");
+        }
+        history.pass(secs);
+        let begun = history.now();
+        let id = history.ledger.request_begins(begun, ask("/a"));
+        let mut answer = reply(&large, "stale-on-error");
+        let late = begun.plus(Duration::from_secs(20));
+        answer.first_byte = Some(late);
+        history.ledger.request_ends(late, id, &answer);
+        history
+    };
+    late(0, false).is_right();
+    late(2, true).is_right();
+    late(2, false).violates(Rule::Promptness);
+}
+
+#[test]
 fn unfinished_request_is_found_at_the_end() {
     let mut history = History::new();
     let at = history.now();

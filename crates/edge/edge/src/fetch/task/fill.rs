@@ -1,7 +1,9 @@
 //! Streams the body of a shareable response to the waiting requests and into the store.
 //!
-//! Invariants: the store has the body before any reader has all of it, and receives no body that
-//! did not end as its framing declared. A part never replaces the whole.
+//! Invariants: the store has a body that stays in memory before any reader has all of it. It has
+//! another one once the disk's writer has written its end, and its fetch stays in the table until
+//! then. The store receives no body that did not end as its framing declared. A part never replaces
+//! the whole.
 
 use super::spilling::BodySpill;
 use super::{FetchTask, OriginResponse, ResponseSource, count_failure};

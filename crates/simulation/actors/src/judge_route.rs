@@ -16,14 +16,21 @@ impl Ledger {
     /// Judges what the route of a request decides. Returns the realm of the page that must answer;
     /// `None` if no page answers, so that nothing else is to be judged.
     pub(crate) fn judge_route(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) -> Option<String> {
-        let realm = reply.field("X-Sim").and_then(ContentId::parse).map(|id| id.realm);
+        let stated = reply.field("X-Sim").and_then(ContentId::parse).map(|id| id.realm);
+        // A 304 names no content, and is right for the one that the visitor holds.
+        let held = asked.ask.held.as_ref().filter(|_| reply.status == Some(304));
+        let realm = stated.as_ref().or_else(|| held.map(|held| &held.id.realm));
         let connected = asked.ask.connected.unwrap_or(asked.begun.at);
         let routings = self.rules.routings.iter().chain(self.routings_of_old_processes(connected));
         let permitted: Vec<_> = routings.map(|routing| routing.expected(&asked.ask)).collect();
-        let is_right = |expected: &&Expected| {
-            expected.fits(reply.reason(), realm.as_deref()) && wrong_field(expected, reply).is_none()
+        let right_for = |realm: Option<&String>| {
+            permitted.iter().find(|expected| {
+                expected.fits(reply.reason(), realm.map(String::as_str))
+                    && wrong_field(expected, reply).is_none()
+            })
         };
-        let expected = permitted.iter().find(is_right).or_else(|| permitted.first())?;
+        let expected =
+            right_for(realm).or_else(|| right_for(stated.as_ref())).or_else(|| permitted.first())?;
         let is_refused = reply.status.is_some_and(|status| VISITORS_FAULTS.contains(&status));
         let text = match &expected.answer {
             // A request that was not understood has no route.

@@ -2,7 +2,7 @@
 
 use crate::history::{History, ask, bare, content, reply};
 use petasos_actors::{
-    Ask, ContentId, Reply, RouteAnswer, RoutePages, Routing, Rule, Rules, Scope, SiteRoute,
+    Ask, ContentId, HeldCopy, Reply, RouteAnswer, RoutePages, Routing, Rule, Rules, Scope, SiteRoute,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -70,6 +70,20 @@ fn page_of_another_route_is_wrong() {
         history.origin(&id);
         history.visit(ask(path), &hit(&id, told));
         assert_eq!(history.violated(), Vec::from_iter(violated), "{path} {realm} {told}");
+    }
+}
+
+#[test]
+fn confirmation_is_right_for_a_page_of_either_routing() {
+    for (realm, violated) in [("-", None), ("r0", None), ("r1", Some(Rule::Integrity))] {
+        let untold = SiteRoute { is_told: false, ..route() };
+        let mut history = history(Routing { is_told: false, ..routing(untold) });
+        history.ledger.rules_mut().routings.push(Arc::default());
+        let id = of_realm("/a", realm);
+        history.origin(&id);
+        let held = Some(HeldCopy { id, date_secs: None });
+        history.visit(Ask { held, ..ask("/a") }, &bare(304, "hit-fresh"));
+        assert_eq!(history.violated(), Vec::from_iter(violated), "{realm}");
     }
 }
 

@@ -79,7 +79,9 @@ impl Ledger {
         let storing = if is_large { self.rules.storing_max } else { Duration::ZERO };
         let stored = begun.ended.plus(storing);
         let is_late = is_large && self.is_disk_ill(begun.ended, stored);
-        reply.reason().starts_with("stale-") && stored < asked.begun.at && !is_late
+        // The copy may be on the disk only, which the edge does not use while it fails.
+        let is_hidden = self.is_disk_failing(asked.begun.at);
+        reply.reason().starts_with("stale-") && stored < asked.begun.at && !is_late && !is_hidden
     }
 
     fn judge_ending(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) {

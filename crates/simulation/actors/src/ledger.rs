@@ -26,6 +26,9 @@ const LOG_LINES_MAX: usize = 100_000;
 /// Largest number of violations that are kept; further ones are counted only.
 const VIOLATIONS_MAX: usize = 100;
 
+/// Longest time until the edge uses a disk again that has failed.
+const DISK_BACK_MAX: Duration = Duration::from_secs(5);
+
 /// The ledger as all actors share it.
 pub type SharedLedger = Arc<Mutex<Ledger>>;
 
@@ -326,6 +329,15 @@ impl Ledger {
     pub fn is_disk_ill(&self, begun: Moment, ended: Moment) -> bool {
         let of_disk = |fault: &&Fault| matches!(fault.place, FaultPlace::Disk | FaultPlace::Medium);
         self.faults.iter().filter(of_disk).any(|fault| self.overlaps(fault, begun, ended))
+    }
+
+    /// Whether the disk fails at this moment, or did shortly before, so that the edge does not use
+    /// it.
+    pub(crate) fn is_disk_failing(&self, at: Moment) -> bool {
+        self.faults.iter().any(|fault| {
+            let is_over = fault.is_past || fault.ended.is_some_and(|end| end.plus(DISK_BACK_MAX) < at);
+            fault.place == FaultPlace::Disk && !is_over
+        })
     }
 
     /// Whether the end of the edge explains an error.

@@ -137,12 +137,18 @@ fn responses_come_within_their_bounds() {
 
 #[test]
 fn stored_stale_response_comes_earlier_than_a_new_one() {
-    let late = |is_stored_before: bool| {
+    let late = |is_stored_before: bool, ill_before: Option<u64>| {
         let mut history = History::new();
         history.ledger.rules_mut().stale_first_byte_max = Duration::from_secs(10);
         let stored = content("/a", 1);
         if is_stored_before {
             history.origin(&stored);
+        }
+        if let Some(secs) = ill_before {
+            let at = history.now();
+            let fault = history.ledger.fault_begins(at, FaultPlace::Disk, "hangs");
+            history.ledger.fault_ends(at, fault);
+            history.pass(secs);
         }
         let begun = history.now();
         let id = history.ledger.request_begins(begun, ask("/a"));
@@ -155,8 +161,10 @@ fn stored_stale_response_comes_earlier_than_a_new_one() {
         history.ledger.request_ends(late, id, &answer);
         history
     };
-    late(true).violates(Rule::Promptness);
-    late(false).is_right();
+    late(true, None).violates(Rule::Promptness);
+    late(true, Some(4)).is_right();
+    late(true, Some(6)).violates(Rule::Promptness);
+    late(false, None).is_right();
 }
 
 #[test]
@@ -169,7 +177,8 @@ fn larger_content_is_stored_when_it_is_on_the_disk() {
         history.origin(&large);
         if is_ill {
             let at = history.now();
-            history.ledger.fault_begins(at, FaultPlace::Disk, "slow");
+            let fault = history.ledger.fault_begins(at, FaultPlace::Disk, "slow");
+            history.ledger.fault_ends(at, fault);
         }
         history.pass(secs);
         let begun = history.now();
@@ -181,7 +190,7 @@ fn larger_content_is_stored_when_it_is_on_the_disk() {
         history
     };
     late(0, false).is_right();
-    late(2, true).is_right();
+    late(20, true).is_right();
     late(2, false).violates(Rule::Promptness);
 }
 

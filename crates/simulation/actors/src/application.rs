@@ -141,6 +141,12 @@ impl SaveForm {
         matches!(self, Self::Form | Self::Query | Self::Node)
     }
 
+    /// Whether the answer names the page, or the save changes all pages. Otherwise only the
+    /// application's own marks of its pages tell which page is meant.
+    pub(crate) const fn names_page(self) -> bool {
+        !matches!(self, Self::Screen)
+    }
+
     /// Method, target, and further fields and content of the request that saves `page`.
     pub(crate) fn request(self, page: &PagePlan) -> (&'static str, String, String) {
         let number = page.number;

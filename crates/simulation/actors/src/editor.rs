@@ -147,8 +147,7 @@ where
         let reply = self.exchange(method, &text).await;
         let named = self.site.named(step.is_other_host, path);
         let order = format!("{form:?} of {named} by {}", self.name());
-        let is_soft = !form.is_standard();
-        lock(&self.ledger).save_answered(begun, self.timeline.now(), &order, &named, is_soft, &reply);
+        lock(&self.ledger).save_answered(begun, self.timeline.now(), &order, &named, form, &reply);
     }
 
     async fn exchange(&self, method: &str, text: &str) -> Reply {

@@ -34,6 +34,8 @@ pub struct FaultId(pub(crate) usize);
 pub enum Scope {
     /// The page with exactly this target, in all variants.
     Target(String),
+    /// The same, without the pages of these realms.
+    TargetBeyond(String, BTreeSet<String>),
     /// The pages whose target begins with this text.
     Prefix(String),
     /// The responses that had one of these tags.
@@ -65,6 +67,7 @@ impl fmt::Display for Scope {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Target(target) => to.write_str(target),
+            Self::TargetBeyond(target, realms) => write!(to, "{target} beyond the realms {realms:?}"),
             Self::Prefix(prefix) => write!(to, "prefix {prefix}"),
             Self::AnyTag(tags) => write!(to, "any tag of {}", tags.join(" ")),
             Self::AllTags(tags) => write!(to, "all tags of {}", tags.join(" ")),

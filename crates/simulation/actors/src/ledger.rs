@@ -3,6 +3,7 @@
 //! Invariant: all events have one total order, the order in which they were recorded, because many
 //! events have the same simulated time. The ledger depends on nothing but the recorded events.
 
+use crate::application::SaveForm;
 use crate::content::ContentId;
 use crate::event::{
     Asked, Begun, Fault, FaultId, FaultPlace, Lie, Purge, PurgeAnswer, PurgeId, RequestId, Scope, Stamp,
@@ -527,14 +528,15 @@ impl Ledger {
     }
 
     /// Records the answer to a save of the page `named`. If it proves the write, it counts as a
-    /// purge of the page, sent at the edit that it names.
+    /// purge of the page, sent at the edit that it names. What only a profile understands counts
+    /// where the site's profile is in force.
     pub(crate) fn save_answered(
         &mut self,
         begun: Moment,
         at: Moment,
         order: &str,
         named: &str,
-        is_soft: bool,
+        form: SaveForm,
         reply: &Reply,
     ) {
         let answered = self.stamp(at);
@@ -545,15 +547,24 @@ impl Ledger {
         let Some(id) = id else { return };
         *self.tally.dialects.entry(order.split(' ').next().unwrap_or_default().to_owned()).or_default() += 1;
         let Some(sent) = self.edits.get(&(named.to_owned(), id.version)).copied() else { return };
-        let counts = |ledger: &mut Self| {
-            if is_soft { ledger.rules.saves_count } else { ledger.rules.writes_count }
+        let is_soft = !form.is_standard();
+        let of_other_profiles = |ledger: &mut Self| {
+            let realms = ledger.rules.routings.iter().flat_map(|routing| routing.realms_of_other_profiles());
+            realms.collect::<BTreeSet<_>>()
+        };
+        let others = self.by_rules_of(begun, of_other_profiles);
+        let counts = |ledger: &mut Self| match is_soft {
+            true => ledger.rules.saves_count && !others.contains(&id.realm),
+            false => ledger.rules.writes_count,
         };
         if !self.by_rules_of(begun, counts) {
             return;
         }
+        let named = named.to_owned();
+        let is_named = form.names_page();
         self.purges.push(Purge {
             order: order.to_owned(),
-            scope: Scope::Target(named.to_owned()),
+            scope: if is_named { Scope::Target(named) } else { Scope::TargetBeyond(named, others) },
             is_soft,
             is_write: true,
             sent,
@@ -594,5 +605,69 @@ impl Ledger {
             let text = format!("{}, begun at {}, has not ended", asked.ask, asked.begun.at);
             self.violate(Rule::Promptness, at, text);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ledger, Rules};
+    use crate::application::SaveForm;
+    use crate::content::{ContentId, NONE};
+    use crate::event::Scope;
+    use crate::exchange::{Ending, Reply};
+    use crate::moment::Moment;
+    use crate::routing::{RouteAnswer, RoutePages, Routing, SiteRoute};
+    use crate::site::SitePlan;
+    use message::Fields;
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+    use world::Random;
+
+    /// The scope of a save of `/a` by this form, answered in this realm, where a route has pages
+    /// of its own with another profile.
+    fn saved(form: SaveForm, realm: &str) -> Option<Scope> {
+        let route = SiteRoute {
+            number: 0,
+            only_other: None,
+            path: Some("/a*".to_owned()),
+            method: None,
+            is_for_noise: false,
+            language: None,
+            is_told: false,
+            is_stored: false,
+            adds: false,
+            answer: RouteAnswer::Pages(RoutePages {
+                is_own: true,
+                has_default_profile: true,
+                ..RoutePages::default()
+            }),
+        };
+        let routing = Routing { routes: vec![route], is_told: false, is_maintained: false };
+        let rules = Rules { routings: vec![Arc::new(routing)], saves_count: true, ..Rules::default() };
+        let mut ledger = Ledger::new(Arc::new(SitePlan::random(&mut Random::new(1), "a.test")), rules);
+        let none = || NONE.to_owned();
+        let id = ContentId {
+            target: "/a".to_owned(),
+            version: 2,
+            user: none(),
+            language: none(),
+            realm: realm.to_owned(),
+        };
+        let at = Moment::from_millis(1);
+        ledger.edited(at, "/a", 2);
+        let mut fields = Fields::new();
+        fields.push("X-Sim", id.to_string());
+        let reply = Reply { ending: Ending::Complete, status: Some(302), fields, ..Reply::default() };
+        ledger.save_answered(at, Moment::from_millis(2), "a save", "/a", form, &reply);
+        ledger.purges.pop().map(|purge| purge.scope)
+    }
+
+    #[test]
+    fn save_without_a_page_means_pages_of_the_profile() {
+        let other = BTreeSet::from(["r0".to_owned()]);
+        assert_eq!(saved(SaveForm::Screen, NONE), Some(Scope::TargetBeyond("/a".to_owned(), other)));
+        assert_eq!(saved(SaveForm::Rest, NONE), Some(Scope::Target("/a".to_owned())));
+        assert_eq!(saved(SaveForm::Rest, "r0"), None, "the route's profile understands no save");
+        assert_eq!(saved(SaveForm::Form, "r0"), Some(Scope::Target("/a".to_owned())));
     }
 }

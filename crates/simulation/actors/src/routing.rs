@@ -184,6 +184,15 @@ impl Routing {
         })
     }
 
+    /// The realms of pages that have another profile than the site. Petasos does not know them as
+    /// pages of the site's application.
+    pub(crate) fn realms_of_other_profiles(&self) -> impl Iterator<Item = String> {
+        self.routes.iter().filter_map(|route| match &route.answer {
+            RouteAnswer::Pages(pages) if pages.has_default_profile => Some(route.realm(pages)),
+            _ => None,
+        })
+    }
+
     /// How many routes have an origin with limits of its own.
     pub fn origins(&self) -> usize {
         let has_origin = |route: &&SiteRoute| match &route.answer {

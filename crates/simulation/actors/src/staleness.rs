@@ -80,6 +80,7 @@ fn stated_tags(reply: &Reply, id: &ContentId) -> Option<BTreeSet<String>> {
 fn covers(scope: &Scope, id: &ContentId, known: &BTreeSet<String>) -> bool {
     match scope {
         Scope::Target(target) => *target == id.target,
+        Scope::TargetBeyond(target, realms) => *target == id.target && !realms.contains(&id.realm),
         Scope::Prefix(prefix) => id.target.starts_with(prefix.as_str()),
         Scope::AnyTag(tags) => tags.iter().any(|tag| known.contains(tag)),
         Scope::AllTags(tags) => tags.iter().all(|tag| known.contains(tag)),

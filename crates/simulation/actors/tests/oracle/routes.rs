@@ -98,6 +98,19 @@ fn purge_covers_the_pages_of_all_routes() {
 }
 
 #[test]
+fn purge_beyond_a_realm_leaves_its_pages() {
+    for (beyond, is_right) in [("r0", true), ("r1", false)] {
+        let mut history = history(routing(route()));
+        let id = of_realm("/a", "r0");
+        history.origin(&id);
+        let realms = BTreeSet::from([beyond.to_owned()]);
+        history.purge(Scope::TargetBeyond("/a".to_owned(), realms), false);
+        history.visit(ask("/a"), &hit(&id, "r0"));
+        assert_eq!(history.violated().is_empty(), is_right, "{beyond}");
+    }
+}
+
+#[test]
 fn cookie_that_chooses_the_route_is_named_in_vary() {
     let with_cookie = SiteRoute { is_for_noise: true, ..route() };
     let (own, of_site) = (of_realm("/a", "r0"), of_realm("/a", "-"));

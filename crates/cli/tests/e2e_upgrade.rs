@@ -98,6 +98,25 @@ fn purge_over_an_old_connection_reaches_the_new_process() {
 }
 
 #[test]
+fn purge_over_an_old_connection_passes_a_process_between() {
+    let origin = versions();
+    let plain = ["--profile", "default"];
+    let mut old = Edge::start(&origin.url(), &plain);
+    let mut client = Client::connect(old.address);
+    client.get("/a", &[]);
+    let mut between = old.upgraded(&origin.url(), &plain);
+    let new = between.upgraded(&origin.url(), &plain);
+    let purged = get(new.address, "/a", &[]).body;
+    assert_eq!(get(new.address, "/a", &[]).body, purged);
+    // Longer than a process without a connection needs to end.
+    std::thread::sleep(Duration::from_secs(3));
+    client.send("PURGE /a HTTP/1.1\r\nHost: example.test\r\n\r\n");
+    assert_eq!(client.read().status, 200);
+    assert_ne!(get(new.address, "/a", &[]).body, purged);
+    assert_eq!((old.wait(), between.wait()), (Some(0), Some(0)));
+}
+
+#[test]
 fn purge_over_an_old_connection_reaches_a_replaced_site() {
     let (origin, directory) = (versions(), tempfile::tempdir().unwrap());
     let file = directory.path().join("petasos.toml");

@@ -122,6 +122,12 @@ impl EmbeddedEdge {
         self.shared.is_handed_over()
     }
 
+    /// Whether the edge before this one may still pass on invalidations. If this one has handed
+    /// over, it must not end before, because they reach the next one through it.
+    pub fn has_predecessor(&self) -> bool {
+        self.shared.ending.has_predecessor()
+    }
+
     /// Starts the tasks, in the context of a runtime.
     pub fn start_tasks(&mut self) {
         let shared = Arc::clone(&self.shared);

@@ -390,7 +390,10 @@ async fn control(shared: &Arc<Shared>, mut stops: Stops) {
         if shared.is_handed_over() {
             tokio::time::sleep(ADMIN_GRACE).await;
         }
-        while shared.connections() > 0 {
+        // The invalidations of an older process, which may still serve a client, reach the process
+        // that serves through this one.
+        let relays = || shared.is_handed_over() && shared.ending.has_predecessor();
+        while shared.connections() > 0 || relays() {
             tokio::time::sleep(TICK).await;
         }
     };

@@ -294,13 +294,15 @@ impl Life {
         lock(&self.society.ledger).handover_failed(begun, at, text);
     }
 
-    /// Waits for the last connection of the old process, and ends it.
+    /// Waits for the last connection of the old process, and for the end of the process before it,
+    /// then ends it.
     fn retire(&self, old: EmbeddedEdge) -> impl Future<Output = ()> + Send + use<> {
         let life = self.of_edge(old);
         async move {
             let open = || lock(&life.edge).as_ref().map_or(0, |edge| edge.metric(Metric::ConnectionsOpen));
+            let relays = || lock(&life.edge).as_ref().is_some_and(EmbeddedEdge::has_predecessor);
             let idle = async {
-                while open() > 0 {
+                while open() > 0 || relays() {
                     sleep(LOOK_EVERY).await;
                 }
             };

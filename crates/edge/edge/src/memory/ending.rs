@@ -3,6 +3,7 @@
 //! Invariant: the drain begins before, or together with, the end of open connections. Neither is
 //! ever taken back, and neither is the hand-over to another process, which the drain follows.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
 
@@ -22,6 +23,18 @@ pub(crate) struct Ending {
     /// answered from the store.
     handed_over: AtomicBool,
     hand_over_announced: watch::Sender<bool>,
+    /// The process that this one has taken over from may still pass on invalidations.
+    has_predecessor: Arc<AtomicBool>,
+}
+
+/// Until its drop the edge has a predecessor.
+#[derive(Debug)]
+pub(crate) struct PredecessorMark(Arc<AtomicBool>);
+
+impl Drop for PredecessorMark {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
 }
 
 impl Default for Ending {
@@ -32,6 +45,7 @@ impl Default for Ending {
             announced: watch::Sender::new(false),
             handed_over: AtomicBool::new(false),
             hand_over_announced: watch::Sender::new(false),
+            has_predecessor: Arc::default(),
         }
     }
 }
@@ -65,6 +79,17 @@ impl Ending {
     /// Ready when another process serves in place of this one.
     pub(crate) fn handed_over(&self) -> impl Future<Output = ()> + Send + use<> {
         happened(&self.hand_over_announced)
+    }
+
+    /// Records a predecessor, which exists until the mark is dropped.
+    pub(crate) fn follow(&self) -> PredecessorMark {
+        self.has_predecessor.store(true, Ordering::SeqCst);
+        PredecessorMark(Arc::clone(&self.has_predecessor))
+    }
+
+    /// Whether the predecessor may still pass on invalidations.
+    pub(crate) fn has_predecessor(&self) -> bool {
+        self.has_predecessor.load(Ordering::SeqCst)
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -127,9 +127,11 @@ impl Predecessor {
         shared.persistence.learn(&shared.sites);
         // A weak reference, because the old process may live longer than this one.
         let own = Arc::downgrade(shared);
+        let mark = shared.ending.follow();
         // After a panic the old process lacks an answer and ends the link, and then no purge there
         // is answered with success.
         supervisor::start("petasos-predecessor", move || {
+            let _until_the_end = &mark;
             if let Err(error) = apply_invalidations(&own, &link) {
                 tracing::warn!("the previous process cannot pass on its purges any more: {error}");
             }
@@ -190,4 +192,33 @@ fn put_in_force(shared: &Shared, invalidation: Invalidation) {
     }
     shared.sweeper.wake();
     shared.refiller.wake();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Predecessor;
+    use crate::shared::Shared;
+    use crate::system::System;
+    use crate::upkeep::handover::{Call, Reply, receive, send};
+    use config::EdgePlan;
+    use net::MessageChannel;
+    use std::sync::Arc;
+
+    #[test]
+    fn process_has_a_predecessor_until_the_link_ends() {
+        let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let shared = Arc::new(Shared::new(plan, None, System::of_machine()));
+        let (channel, old) = MessageChannel::simulated_pair();
+        let (link, of_old) = MessageChannel::simulated_pair();
+        let answers = std::thread::spawn(move || {
+            assert!(matches!(receive(&old).unwrap(), Some((Call::TakeOver, _))));
+            send(&old, &Reply::TakenOver, None).unwrap();
+        });
+        assert!(!shared.ending.has_predecessor());
+        Predecessor { channel, link }.take_over(&shared).unwrap();
+        answers.join().unwrap();
+        assert!(shared.ending.has_predecessor());
+        drop(of_old);
+        testkit::eventually("the end of the predecessor", || !shared.ending.has_predecessor());
+    }
 }

@@ -37,6 +37,9 @@ const MARKS_MAX: u64 = 65_536;
 const MARKS_MIN: u64 = 256;
 const PART_OF_MARKS: u64 = 2;
 
+/// The list may take one part in this many of the store's memory.
+const PART_OF_LIST: u64 = 4;
+
 /// What a mark costs, as that of a tag with a text of usual length.
 const BYTES_OF_A_MARK: u64 = 192;
 
@@ -90,6 +93,7 @@ impl Ledger {
     /// `memory_bytes_max`. `keys` must be the store's own hasher, because pages are marked by the
     /// hash of their key.
     pub(crate) fn new(keys: KeyHasher, seed: u64, listed_max: usize, memory_bytes_max: u64) -> Self {
+        let list_bytes_max = usize::try_from(memory_bytes_max / PART_OF_LIST).unwrap_or(usize::MAX);
         let marks_max = (memory_bytes_max / PART_OF_MARKS / BYTES_OF_A_MARK).clamp(MARKS_MIN, MARKS_MAX);
         Self {
             sequence: 0,
@@ -99,7 +103,7 @@ impl Ledger {
             retired: HashSet::default(),
             marks: HashMap::default(),
             tags: Tags::new(TextHasher::new(seed)),
-            listed: List::new(listed_max.max(1)),
+            listed: List::new(listed_max.max(1), list_bytes_max),
             widened: 0,
             window: VecDeque::new(),
             marked: 0,
@@ -198,13 +202,8 @@ impl Ledger {
             Selector::Prefix { .. } | Selector::Ban { .. } => (0, 1),
             Selector::Everything { .. } => (0, 0),
         };
-        if listed > 0
-            && self.listed.is_full()
-            && let Some(oldest) = self.listed.take_oldest()
-        {
-            let mark = InvalidationMark::of(oldest.mode, oldest.sequence);
-            self.widen(Some(oldest.site), mark);
-            oldest.release(&mut self.tags);
+        if listed > 0 && self.listed.is_full() {
+            self.widen_oldest_listed();
         }
         while self.marked + marks > self.marks_max {
             let (sequence, place) = self.window.pop_front().expect("the window has every mark");
@@ -214,6 +213,14 @@ impl Ledger {
                 self.unmark(place);
             }
         }
+    }
+
+    /// Widens the oldest listed invalidation. Returns false if none is listed.
+    fn widen_oldest_listed(&mut self) -> bool {
+        let Some(oldest) = self.listed.take_oldest() else { return false };
+        self.widen(Some(oldest.site), InvalidationMark::of(oldest.mode, oldest.sequence));
+        oldest.release(&mut self.tags);
+        true
     }
 
     /// Records a forgotten mark for the site, or for everything if `site` is `None`.
@@ -294,6 +301,7 @@ impl Ledger {
     fn list(&mut self, site: SiteId, mode: Mode, listing: Listing) {
         let listed = ListEntry { sequence: self.sequence, mode, site, listing };
         self.drop_superseded(mode, |old| listed.covers(old));
+        while !self.listed.has_memory_for(&listed) && self.widen_oldest_listed() {}
         self.listed.add(listed);
     }
 

@@ -24,6 +24,7 @@ pub(crate) struct List {
     len: usize,
     len_max: usize,
     bytes: usize,
+    bytes_max: usize,
 }
 
 /// Bans that share one sieve. A ban that has left the list leaves an empty place.
@@ -61,8 +62,9 @@ const BLOCKS: usize = 16;
 const LOOSE_MIN: usize = 4;
 
 impl List {
-    pub(crate) const fn new(len_max: usize) -> Self {
-        Self { loose: VecDeque::new(), blocks: Vec::new(), len: 0, len_max, bytes: 0 }
+    /// An empty list for `len_max` entries, which may take `bytes_max` bytes.
+    pub(crate) const fn new(len_max: usize, bytes_max: usize) -> Self {
+        Self { loose: VecDeque::new(), blocks: Vec::new(), len: 0, len_max, bytes: 0, bytes_max }
     }
 
     /// The number of bans in a full block.
@@ -80,6 +82,11 @@ impl List {
 
     pub(crate) const fn is_full(&self) -> bool {
         self.len >= self.len_max
+    }
+
+    /// Whether the bytes of an entry fit.
+    pub(crate) fn has_memory_for(&self, listed: &ListEntry) -> bool {
+        self.bytes + listed.bytes() <= self.bytes_max
     }
 
     /// Whether entries after `swept` take more than half of the room.
@@ -310,7 +317,7 @@ mod tests {
 
     #[test]
     fn many_bans_cost_one_search_per_block() {
-        let mut list = List::new(512);
+        let mut list = List::new(512, usize::MAX);
         (1..=BANS).for_each(|sequence| list.add(listed(sequence)));
         assert_eq!(compare(&list, 0, "/none"), (false, BANS), "no sieve yet");
         sieve(&mut list);
@@ -325,7 +332,7 @@ mod tests {
 
     #[test]
     fn oldest_entry_leaves_first_and_blocks_lose_superseded_bans() {
-        let mut list = List::new(64);
+        let mut list = List::new(64, usize::MAX);
         (1..=40).for_each(|sequence| list.add(listed(sequence)));
         let bytes = list.bytes();
         sieve(&mut list);

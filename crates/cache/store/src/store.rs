@@ -47,7 +47,8 @@ pub struct StoreLimits {
     pub variants_max: usize,
     /// The largest number of prefix, ban and tag-group invalidations that are kept exactly. Above
     /// it the oldest is widened to its whole site: it then applies to each response of the site
-    /// that has not been checked against it yet. Default: 512.
+    /// that has not been checked against it yet. In a small store there are fewer, because their
+    /// memory is at most a quarter of `memory_bytes_max`. Default: 512.
     pub listed_max: usize,
 }
 

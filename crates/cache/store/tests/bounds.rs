@@ -130,6 +130,22 @@ fn flood_of_bans_stays_a_barrier_without_the_sweep() {
     assert!(store.stats().objects < pages && is_found(&store, "7"));
 }
 
+/// In a small store the memory of the list is bounded too, not only the number of its entries.
+#[test]
+fn bans_leave_memory_for_the_objects_of_a_small_store() {
+    let store = Store::new(StoreLimits { memory_bytes_max: 1 << 20, ..StoreLimits::default() }, 1);
+    for number in 0..300 {
+        purge(&store, target_ban(number));
+        assert_eq!(publish(&store, &number.to_string(), store.sequence(), b"x"), PublishResult::Stored);
+        while store.sweep(4_096).more {}
+        let stats = store.stats();
+        assert!(stats.bytes <= stats.budget_bytes && stats.tag_bytes < (1 << 20) / 3, "{stats:?}");
+    }
+    assert!((10..16).contains(&store.stats().listed), "{:?}", store.stats());
+    assert!((0..300).all(|number| is_found(&store, &number.to_string())), "checked against all bans");
+    assert_ne!(publish(&store, "other/0/a", 0, b"x"), PublishResult::Stored, "earlier than a widened ban");
+}
+
 /// After any number of invalidations, pages that they do not match stay stored. A fetch that began
 /// before all of them is rejected, because the record of invalidations is bounded.
 #[test]

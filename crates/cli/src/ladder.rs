@@ -30,7 +30,7 @@ const DEMO: &str = include_str!("../../../labs/demo/ladder.toml");
 /// Name of the demo's ladder in messages.
 const DEMO_NAME: &str = "labs/demo/ladder.toml";
 
-/// What is common to `ladder` and `demo`.
+/// The common part of `ladder` and `demo`.
 #[derive(Debug, clap::Args)]
 struct Common {
     /// Measure each step only once and for a short time

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     edge: AdminArgs,
 }
 
-/// What is meant: one of these.
+/// The pages to purge: one of these.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct PurgeSelection {

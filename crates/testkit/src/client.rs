@@ -97,7 +97,7 @@ impl Client {
         Ok(Self { reader: BufReader::new(trust.secure(stream, name)?) })
     }
 
-    /// What both sides of a secured connection agreed on.
+    /// The terms of a secured connection.
     ///
     /// # Panics
     /// If the connection is plain.

@@ -27,7 +27,7 @@ pub(crate) enum Wire {
     Secured(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-/// What both sides of a secured connection agreed on.
+/// The terms of a secured connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handshake {
     /// The server's certificate in DER.
@@ -144,7 +144,7 @@ impl Wire {
         }
     }
 
-    /// What both sides agreed on.
+    /// The terms.
     ///
     /// # Panics
     /// If the connection is plain.

@@ -42,7 +42,7 @@ enum Transport {
 #[derive(Debug)]
 pub struct MessageListener(tokio::net::UnixListener);
 
-/// What came with a message.
+/// The attachments of a message.
 #[derive(Debug)]
 pub enum Passed {
     /// A descriptor of a socket.

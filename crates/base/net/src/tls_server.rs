@@ -61,7 +61,7 @@ pub enum TlsServerError {
     Authority {
         /// The file.
         file: PathBuf,
-        /// What is wrong with the certificate.
+        /// The fault of the certificate.
         reason: String,
     },
 }

@@ -21,11 +21,11 @@ pub struct PasswordFile {
 pub struct BadLine {
     /// Its number in the file, from 1.
     pub number: usize,
-    /// What is wrong.
+    /// The fault.
     pub problem: LineError,
 }
 
-/// What is wrong with a line.
+/// The fault of a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
     /// It is not a name and a hash.

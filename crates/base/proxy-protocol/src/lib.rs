@@ -20,7 +20,7 @@ const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// The shortest header: `PROXY UNKNOWN\r\n`. Version 2 has at least 16 bytes.
 const BYTES_MIN: usize = 15;
 
-/// What the proxy states.
+/// The addresses that the proxy states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
     /// The proxy opened the connection for itself, for example for a health check.

@@ -101,7 +101,7 @@ pub fn signals(method: &Method, answer: &ResponseHead, https: bool, host: &[u8])
     signals
 }
 
-/// What one field line orders.
+/// The order of one field line.
 #[derive(Default)]
 struct SignalLine {
     invalidations: Vec<OrderItem>,

@@ -40,7 +40,7 @@ const PART_OF_MARKS: u64 = 2;
 /// The list may take one part in this many of the store's memory.
 const PART_OF_LIST: u64 = 4;
 
-/// What a mark costs, as that of a tag with a text of usual length.
+/// The cost of a mark, as that of a tag with a text of usual length.
 const BYTES_OF_A_MARK: u64 = 192;
 
 /// The invalidations of a store.

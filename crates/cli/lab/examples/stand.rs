@@ -26,7 +26,7 @@ const USER: &str = "ann:$5$abcdefgh$gruCpC7VkOTspMQTTSAR8mtlO9Upms.fwqE5y16JVM.\
 /// Credentials of that user (base64 of `ann:secret`).
 const CREDENTIALS: &str = "Authorization: Basic YW5uOnNlY3JldA==";
 
-/// What a test chooses for an example.
+/// The choices of a test for an example.
 pub(crate) struct Setup<'a> {
     /// Directory below `examples/`.
     pub(crate) name: &'a str,

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Duration of a run if neither a number of requests nor a time is given.
 const TIME_DEFAULT: Duration = Duration::from_secs(10);
 
-/// What load to make.
+/// The load to make.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LoadArgs {
     /// Number of requests. With -t, the run ends at the first of the two limits

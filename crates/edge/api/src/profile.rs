@@ -34,7 +34,7 @@ pub struct ProfileRefusal {
     /// Whether a restart keeps the change; only for a change in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<bool>,
-    /// What is wrong, in a sentence.
+    /// The fault, in a sentence.
     pub error: String,
     /// Whether the change is in force nevertheless.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -22,7 +22,7 @@ pub struct Question {
     pub headers: Vec<(String, String)>,
 }
 
-/// What would happen to the request.
+/// The fate of the request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct WhyReply {
     /// [`FORMAT`].
@@ -33,7 +33,7 @@ pub struct WhyReply {
     pub reason: String,
     /// The reason's advice for the operator.
     pub advice: String,
-    /// What the request demands of the origin.
+    /// The demands of the request on the origin.
     pub asks: OriginDemand,
     /// The part of the request, or of the last response, that is the cause.
     pub culprit: Option<Cause>,
@@ -53,7 +53,7 @@ pub struct WhyReply {
     pub if_origin_fails: Option<Substitute>,
 }
 
-/// What a request demands of the origin.
+/// The demands of a request on the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OriginDemand {

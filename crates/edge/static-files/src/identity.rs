@@ -1,4 +1,4 @@
-//! What tells one state of a file from another: the file system's numbers and times.
+//! The state of a file: the file system's numbers and times.
 //!
 //! Invariant: two states with equal identities have equal content, unless the later change came
 //! within the file system's resolution of time. [`FileIdentity::is_settled`] is false for as long
@@ -47,7 +47,7 @@ impl FileTime {
     }
 }
 
-/// What kind of file a descriptor refers to.
+/// The kind of file that a descriptor refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Regular(FileIdentity),

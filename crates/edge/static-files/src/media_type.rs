@@ -44,7 +44,7 @@ pub(crate) fn media_type(name: &[u8]) -> Bytes {
     }
 }
 
-/// What follows the last dot of a file's name, in lower case.
+/// The text behind the last dot of a file's name, in lower case.
 fn extension(name: &[u8]) -> Option<String> {
     let file = name.rsplit(|&byte| byte == b'/').next()?;
     let dot = file.iter().rposition(|&byte| byte == b'.')?;

@@ -84,7 +84,7 @@ pub(crate) struct OpenedFile {
     pub(crate) identity: FileIdentity,
 }
 
-/// What a name leads to.
+/// The file or directory that a name leads to.
 #[derive(Debug)]
 pub(crate) enum Opened {
     File(OpenedFile),
@@ -160,7 +160,7 @@ fn own_name(file: impl AsFd) -> Result<Vec<u8>, Errno> {
     Ok(readlink(link, Vec::new())?.into_bytes())
 }
 
-/// What an error says about the file; `Err` if it says nothing about it.
+/// The meaning of an error for the file; `Err` if it says nothing about it.
 const fn refused(error: Errno) -> Result<NotFoundReason, Stop> {
     match error {
         Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ => {

@@ -7,7 +7,7 @@ use crate::request_path::RequestPath;
 use profiles::Pattern;
 use semantics::{AcceptedCodings, Coding};
 
-/// What an attempt begins with: the path of the request.
+/// The beginning of an attempt: the path of the request.
 const PATH: &str = "{path}";
 
 /// The rules as they are written. The default serves what the path names, with `index.html` for
@@ -22,7 +22,7 @@ pub struct FileSettings {
     pub attempts: Vec<String>,
     /// The names of index files, in the order in which they are tried.
     pub index: Vec<String>,
-    /// What answers if no attempt finds a file.
+    /// The answer if no attempt finds a file.
     pub fallback: Fallback,
     /// The codings whose files are looked for beside the plain ones.
     pub precompressed: AcceptedCodings,
@@ -44,7 +44,7 @@ impl Default for FileSettings {
     }
 }
 
-/// What answers a request for which there is no file.
+/// The answer to a request for which there is no file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Fallback {
     /// A 404.
@@ -84,7 +84,7 @@ const COMPRESSED: [&str; 7] = ["gz", "br", "zst", "bz2", "xz", "zip", "7z"];
 #[derive(Clone, Debug)]
 pub struct FileRules {
     pub(crate) prefix: Vec<u8>,
-    /// What follows the path in each attempt; empty for the path alone.
+    /// The text behind the path in each attempt; empty for the path alone.
     pub(crate) suffixes: Vec<Vec<u8>>,
     pub(crate) index: Vec<Vec<u8>>,
     pub(crate) fallback: CheckedFallback,

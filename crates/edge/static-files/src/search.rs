@@ -53,7 +53,7 @@ pub(crate) struct Search<'a> {
     pub(crate) rules: &'a FileRules,
     pub(crate) wall: Timestamp,
     pub(crate) open_files: &'a OpenFiles,
-    /// What an earlier search found, for representations that are still right.
+    /// The result of an earlier search, for representations that are still right.
     pub(crate) before: Option<&'a FileEntry>,
 }
 
@@ -152,7 +152,7 @@ impl Search<'_> {
     }
 }
 
-/// What a compressed file's name has after the plain one's.
+/// The end of a compressed file's name, after the plain one's.
 const fn suffix(coding: Coding) -> &'static str {
     match coding {
         Coding::Brotli => ".br",
@@ -161,7 +161,7 @@ const fn suffix(coding: Coding) -> &'static str {
     }
 }
 
-/// What a name of the search leads to.
+/// The file or directory that a name of the search leads to.
 enum Found {
     /// A file with its name.
     File(Vec<u8>, OpenedFile),

@@ -70,7 +70,7 @@ impl Default for CacheLimits {
     }
 }
 
-/// What answers a request.
+/// The answer to a request.
 #[derive(Debug)]
 pub enum Outcome {
     /// A representation of a file.
@@ -110,7 +110,7 @@ struct Shard {
     others: Table<Known>,
 }
 
-/// What is known about a path without a file.
+/// The knowledge about a path without a file.
 #[derive(Clone, Copy, Debug)]
 enum Known {
     Redirect,
@@ -178,8 +178,8 @@ impl StaticFiles {
         }))
     }
 
-    /// What answers a GET or HEAD for `target`, a path with or without a query. Does not wait for a
-    /// disk.
+    /// The answer to a GET or HEAD for `target`, a path with or without a query. Does not wait for
+    /// a disk.
     ///
     /// The caller must
     /// - call this only for these two methods, and with a target in origin form,
@@ -262,7 +262,7 @@ impl Inner {
         }
     }
 
-    /// What is known for a key, or else what `find` finds.
+    /// The remembered answer for a key, or else the result of `find`.
     fn look_up(
         &self,
         key: &[u8],
@@ -314,7 +314,7 @@ impl Inner {
     }
 }
 
-/// What leaves the tables, to be dropped without their lock.
+/// Entries that leave the tables, to be dropped without their lock.
 type Leaving = Vec<Arc<FileEntry>>;
 
 impl Shard {

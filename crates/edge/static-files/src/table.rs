@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The memory of an entry besides its key and content, in bytes: head, tables, queue.
 const ENTRY_BYTES: usize = 1024;
 
-/// What an entry costs, or a table may.
+/// The cost of an entry, or the limit of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     pub(crate) entries: usize,

@@ -326,7 +326,7 @@ impl NonTSPseudoClass for PseudoClass {
     }
 }
 
-/// What the parser of selectors accepts.
+/// The selectors that the parser accepts.
 struct Grammar;
 
 impl<'i> selectors::Parser<'i> for Grammar {

@@ -29,7 +29,7 @@ pub(crate) struct Fault {
     pub(crate) key: &'static str,
     /// The element of the value, if it is a list and only one element is wrong.
     pub(crate) item: Option<usize>,
-    /// What is wrong, and the fix.
+    /// The fault, and its fix.
     pub(crate) message: String,
 }
 

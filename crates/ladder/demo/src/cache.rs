@@ -121,7 +121,7 @@ impl Caches {
     /// Stores a page in the database.
     ///
     /// # Errors
-    /// Those of SQLite. Then the page is not stored.
+    /// The errors of SQLite. Then the page is not stored.
     pub(crate) fn store_row(
         &self,
         connection: &Connection,
@@ -158,7 +158,7 @@ impl Caches {
     /// it returns find none of them.
     ///
     /// # Errors
-    /// Those of SQLite. Then memory is already cleared, but rows may remain.
+    /// The errors of SQLite. Then memory is already cleared, but rows may remain.
     pub(crate) fn invalidate(&self, connection: &Connection, scope: &Scope) -> rusqlite::Result<()> {
         let mut memory = self.write();
         memory.generation += 1;
@@ -199,7 +199,7 @@ impl Caches {
 /// A page cached in the database.
 ///
 /// # Errors
-/// Those of SQLite.
+/// The errors of SQLite.
 pub(crate) fn row(connection: &Connection, key: &str, now: Timestamp) -> rusqlite::Result<Option<Page>> {
     connection
         .prepare_cached("SELECT data, headers FROM cache_page WHERE cid = ? AND expire > ?")?

@@ -84,7 +84,7 @@ pub(crate) fn prepare(
 /// Opens a connection with the settings of a worker.
 ///
 /// # Errors
-/// Those of SQLite.
+/// The errors of SQLite.
 pub(crate) fn open(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(limits::DATABASE_WAIT)?;
@@ -101,7 +101,7 @@ pub(crate) fn open(path: &Path) -> rusqlite::Result<Connection> {
 /// The signing key, which was created with the database.
 ///
 /// # Errors
-/// Those of SQLite.
+/// The errors of SQLite.
 pub(crate) fn signing_key(connection: &Connection) -> rusqlite::Result<String> {
     connection.query_row("SELECT value FROM secret WHERE name = 'signing'", [], |row| row.get(0))
 }

@@ -12,7 +12,7 @@ use clock::Monotonic;
 use record::Account;
 use std::time::Duration;
 
-/// What a user is doing.
+/// The activity of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(usize)]
 pub(crate) enum UserState {

@@ -24,7 +24,7 @@ pub(crate) trait Script {
     /// How to look at the content of the response to a request that is being sent.
     fn inspect(&mut self, request: u32) -> Inspection;
 
-    /// What a complete response means.
+    /// The meaning of a complete response.
     fn judge(&self, request: u32, answer: &ResponseSummary, inspection: Inspection) -> ResponseJudgement;
 
     /// Learns that a request got no complete response.

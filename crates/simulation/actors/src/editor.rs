@@ -28,7 +28,7 @@ const STEPS_MAX: u64 = 10;
 /// The longest pause before a step in milliseconds.
 const PAUSE_MS_MAX: u64 = 6000;
 
-/// What an editor does.
+/// An action of an editor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EditorAction {
     /// Requests the start page, and the page to which it redirects.
@@ -42,7 +42,7 @@ pub enum EditorAction {
 pub struct EditorStep {
     /// The pause before it in milliseconds.
     pub pause_ms: u64,
-    /// What it does.
+    /// The action.
     pub action: EditorAction,
     /// Whether it is at the other host of the site.
     pub is_other_host: bool,

@@ -64,7 +64,7 @@ pub struct HeldCopy {
     pub date_secs: Option<u64>,
 }
 
-/// What a visitor asks.
+/// The request of a visitor.
 #[derive(Clone, Debug, Default)]
 pub struct Ask {
     /// Who asks, and its how manieth visit it is, for messages.

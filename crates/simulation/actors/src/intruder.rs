@@ -30,7 +30,7 @@ const ATTEMPTS_MAX: u64 = 8;
 /// The longest pause before an attempt in milliseconds.
 const PAUSE_MS_MAX: u64 = 8000;
 
-/// What the client attempts.
+/// The attempt of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Attempt {
     /// A purge without the token.
@@ -174,7 +174,7 @@ impl Attempt {
         }
     }
 
-    /// What is wrong with the answer.
+    /// The fault of the answer.
     fn fault(self, host: &str, reply: &Reply) -> Option<(Rule, String)> {
         let location = reply.field("Location").unwrap_or_default();
         let is_redirect = reply.status == Some(308) && reply.is_complete();

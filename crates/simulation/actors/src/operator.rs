@@ -27,7 +27,7 @@ const CALLS_MAX: u64 = 12;
 /// The longest pause before a call in milliseconds.
 const PAUSE_MS_MAX: u64 = 8000;
 
-/// What the client calls.
+/// The call of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AdminCall {
     /// Whether the edge lives.
@@ -251,7 +251,7 @@ impl AdminCall {
         text
     }
 
-    /// What is wrong with an answer.
+    /// The fault of an answer.
     fn fault(self, reply: &Reply, took: Duration) -> Option<String> {
         let (statuses, form) = self.expected();
         let status = reply.status.unwrap_or_default();

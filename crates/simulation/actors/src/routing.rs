@@ -86,11 +86,11 @@ pub struct SiteRoute {
     pub is_stored: bool,
     /// Whether it adds a field.
     pub adds: bool,
-    /// What answers.
+    /// The answer.
     pub answer: RouteAnswer,
 }
 
-/// What answers the requests of a route.
+/// The answer to the requests of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteAnswer {
     /// Pages.
@@ -130,7 +130,7 @@ pub(crate) struct Expected {
     pub(crate) vary: BTreeSet<&'static str>,
 }
 
-/// What answers a request.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ExpectedAnswer {
     /// A page of this realm.
@@ -202,7 +202,7 @@ impl Routing {
         self.routes.iter().filter(has_origin).count()
     }
 
-    /// What answers a request.
+    /// The answer to a request.
     pub(crate) fn expected(&self, ask: &Ask) -> Expected {
         let (host, target) = split_host(&ask.target);
         let path = target.split('?').next().unwrap_or_default();

@@ -15,7 +15,7 @@ const DURATION_MS: (u64, u64) = (500, 30_000);
 /// The furthest jump of the wall clock, in seconds.
 const JUMP_S_MAX: u64 = 3600;
 
-/// What a fault does.
+/// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultAction {
     /// The origin misbehaves in this percentage of its responses.
@@ -43,7 +43,7 @@ pub struct PlannedFault {
     pub at_ms: u64,
     /// How long it lasts, in simulated milliseconds.
     pub for_ms: u64,
-    /// What it does.
+    /// The effect.
     pub action: FaultAction,
 }
 

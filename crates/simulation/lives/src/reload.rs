@@ -36,11 +36,11 @@ pub struct PlannedReload {
     pub number: u64,
     /// When it is ordered, in simulated milliseconds after the start.
     pub at_ms: u64,
-    /// What changes.
+    /// The change.
     pub change: Change,
 }
 
-/// What changes in the configuration.
+/// A change of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Nothing.

@@ -37,7 +37,7 @@ impl Default for RunOptions {
     }
 }
 
-/// What a run has shown.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunOutcome {
     /// The violations, with the rule at the beginning of each.

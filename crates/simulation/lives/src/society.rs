@@ -6,7 +6,7 @@ use edge::EmbeddedEdge;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What the lives of a run share.
+/// The state that the lives of a run share.
 #[derive(Clone)]
 pub(crate) struct Society {
     /// The settings with which the life began.

@@ -1,4 +1,4 @@
-//! What a simulated run found wrong.
+//! The violations of a simulated run.
 //!
 //! Invariant: the list is in the order of the findings and holds at most [`VIOLATIONS_MAX`].
 

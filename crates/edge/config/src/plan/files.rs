@@ -19,7 +19,7 @@ pub struct FilesPlan {
     pub attempts: Vec<String>,
     /// Names of index files.
     pub index: Vec<String>,
-    /// What answers if there is no file.
+    /// The answer if there is no file.
     pub missing: MissingFile,
     /// The content codings whose files are looked for beside the plain ones: `br`, `zstd`, `gzip`.
     pub precompressed: Vec<String>,
@@ -53,7 +53,7 @@ impl PartialEq for FilesPlan {
 
 impl Eq for FilesPlan {}
 
-/// What answers a request for which there is no file.
+/// The answer to a request for which there is no file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MissingFile {
     /// A 404.
@@ -186,14 +186,14 @@ impl FilesPlan {
     }
 }
 
-/// What answers requests without a file, as `files_missing` says.
+/// The answer to requests without a file, as `files_missing` says.
 pub(super) enum StatedMissing {
     NotFound,
     Origin,
     File(String),
 }
 
-/// What answers requests of a table without a file.
+/// The answer to requests of a table without a file.
 pub(super) fn missing(levels: &SettingLevels<'_>) -> Checked<StatedMissing> {
     let has_origin = levels.value("origin").is_some();
     let problem = |text: String| {

@@ -34,7 +34,7 @@ pub(crate) enum ResponseEnd {
     Trailer(HeaderMap),
 }
 
-/// What one stream still has to send.
+/// The rest that one stream has to send.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     send: SendStream<Bytes>,

@@ -39,7 +39,7 @@ pub(crate) struct Http2Wire {
     meter: Arc<ContentMeter>,
 }
 
-/// What the streams of a connection share.
+/// The state that the streams of a connection share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamsShared {
     pub(crate) order: Arc<SendOrder>,

@@ -23,7 +23,7 @@ pub(crate) struct FileRequest<'a> {
     pub(crate) directory: &'a Arc<ServedDirectory>,
 }
 
-/// What the look-up of a file has decided.
+/// The result of looking for a file.
 pub(crate) enum FileDecision {
     Deliver(Delivery),
     Refuse(Refusal),

@@ -18,7 +18,7 @@ use origin::Origin;
 use std::sync::Arc;
 use store::{Invalidation, Selector, SiteId};
 
-/// What a reload changed.
+/// The changes of a reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReloadSummary {
     /// Sites that go on unchanged.

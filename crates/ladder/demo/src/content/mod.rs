@@ -35,7 +35,7 @@ const DAY: i64 = 86_400;
 /// Writes the whole content into the empty tables of `connection`, in one transaction.
 ///
 /// # Errors
-/// Those of SQLite. Then nothing is written.
+/// The errors of SQLite. Then nothing is written.
 pub(crate) fn build(connection: &mut Connection, seed: u64) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     {

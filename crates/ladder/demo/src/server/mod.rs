@@ -103,7 +103,7 @@ impl Server {
     /// Starts all threads. Connections are accepted once it returns.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The errors of the system.
     pub(crate) fn start(parts: Parts) -> io::Result<Self> {
         parts.listener.set_nonblocking(true)?;
         let address = parts.listener.local_addr()?;

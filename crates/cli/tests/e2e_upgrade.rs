@@ -196,20 +196,29 @@ fn sigusr2_starts_a_process_that_takes_over() {
     assert!(kill.unwrap().success());
 }
 
+/// The channels of a process that takes over.
+struct Received {
+    channel: MessageChannel,
+    link: MessageChannel,
+    durability: MessageChannel,
+}
+
 /// A process that takes over, up to the point where it has the disk directory of `old`.
-fn received(old: &Edge) -> (MessageChannel, MessageChannel) {
+fn received(old: &Edge) -> Received {
     let channel = MessageChannel::connect(&format!("petasos-upgrade {}", old.admin)).unwrap();
     channel.send(br#"{"Hello":{"version":1}}"#, None).unwrap();
+    let mut durability = None;
     let link = loop {
         let (message, passed) = channel.receive().unwrap().unwrap();
-        if message == br#""Link""# {
-            break passed.unwrap().into_channel();
+        match &message[..] {
+            br#""Link""# => break passed.unwrap().into_channel(),
+            br#""Durability""# => durability = passed.map(net::Passed::into_channel),
+            other => assert_eq!(other, br#""Socket""#),
         }
-        assert_eq!(message, br#""Socket""#);
     };
     channel.send(br#""Release""#, None).unwrap();
     assert_eq!(channel.receive().unwrap().unwrap().0, br#""Released""#);
-    (channel, link)
+    Received { channel, link, durability: durability.unwrap() }
 }
 
 #[test]
@@ -219,7 +228,7 @@ fn new_process_that_ends_halfway_loses_no_purge() {
     for target in ["/a", "/b", "/c"] {
         get(old.address, target, &[]);
     }
-    let (channel, link) = received(&old);
+    let Received { channel, link, durability } = received(&old);
     std::thread::scope(|scope| {
         let purging = scope.spawn(|| purge(&old, "/a"));
         // Long enough for a message in parts, so that none is read halfway.
@@ -231,7 +240,9 @@ fn new_process_that_ends_halfway_loses_no_purge() {
                 // as well.
                 Ok(Some((message, _))) if message.is_empty() => {
                     assert!(is_passed_on || !purging.is_finished());
-                    link.send(b"durable", None).unwrap();
+                    link.send(b"in force", None).unwrap();
+                    assert!(durability.receive().unwrap().unwrap().0.is_empty());
+                    durability.send(b"durable", None).unwrap();
                 }
                 Ok(message) => is_passed_on = message.is_some(),
                 Err(_) if purging.is_finished() => break,
@@ -241,7 +252,7 @@ fn new_process_that_ends_halfway_loses_no_purge() {
         assert!(is_passed_on);
         purging.join().unwrap();
     });
-    drop((channel, link));
+    drop((channel, link, durability));
     eventually("the old process says why", || old.stderr().contains("goes on without the disk cache"));
     assert!(status(&get(old.address, "/c", &[])).contains("hit-fresh"), "it serves from memory");
     purge(&old, "/b");
@@ -258,7 +269,7 @@ fn process_that_does_not_know_all_purges_may_not_take_over() {
     let origin = pages();
     let old = Edge::start(&origin.url(), &[]);
     get(old.address, "/a", &[]);
-    let (channel, link) = received(&old);
+    let Received { channel, link, durability: _durability } = received(&old);
     drop(link);
     purge(&old, "/a");
     channel.send(br#""TakeOver""#, None).unwrap();
@@ -266,4 +277,49 @@ fn process_that_does_not_know_all_purges_may_not_take_over() {
     assert!(answer.contains("does not know all purges"), "{answer}");
     let again = old.upgraded(&origin.url(), &[]);
     assert_eq!(get(again.address, "/a", &[]).text(), "/a");
+}
+
+#[test]
+fn purge_does_not_wait_for_the_disk_of_the_new_process() {
+    let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
+    let file = directory.path().join("petasos.toml");
+    std::fs::write(&file, "profile = \"default\"\n[limits]\ndisk_timeout = \"50ms\"\n").unwrap();
+    let old = Edge::start(&origin.url(), &[file.to_str().unwrap()]);
+    // More than may wait for the disk at the same time.
+    let mut clients: Vec<_> = (0..6).map(|_| Client::connect(old.address)).collect();
+    clients.iter_mut().for_each(|client| drop(client.get("/a", &[])));
+    // The questions through the channel for durability are not answered.
+    let Received { channel, link, durability: _durability } = received(&old);
+    channel.send(br#""TakeOver""#, None).unwrap();
+    assert!(link.receive().unwrap().unwrap().0.is_empty());
+    link.send(b"in force", None).unwrap();
+    assert_eq!(channel.receive().unwrap().unwrap().0, br#""TakenOver""#);
+    // Long enough for a message in parts, so that none is read halfway.
+    link.limit_time(Duration::from_millis(200)).unwrap();
+    for (number, mut client) in clients.into_iter().enumerate() {
+        client.send(format!("PURGE /{number} HTTP/1.1\r\nHost: example.test\r\n\r\n"));
+        let answer = std::thread::spawn(move || client.read().status);
+        // Other threads than the purge's may ask as well.
+        let is_asked = || match link.receive() {
+            Ok(message) => Some(message.unwrap().0.is_empty()),
+            Err(_) => None,
+        };
+        let is_passed_on = loop {
+            match is_asked() {
+                Some(true) => link.send(b"in force", None).unwrap(),
+                Some(false) => break true,
+                None if answer.is_finished() => break false,
+                None => {}
+            }
+        };
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(is_passed_on && !answer.is_finished(), "it is answered before it is in force");
+        while !answer.is_finished() {
+            if is_asked().is_some() {
+                link.send(b"in force", None).unwrap();
+            }
+        }
+        // Not with success, because a restart of the new process may undo it.
+        assert_eq!(answer.join().unwrap(), 503);
+    }
 }

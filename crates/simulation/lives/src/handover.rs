@@ -38,6 +38,9 @@ const OTHER_HELLO: &str = r#"{"Hello":{"version":0}}"#;
 const RELEASE: &str = r#""Release""#;
 const TAKE_OVER: &str = r#""TakeOver""#;
 
+/// The reply that another one follows.
+const DURABILITY: &[u8] = br#""Durability""#;
+
 /// A process that wants to take over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedHandover {
@@ -143,23 +146,28 @@ impl Conduct {
     /// Carries out what a process does that does not take over. Blocks. Returns the last reply.
     fn fail(self, channel: &MessageChannel) -> Option<String> {
         let mut last = None;
-        let mut link = None;
+        let mut links = Vec::new();
         // What the system reports shows in the missing reply.
         let _ = channel.limit_time(REPLY_MAX);
         for message in self.messages() {
             // The edge may have closed the channel after the message before.
             let _ = channel.send(message.as_bytes(), None);
-            let (reply, passed) = channel.receive().ok().flatten().unzip();
-            link = passed.flatten().or(link);
+            let reply = loop {
+                let (reply, passed) = channel.receive().ok().flatten().unzip();
+                links.extend(passed.flatten());
+                if reply.as_deref() != Some(DURABILITY) {
+                    break reply;
+                }
+            };
             if self == Self::IsDeaf {
-                link = None;
+                links.clear();
             }
             last = reply.map(|reply| String::from_utf8_lossy(&reply).into_owned());
         }
         if let Self::LeavesWithDirectory(keeps_ms) = self {
             threads::sleep(Duration::from_millis(keeps_ms));
         }
-        drop(link);
+        drop(links);
         last
     }
 }

@@ -207,7 +207,8 @@ struct Task {
 
 impl Task {
     /// Performs the task under its own plan and under each that is in force before it has ended. A
-    /// reload may have given a site another number, under which pages are stored from then on.
+    /// reload may have given a site another number, under which pages are stored from then on. Then
+    /// waits until it is in force in a process that serves instead of this one.
     fn perform_in_force(&self, shared: &Arc<Shared>) -> PurgeOutcome {
         let mut plan = Arc::clone(shared);
         let mut outcome = self.perform(&plan);
@@ -219,6 +220,7 @@ impl Task {
             outcome.softened += more.softened;
             outcome.uncounted += more.uncounted;
         }
+        shared.persistence.put_in_force();
         outcome
     }
 

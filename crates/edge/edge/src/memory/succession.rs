@@ -1,8 +1,8 @@
 //! The link to the process that takes over: it receives each invalidation of this one.
 //!
-//! Invariants: from [`Succession::begin`] on, [`Succession::confirm`] returns `Ok` only if the
-//! other process has put every invalidation in force that was enlisted before. After an exchange
-//! has failed, none succeeds any more.
+//! Invariants: from [`Succession::begin`] on, [`Succession::pass_on`] returns `Ok` only if the
+//! other process has put every invalidation in force that was enlisted before. It does not wait for
+//! that process's disk. After an exchange has failed, none succeeds any more.
 
 use net::MessageChannel;
 use std::io;
@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use store::{Invalidation, PENDING_INVALIDATIONS_MAX};
 use threads::{Mutex, MutexGuard};
 
-/// The message that asks whether all invalidations before it are durable.
+/// The message that asks for an answer. Through the link, the other process answers
+/// [`IN_FORCE`] once all invalidations before it are in force.
 pub(crate) const CONFIRM: &[u8] = b"";
 
-/// The answers to [`CONFIRM`].
+/// The answers to [`CONFIRM`] through the channel for durability.
 pub(crate) const DURABLE: &[u8] = b"durable";
 pub(crate) const IN_FORCE: &[u8] = b"in force";
 
@@ -27,7 +28,17 @@ pub(crate) enum Confirmation {
     InForce,
 }
 
-/// The link, once there is another process.
+/// Two channels to the other process, so that an invalidation need not wait until an earlier one is
+/// durable.
+#[derive(Debug)]
+pub(crate) struct Links {
+    /// Carries the invalidations.
+    pub(crate) invalidations: MessageChannel,
+    /// Asks whether those in force are durable.
+    pub(crate) durability: MessageChannel,
+}
+
+/// The links, once there is another process.
 #[derive(Debug, Default)]
 pub(crate) struct Succession {
     has_begun: AtomicBool,
@@ -35,17 +46,20 @@ pub(crate) struct Succession {
     is_final: AtomicBool,
     /// An invalidation was sent through the link. Changed under the lock of `link`.
     has_passed: AtomicBool,
-    /// Held during an exchange. Lock order: `link`, then `pending`.
+    /// Held during an exchange. Lock order: `durability`, `link`, `pending`.
+    durability: Mutex<Option<MessageChannel>>,
     link: Mutex<Option<MessageChannel>>,
     pending: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Succession {
-    /// Passes on all later invalidations through `link`.
-    pub(crate) fn begin(&self, link: MessageChannel) {
-        let mut current = lock(&self.link);
+    /// Passes on all later invalidations through `links`.
+    pub(crate) fn begin(&self, links: Links) {
+        let mut durability = lock(&self.durability);
+        let mut link = lock(&self.link);
         self.has_passed.store(false, Ordering::SeqCst);
-        *current = Some(link);
+        *durability = Some(links.durability);
+        *link = Some(links.invalidations);
         self.has_begun.store(true, Ordering::SeqCst);
     }
 
@@ -59,10 +73,12 @@ impl Succession {
         self.is_final.load(Ordering::SeqCst)
     }
 
-    /// Ends the link: the other process has gone before it served. Calls `owe` if it may have known
-    /// invalidations that the next start does not know.
+    /// Ends the links: the other process has gone before it served. Calls `owe` if it may have
+    /// known invalidations that the next start does not know.
     pub(crate) fn abandon(&self, owe: &dyn Fn()) {
+        let mut durability = lock(&self.durability);
         let mut link = lock(&self.link);
+        *durability = None;
         *link = None;
         let pending = std::mem::take(&mut *lock(&self.pending));
         if !pending.is_empty() || self.has_passed.load(Ordering::SeqCst) {
@@ -94,7 +110,7 @@ impl Succession {
     ///
     /// # Errors
     /// If the other process is gone or has not answered in time, now or earlier.
-    pub(crate) fn confirm(&self, owe: &dyn Fn()) -> io::Result<Confirmation> {
+    pub(crate) fn pass_on(&self, owe: &dyn Fn()) -> io::Result<()> {
         let mut link = lock(&self.link);
         let pending = std::mem::take(&mut *lock(&self.pending));
         if !pending.is_empty() {
@@ -114,25 +130,57 @@ impl Succession {
         outcome
     }
 
-    /// As [`Succession::confirm`], and lets nothing but the link confirm from here on.
+    /// As [`Succession::pass_on`], then waits until all invalidations are durable, or until the
+    /// other process cannot make them so.
     ///
     /// # Errors
-    /// As [`Succession::confirm`].
-    pub(crate) fn commit(&self, owe: &dyn Fn()) -> io::Result<()> {
-        self.confirm(owe)?;
-        let link = lock(&self.link);
-        if link.is_none() {
-            return Err(io::ErrorKind::NotConnected.into());
+    /// As [`Succession::pass_on`].
+    pub(crate) fn confirm(&self, owe: &dyn Fn()) -> io::Result<Confirmation> {
+        self.pass_on(owe)?;
+        let mut durability = lock(&self.durability);
+        let outcome = match durability.as_ref() {
+            Some(channel) => ask(channel),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        };
+        if outcome.is_err() && durability.take().is_some() {
+            let mut link = lock(&self.link);
+            // A process that serves still needs the invalidations.
+            if !self.is_final() && link.take().is_some() && self.has_passed.load(Ordering::SeqCst) {
+                owe();
+            }
         }
-        self.is_final.store(true, Ordering::SeqCst);
-        Ok(())
+        outcome
+    }
+
+    /// As [`Succession::pass_on`], and lets nothing but the link confirm from here on.
+    ///
+    /// # Errors
+    /// As [`Succession::pass_on`].
+    pub(crate) fn commit(&self, owe: &dyn Fn()) -> io::Result<()> {
+        loop {
+            self.pass_on(owe)?;
+            let link = lock(&self.link);
+            if link.is_none() {
+                return Err(io::ErrorKind::NotConnected.into());
+            }
+            // Whoever enlists one later sees that this process alone cannot put it in force.
+            let pending = lock(&self.pending);
+            if pending.is_empty() {
+                self.is_final.store(true, Ordering::SeqCst);
+                return Ok(());
+            }
+        }
     }
 }
 
-fn exchange(channel: &MessageChannel, pending: &[Vec<u8>]) -> io::Result<Confirmation> {
+fn exchange(channel: &MessageChannel, pending: &[Vec<u8>]) -> io::Result<()> {
     for octets in pending {
         channel.send(octets, None)?;
     }
+    ask(channel).map(drop)
+}
+
+fn ask(channel: &MessageChannel) -> io::Result<Confirmation> {
     channel.send(CONFIRM, None)?;
     match channel.receive()? {
         Some((answer, _)) if answer == DURABLE => Ok(Confirmation::Durable),
@@ -148,7 +196,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CONFIRM, Confirmation, DURABLE, IN_FORCE, Succession};
+    use super::{CONFIRM, Confirmation, DURABLE, IN_FORCE, Links, Succession};
     use net::MessageChannel;
     use std::cell::Cell;
     use store::{Invalidation, PENDING_INVALIDATIONS_MAX};
@@ -157,21 +205,33 @@ mod tests {
         succession.enlist(|_| name.to_vec(), &Invalidation::EVERYTHING);
     }
 
+    /// Begins, and returns the ends of the other process: of the link, and for durability.
+    fn begun(succession: &Succession) -> (MessageChannel, MessageChannel) {
+        let (invalidations, link) = MessageChannel::pair().unwrap();
+        let (durability, of_durability) = MessageChannel::pair().unwrap();
+        succession.begin(Links { invalidations, durability });
+        (link, of_durability)
+    }
+
+    /// Receives these messages, then answers.
+    fn answer(channel: &MessageChannel, expected: &[&[u8]], answer: &[u8]) {
+        expected.iter().for_each(|expected| assert_eq!(channel.receive().unwrap().unwrap().0, *expected));
+        channel.send(answer, None).unwrap();
+    }
+
     #[test]
     fn invalidations_are_confirmed_after_the_other_process_has_them() {
         let succession = Succession::default();
         enlist(&succession, b"before");
-        let (link, other) = MessageChannel::pair().unwrap();
-        succession.begin(link);
+        let (link, durability) = begun(&succession);
         enlist(&succession, b"one");
         enlist(&succession, b"two");
         assert!(succession.is_behind());
         let process = std::thread::spawn(move || {
-            let next = || other.receive().unwrap().unwrap().0;
-            assert_eq!([next(), next(), next()], [b"one".to_vec(), b"two".to_vec(), CONFIRM.to_vec()]);
-            other.send(DURABLE, None).unwrap();
-            assert_eq!(next(), CONFIRM);
-            other.send(IN_FORCE, None).unwrap();
+            answer(&link, &[b"one", b"two", CONFIRM], IN_FORCE);
+            answer(&durability, &[CONFIRM], DURABLE);
+            answer(&link, &[CONFIRM], IN_FORCE);
+            answer(&durability, &[CONFIRM], IN_FORCE);
         });
         assert_eq!(succession.confirm(&|| {}).unwrap(), Confirmation::Durable);
         assert!(!succession.is_behind());
@@ -188,11 +248,57 @@ mod tests {
     }
 
     #[test]
+    fn invalidation_does_not_wait_until_an_earlier_one_is_durable() {
+        let succession = Succession::default();
+        let (link, durability) = begun(&succession);
+        enlist(&succession, b"one");
+        std::thread::scope(|scope| {
+            let confirming = scope.spawn(|| succession.confirm(&|| {}));
+            answer(&link, &[b"one", CONFIRM], IN_FORCE);
+            assert_eq!(durability.receive().unwrap().unwrap().0, CONFIRM);
+            enlist(&succession, b"two");
+            let passing = scope.spawn(|| succession.pass_on(&|| {}));
+            link.limit_time(testkit::PATIENCE).unwrap();
+            answer(&link, &[b"two", CONFIRM], IN_FORCE);
+            passing.join().unwrap().unwrap();
+            assert!(!confirming.is_finished());
+            durability.send(DURABLE, None).unwrap();
+            assert_eq!(confirming.join().unwrap().unwrap(), Confirmation::Durable);
+        });
+    }
+
+    #[test]
+    fn process_that_ends_before_it_serves_is_owed_for() {
+        for serves in [false, true] {
+            let succession = Succession::default();
+            let (link, durability) = begun(&succession);
+            drop(durability);
+            let process = std::thread::spawn(move || {
+                if serves {
+                    answer(&link, &[CONFIRM], IN_FORCE);
+                }
+                answer(&link, &[b"one", CONFIRM], IN_FORCE);
+                link.receive().unwrap().is_some()
+            });
+            if serves {
+                succession.commit(&|| {}).unwrap();
+            }
+            enlist(&succession, b"one");
+            let owed = Cell::new(false);
+            assert!(succession.confirm(&|| owed.set(true)).is_err());
+            assert_eq!(owed.get(), !serves);
+            assert_eq!(succession.is_final(), serves);
+            let again = succession.pass_on(&|| {});
+            assert!(!serves && again.is_err() || serves);
+            drop(succession);
+            assert_eq!(process.join().unwrap(), serves, "only a process that serves goes on");
+        }
+    }
+
+    #[test]
     fn process_that_learned_of_nothing_owes_nothing() {
         let succession = Succession::default();
-        let (link, other) = MessageChannel::pair().unwrap();
-        succession.begin(link);
-        drop(other);
+        drop(begun(&succession));
         let owed = Cell::new(false);
         assert!(succession.confirm(&|| owed.set(true)).is_err());
         succession.abandon(&|| owed.set(true));
@@ -202,29 +308,31 @@ mod tests {
     #[test]
     fn commit_passes_on_what_is_pending() {
         let succession = Succession::default();
-        let (link, other) = MessageChannel::pair().unwrap();
-        succession.begin(link);
+        // The channel for durability must not be asked.
+        let (link, _durability) = begun(&succession);
         enlist(&succession, b"one");
-        let process = std::thread::spawn(move || {
-            assert_eq!(other.receive().unwrap().unwrap().0, b"one");
-            assert_eq!(other.receive().unwrap().unwrap().0, CONFIRM);
-            other.send(DURABLE, None).unwrap();
+        std::thread::scope(|scope| {
+            let committing = scope.spawn(|| succession.commit(&|| {}));
+            assert_eq!(link.receive().unwrap().unwrap().0, b"one");
+            // During the exchange, so that it is not part of it.
+            enlist(&succession, b"two");
+            answer(&link, &[CONFIRM], IN_FORCE);
+            assert!(!succession.is_final());
+            answer(&link, &[b"two", CONFIRM], IN_FORCE);
+            committing.join().unwrap().unwrap();
         });
-        succession.commit(&|| {}).unwrap();
         assert!(succession.is_final() && !succession.is_behind());
-        process.join().unwrap();
     }
 
     #[test]
     fn too_many_invalidations_become_one_of_everything() {
         let succession = Succession::default();
-        let (link, other) = MessageChannel::pair().unwrap();
-        succession.begin(link);
+        let (link, durability) = begun(&succession);
         (0..=PENDING_INVALIDATIONS_MAX).for_each(|_| enlist(&succession, b"one"));
         let process = std::thread::spawn(move || {
-            assert!(!other.receive().unwrap().unwrap().0.is_empty());
-            assert_eq!(other.receive().unwrap().unwrap().0, CONFIRM);
-            other.send(DURABLE, None).unwrap();
+            assert!(!link.receive().unwrap().unwrap().0.is_empty());
+            answer(&link, &[CONFIRM], IN_FORCE);
+            answer(&durability, &[CONFIRM], DURABLE);
         });
         assert_eq!(succession.confirm(&|| {}).unwrap(), Confirmation::Durable);
         process.join().unwrap();

@@ -3,7 +3,7 @@
 //! ```text
 //!   new process                                  old process
 //!   hello ------------------------------------->
-//!         <-------- its listening sockets, and the link for invalidations
+//!         <-- its listening sockets, a channel for durability, and the link for invalidations
 //!   (reads certificates, binds what is missing)
 //!   release ----------------------------------->
 //!         <---------------------------- released (its disk directory is closed)
@@ -13,9 +13,9 @@
 //!   (accepts connections)                        (drains)
 //! ```
 //!
-//! Invariant: after *released*, the old process reports an invalidation as successful only after
-//! the new one has put it in force. So the new process misses none, whenever the old one stops
-//! serving.
+//! Invariant: after *taken over*, the old process answers a write or a purge only after the new one
+//! has put its invalidations in force, or does not answer. The new one has put those before in
+//! force by then. So it misses none. No disk delays that, because durability has its own channel.
 
 use address::Address;
 use net::{BindError, MessageChannel, Passed};
@@ -50,7 +50,10 @@ pub(crate) enum Call {
 pub(crate) enum Reply {
     /// A listening socket, which comes with the message.
     Socket,
-    /// The link for invalidations, which comes with the message. It follows the last socket.
+    /// The channel for questions whether invalidations are durable, which comes with the message.
+    /// It follows the last socket.
+    Durability,
+    /// The link for invalidations, which comes with the message. It comes last.
     Link,
     /// The disk directory and the static tree are closed.
     Released,

@@ -4,7 +4,7 @@
 //! Invariant: serving never depends on the disk. An unusable directory, a full disk and a failing
 //! disk each cause one line on standard error and a metric. The edge continues from memory.
 
-use crate::memory::succession::{Confirmation, Succession};
+use crate::memory::succession::{Confirmation, Links, Succession};
 use crate::sites::{Site, SiteState, Sites, page_settings};
 use crate::system::System;
 use crate::upkeep::broken_ends;
@@ -17,7 +17,6 @@ use bytes::Bytes;
 use config::{DiskPlan, EdgePlan};
 use disk::{Durability, OffReason, OpenedTier, Recovery, StuckOperation, Tier, TierFigures, TierSettings};
 use invalidation::Ban;
-use net::MessageChannel;
 use platform::Disk;
 use profiles::Policy;
 use semantics::Moment;
@@ -369,18 +368,18 @@ impl Persistence {
         true
     }
 
-    /// Passes on all later invalidations through `link`, then closes the directory, so that the
-    /// process at its other end can open it. Blocks. Returns false if the disk hangs, so that the
+    /// Passes on all later invalidations through `links`, then closes the directory, so that the
+    /// process at their other end can open it. Blocks. Returns false if the disk hangs, so that the
     /// directory stays open.
     ///
     /// That process must answer only after it has opened the directory.
-    pub(crate) fn release(&self, store: &Store, sites: &Sites, link: MessageChannel) -> bool {
+    pub(crate) fn release(&self, store: &Store, sites: &Sites, links: Links) -> bool {
         if self.is_hung() {
             return false;
         }
         self.names.learn(sites);
         let is_first = !self.succession.has_begun();
-        self.succession.begin(link);
+        self.succession.begin(links);
         if let Some(unopened) = self.unopened.get() {
             if unopened.is_due() {
                 self.enlist(&Invalidation::EVERYTHING);
@@ -412,7 +411,15 @@ impl Persistence {
         self.succession.enlist(encode, invalidation);
     }
 
-    /// Waits until the process that takes over has put all invalidations in force. If it has ended,
+    /// If another process serves, waits until it has put all invalidations in force. Does not wait
+    /// for a disk, but blocks. If that process does not answer, [`Persistence::persist`] fails.
+    pub(crate) fn put_in_force(&self) {
+        if self.succession.is_final() {
+            drop(self.succession.pass_on(&|| self.owe_distrust()));
+        }
+    }
+
+    /// Waits until the process that takes over has made all invalidations durable. If it has ended,
     /// the next start begins empty.
     fn pass_on(&self) -> Result<(), OffReason> {
         match self.succession.confirm(&|| self.owe_distrust()) {

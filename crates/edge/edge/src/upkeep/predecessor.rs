@@ -3,7 +3,7 @@
 //! Invariant: it accepts no connection before the old process has stopped answering from its store,
 //! and it has every invalidation that the old process has answered.
 
-use crate::memory::succession::{CONFIRM, DURABLE, IN_FORCE};
+use crate::memory::succession::{CONFIRM, DURABLE, IN_FORCE, Links};
 use crate::shared::Shared;
 use crate::upkeep::handover::{Call, PATIENCE, Reply, VERSION, channel_name, receive, send};
 use crate::upkeep::supervisor::{self, ThreadEnd};
@@ -63,8 +63,8 @@ impl UpgradeError {
 #[derive(Debug)]
 pub(crate) struct Predecessor {
     channel: MessageChannel,
-    /// Carries the invalidations of the old process.
-    link: MessageChannel,
+    /// They carry the invalidations of the old process.
+    links: Links,
 }
 
 impl Predecessor {
@@ -97,11 +97,15 @@ impl Predecessor {
         channel.limit_time(PATIENCE)?;
         send(&channel, &Call::Hello { version: VERSION }, None)?;
         let mut sockets = InheritedSockets::default();
+        let mut durability = None;
         loop {
             match receive(&channel)? {
                 Some((Reply::Socket, Some(Passed::Descriptor(socket)))) => sockets.add(socket)?,
+                Some((Reply::Durability, Some(passed))) => durability = Some(passed.into_channel()),
                 Some((Reply::Link, Some(passed))) => {
-                    return Ok((Self { channel, link: passed.into_channel() }, sockets));
+                    let durability = durability.ok_or_else(|| unexpected(Some(Reply::Link)))?;
+                    let links = Links { invalidations: passed.into_channel(), durability };
+                    return Ok((Self { channel, links }, sockets));
                 }
                 reply => return Err(unexpected(reply.map(|(reply, _)| reply))),
             }
@@ -122,18 +126,28 @@ impl Predecessor {
     /// # Errors
     /// [`UpgradeError`], or if the system cannot create a thread.
     pub(crate) fn take_over(self, shared: &Arc<Shared>) -> Result<(), UpgradeError> {
-        let Self { channel, link } = self;
+        let Self { channel, links } = self;
+        let Links { invalidations, durability } = links;
         // Without a disk nothing else has needed the names of the sites.
         shared.persistence.learn(&shared.sites);
         // A weak reference, because the old process may live longer than this one.
         let own = Arc::downgrade(shared);
+        let of_durability = own.clone();
         let mark = shared.ending.follow();
         // After a panic the old process lacks an answer and ends the link, and then no purge there
         // is answered with success.
         supervisor::start("petasos-predecessor", move || {
             let _until_the_end = &mark;
-            if let Err(error) = apply_invalidations(&own, &link) {
+            if let Err(error) = apply_invalidations(&own, &invalidations) {
                 tracing::warn!("the previous process cannot pass on its purges any more: {error}");
+            }
+            ThreadEnd::Due
+        })?;
+        // A thread of its own, because the disk may hang, and later purges must be in force all the
+        // same.
+        supervisor::start("petasos-durability", move || {
+            if let Err(error) = confirm_durability(&of_durability, &durability) {
+                tracing::warn!("the previous process does not learn which purges are durable: {error}");
             }
             ThreadEnd::Due
         })?;
@@ -163,13 +177,24 @@ fn apply_invalidations(shared: &Weak<Shared>, link: &MessageChannel) -> io::Resu
         let Some(shared) = shared.upgrade() else { return Ok(()) };
         let shared = shared.current();
         if message == CONFIRM {
-            // Both may wait for a disk; the old process limits the time.
-            let is_in_tree = shared.static_tree.lose(&shared.store);
-            let is_durable = shared.persist() && is_in_tree;
-            link.send(if is_durable { DURABLE } else { IN_FORCE }, None)?;
+            shared.persistence.put_in_force();
+            link.send(IN_FORCE, None)?;
             continue;
         }
         put_in_force(&shared, present(&shared, shared.persistence.restored(&message)));
+    }
+    Ok(())
+}
+
+/// Answers whether all invalidations in force are durable, until the old process ends.
+fn confirm_durability(shared: &Weak<Shared>, channel: &MessageChannel) -> io::Result<()> {
+    while channel.receive()?.is_some() {
+        let Some(shared) = shared.upgrade() else { return Ok(()) };
+        let shared = shared.current();
+        // Both may wait for a disk; the old process limits the time.
+        let is_in_tree = shared.static_tree.lose(&shared.store);
+        let is_durable = shared.persist() && is_in_tree;
+        channel.send(if is_durable { DURABLE } else { IN_FORCE }, None)?;
     }
     Ok(())
 }
@@ -197,11 +222,15 @@ fn put_in_force(shared: &Shared, invalidation: Invalidation) {
 #[cfg(test)]
 mod tests {
     use super::Predecessor;
+    use crate::memory::succession::{CONFIRM, DURABLE, IN_FORCE, Links};
     use crate::shared::Shared;
     use crate::system::System;
     use crate::upkeep::handover::{Call, Reply, receive, send};
+    use crate::upkeep::persistence::Persistence;
     use config::EdgePlan;
+    use disk::TierSettings;
     use net::MessageChannel;
+    use platform::{HangingDisk, SystemDisk};
     use std::sync::Arc;
 
     #[test]
@@ -209,16 +238,49 @@ mod tests {
         let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
         let shared = Arc::new(Shared::new(plan, None, System::of_machine()));
         let (channel, old) = MessageChannel::simulated_pair();
-        let (link, of_old) = MessageChannel::simulated_pair();
+        let (invalidations, of_old) = MessageChannel::simulated_pair();
+        let (durability, _of_old) = MessageChannel::simulated_pair();
+        let links = Links { invalidations, durability };
         let answers = std::thread::spawn(move || {
             assert!(matches!(receive(&old).unwrap(), Some((Call::TakeOver, _))));
             send(&old, &Reply::TakenOver, None).unwrap();
         });
         assert!(!shared.ending.has_predecessor());
-        Predecessor { channel, link }.take_over(&shared).unwrap();
+        Predecessor { channel, links }.take_over(&shared).unwrap();
         answers.join().unwrap();
         assert!(shared.ending.has_predecessor());
         drop(of_old);
         testkit::eventually("the end of the predecessor", || !shared.ending.has_predecessor());
+    }
+
+    #[test]
+    fn purges_are_in_force_while_the_disk_hangs() {
+        let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let directory = tempfile::tempdir().unwrap();
+        let disk = HangingDisk::new(SystemDisk);
+        let settings = TierSettings {
+            directory: directory.path().join("disk"),
+            state_directory: Some(directory.path().join("state")),
+            ..TierSettings::default()
+        };
+        let persistence = Persistence::of_unopened(Arc::new(disk.clone()), settings);
+        let shared = Shared::new(plan, None, System::of_machine()).with_persistence(persistence);
+        let shared = Arc::new(shared);
+        disk.freeze();
+        let (channel, old) = MessageChannel::simulated_pair();
+        let (invalidations, link) = MessageChannel::simulated_pair();
+        let (durability, of_durability) = MessageChannel::simulated_pair();
+        send(&old, &Reply::TakenOver, None).unwrap();
+        Predecessor { channel, links: Links { invalidations, durability } }.take_over(&shared).unwrap();
+        of_durability.send(CONFIRM, None).unwrap();
+        disk.await_waiting(1);
+        let before = shared.store.sequence();
+        link.limit_time(testkit::PATIENCE).unwrap();
+        link.send(b"unreadable, so it is everything", None).unwrap();
+        link.send(CONFIRM, None).unwrap();
+        assert_eq!(link.receive().unwrap().unwrap().0, IN_FORCE);
+        assert!(shared.store.sequence() > before);
+        disk.thaw();
+        assert_eq!(of_durability.receive().unwrap().unwrap().0, DURABLE);
     }
 }

@@ -4,6 +4,7 @@
 //! before that costs at most the disk tier. From then on this one answers no request from its
 //! store.
 
+use crate::memory::succession::Links;
 use crate::shared::{Shared, SuccessorStart};
 use crate::upkeep::handover::{Call, PATIENCE, Reply, VERSION, pass_on, receive, send};
 use crate::upkeep::service_manager;
@@ -130,27 +131,30 @@ fn hand_over(
     if shared.is_draining() {
         return refuse("the old process is already shutting down");
     }
-    let (link, others) = channel.pair_to_pass_on()?;
-    link.limit_time(PATIENCE)?;
+    let (durability, of_durability) = channel.pair_to_pass_on()?;
+    let (invalidations, of_invalidations) = channel.pair_to_pass_on()?;
+    durability.limit_time(PATIENCE)?;
+    invalidations.limit_time(PATIENCE)?;
     for socket in sockets.iter() {
         send(channel, &Reply::Socket, Some(socket.as_fd()))?;
     }
-    pass_on(channel, &Reply::Link, others)?;
+    pass_on(channel, &Reply::Durability, of_durability)?;
+    pass_on(channel, &Reply::Link, of_invalidations)?;
     // This thread can outlast the start of a drain, and its copies would keep the listeners open.
     drop(sockets);
     tracing::info!("process {process} prepares to take over");
-    let mut link = Some(link);
+    let mut links = Some(Links { invalidations, durability });
     while let Some((call, _)) = receive(channel)? {
         match call {
             Call::Release => {
-                let Some(link) = link.take() else { return Err(io::ErrorKind::InvalidData.into()) };
-                if !release(shared, link) {
+                let Some(links) = links.take() else { return Err(io::ErrorKind::InvalidData.into()) };
+                if !release(shared, links) {
                     return refuse("the disk of the old process does not answer");
                 }
                 send(channel, &Reply::Released, None)?;
             }
             Call::TakeOver => {
-                if link.is_some() || shared.persistence.commit_succession().is_err() {
+                if links.is_some() || shared.persistence.commit_succession().is_err() {
                     return refuse("the new process does not know all purges");
                 }
                 shared.ending.hand_over();
@@ -166,11 +170,11 @@ fn hand_over(
 
 /// Closes the directories that the new process needs, after which it learns of each invalidation.
 /// Returns false if the disk hangs.
-fn release(shared: &Arc<Shared>, link: MessageChannel) -> bool {
+fn release(shared: &Arc<Shared>, links: Links) -> bool {
     let current = shared.current();
     // Held, so that no thread writes the file into the other process's directory.
     let _writing = shared.detections_file.lock();
-    let is_released = shared.persistence.release(&shared.store, &current.sites, link);
+    let is_released = shared.persistence.release(&shared.store, &current.sites, links);
     if is_released {
         shared.static_tree.give_up();
     }

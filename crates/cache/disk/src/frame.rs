@@ -1,8 +1,8 @@
 //! Frames: consecutive checksummed entries, as in the index of a segment and in the journal of
 //! invalidations.
 //!
-//! Invariant: a frame is read as it was written or not at all. An invalid frame at the end was torn
-//! by a crash. An invalid frame that valid ones follow was damaged later.
+//! Invariant: a frame is read as it was written or not at all. An invalid frame at the end may have
+//! been torn by a crash. An invalid frame that valid ones follow was damaged later.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -72,6 +72,22 @@ impl Format {
             fixed: file.get(position + PREFIX_BYTES..start)?,
             octets: start..start + length,
         })
+    }
+
+    /// Whether the bytes from `position` to the end can be the beginning of a frame that was never
+    /// written to its end. They cannot if the frame is whole and only its length has changed.
+    pub(crate) fn is_torn(&self, file: &[u8], position: usize) -> bool {
+        let Some(kind_and_length) = u32_at(file, position + 4) else { return true };
+        let kind = (kind_and_length >> 24) as u8;
+        let length = (kind_and_length & 0xff_ffff) as usize;
+        let is_cut = position + self.bytes(length) > file.len();
+        let is_whole = || {
+            let content = file.get(position + PREFIX_BYTES..)?.split_at_checked(self.fixed_bytes)?;
+            let mut whole = Vec::new();
+            self.write(&mut whole, kind, &[content.0], content.1);
+            Some(u32_at(&whole, 0) == u32_at(file, position))
+        };
+        self.kinds.contains(&kind) && length <= self.octets_max && is_cut && is_whole() != Some(true)
     }
 
     /// The position of the next valid frame after `position`, at any offset.

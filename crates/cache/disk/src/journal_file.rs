@@ -42,8 +42,8 @@ impl JournalFile {
 
     /// Parses a journal and returns whether it is damaged.
     ///
-    /// Invalid bytes at the end were left by a crash. Invalid bytes before valid entries are
-    /// damage: no existing object is proven then.
+    /// The beginning of an entry at the end was left by a crash. Other invalid bytes are damage: no
+    /// existing object is proven then.
     #[expect(clippy::expect_used, reason = "the fixed part of each frame is one number")]
     pub(crate) fn parse(octets: &Bytes) -> (Self, bool) {
         if !octets.starts_with(MAGIC) {
@@ -54,8 +54,9 @@ impl JournalFile {
         let mut is_damaged = false;
         while position < octets.len() {
             let Some(frame) = FORMAT.read(octets, position) else {
-                let Some(next) = FORMAT.next_after(octets, position) else { break };
-                is_damaged = true;
+                let next = FORMAT.next_after(octets, position);
+                is_damaged |= next.is_some() || !FORMAT.is_torn(octets, position);
+                let Some(next) = next else { break };
                 position = next;
                 continue;
             };
@@ -130,7 +131,7 @@ pub(crate) fn ceiling(sequence: u64) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{EMPTY_BYTES, JournalFile, invalidation};
+    use super::{EMPTY_BYTES, HEADER_BYTES, JournalFile, invalidation};
     use bytes::Bytes;
 
     fn journal() -> JournalFile {
@@ -151,19 +152,23 @@ mod tests {
 
     #[test]
     fn torn_end_loses_no_acknowledged_invalidation() {
-        let mut octets = journal().encode();
-        octets.extend_from_slice(&invalidation(60, b"torn")[..10]);
-        assert_eq!(parse(octets), (journal(), false));
+        let torn = invalidation(60, b"torn");
+        for bytes in 0..torn.len() {
+            let octets = [&journal().encode()[..], &torn[..bytes]].concat();
+            assert_eq!(parse(octets), (journal(), false), "{bytes}");
+        }
     }
 
     #[test]
-    fn damaged_middle_leaves_no_object_proven() {
+    fn damage_leaves_no_object_proven() {
         let whole = journal().encode();
-        for place in 16..whole.len() - invalidation(50, &[5; 9]).len() {
+        let places = HEADER_BYTES..whole.len();
+        for (place, bit) in places.flat_map(|place| (0..8).map(move |bit| (place, bit))) {
             let mut damaged = whole.clone();
-            damaged[place] ^= 0x40;
+            damaged[place] ^= 1 << bit;
             let (read, is_damaged) = parse(damaged);
-            assert!(is_damaged && read.floor >= 51, "{place}: {read:?}");
+            // An object with a number above all that can be read is not used.
+            assert!(is_damaged && read.floor >= read.next_sequence(), "bit {bit} of {place}: {read:?}");
         }
     }
 

@@ -206,7 +206,7 @@ struct Received {
 /// A process that takes over, up to the point where it has the disk directory of `old`.
 fn received(old: &Edge) -> Received {
     let channel = MessageChannel::connect(&format!("petasos-upgrade {}", old.admin)).unwrap();
-    channel.send(br#"{"Hello":{"version":1}}"#, None).unwrap();
+    channel.send(br#"{"Hello":{"version":2}}"#, None).unwrap();
     let mut durability = None;
     let link = loop {
         let (message, passed) = channel.receive().unwrap().unwrap();

@@ -33,7 +33,7 @@ const KEEPS_MS_MAX: u64 = 5000;
 /// The longest time until a reply. The edge may empty the queue of its disk first.
 const REPLY_MAX: Duration = Duration::from_secs(60);
 
-const HELLO: &str = r#"{"Hello":{"version":1}}"#;
+const HELLO: &str = r#"{"Hello":{"version":2}}"#;
 const OTHER_HELLO: &str = r#"{"Hello":{"version":0}}"#;
 const RELEASE: &str = r#""Release""#;
 const TAKE_OVER: &str = r#""TakeOver""#;

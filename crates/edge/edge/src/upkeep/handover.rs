@@ -25,7 +25,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// The version of these messages. The old process refuses a new one with another version.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// How long a process waits for the other one. The new process reads a disk directory meanwhile,
 /// the old one empties the queue of its disk.

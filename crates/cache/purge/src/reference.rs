@@ -105,8 +105,8 @@ fn code(text: &str) -> String {
 const AFTER_LIMITS: &str = "
 The edge keeps a list of at most 512 prefixes, bans and groups of tags, with which it compares
 stored responses. Equal entries count once. A purge never waits until all responses were compared.
-If these purges arrive faster than the edge can compare, the oldest entry becomes a purge of its
-whole site. It then applies to all responses that were not yet compared with it.
+If these purges arrive faster than the edge can compare, or the list exceeds a quarter of the store's
+memory (an ordinary ban counts 16 KiB), the oldest entry becomes a purge of its whole site. It then applies to all responses that were not yet compared with it.
 `petasos_purges_widened_total` counts these cases. Purges of pages and of single tags are not in
 this list.
 ";

@@ -91,12 +91,12 @@ impl HostTable {
         table
     }
 
-    /// The directory that a site of these names has under the same plan.
     /// The directories of all routes; one may come several times.
     pub(crate) fn directories(&self) -> impl Iterator<Item = &Arc<ServedDirectory>> {
         self.all.iter().flat_map(|host| &host.routes).filter_map(|route| route.directory.as_ref())
     }
 
+    /// The directory that a site of these names has under the same plan.
     fn directory(&self, names: &[String], plan: &FilesPlan) -> Option<Arc<ServedDirectory>> {
         let host = self.all.iter().find(|host| host.names == names)?;
         let mut directories = host.routes.iter().filter_map(|route| route.directory.as_ref());

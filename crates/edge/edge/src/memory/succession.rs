@@ -310,6 +310,7 @@ mod tests {
         let succession = Succession::default();
         // The channel for durability must not be asked.
         let (link, _durability) = begun(&succession);
+        link.limit_time(testkit::PATIENCE).unwrap();
         enlist(&succession, b"one");
         std::thread::scope(|scope| {
             let committing = scope.spawn(|| succession.commit(&|| {}));

@@ -261,6 +261,7 @@ mod tests {
         let settings = TierSettings {
             directory: directory.path().join("disk"),
             state_directory: Some(directory.path().join("state")),
+            timeout: 2 * testkit::PATIENCE,
             ..TierSettings::default()
         };
         let persistence = Persistence::of_unopened(Arc::new(disk.clone()), settings);

@@ -24,11 +24,18 @@ fn every_example_is_a_good_configuration() {
     std::fs::write(path("maintenance.html"), "Back soon.").unwrap();
     let disk = path("disk");
     let page = path("maintenance.html");
+    let passwords = path("passwords");
+    std::fs::write(&passwords, "ann:$5$abcdefgh$gruCpC7VkOTspMQTTSAR8mtlO9Upms.fwqE5y16JVM.\n").unwrap();
+    let files = path("files");
+    std::fs::create_dir(&files).unwrap();
     let state = path("state");
     for name in names() {
-        // Files that a web server has on its disk need no second copy there.
-        let has_disk = name != "static";
-        let as_it_is = if has_disk { vec![("/var/cache/petasos", disk.as_str())] } else { Vec::new() };
+        // Files that are on the disk already need no second copy there.
+        let own = match &name[..] {
+            "static" => vec![("/var/www/site", &*files), ("/var/www/staging", &*files)],
+            _ => vec![("/var/cache/petasos", &*disk)],
+        };
+        let as_it_is = [&own[..], &[("/etc/petasos/trial.passwords", &*passwords)]].concat();
         let closed = [
             ("# maintenance = ", "maintenance = "),
             ("# maintenance_peers = ", "maintenance_peers = "),

@@ -120,7 +120,7 @@ pub(super) const FAILING: [&str; 6] = [
 ];
 
 /// Counters and gauges of ordinary work, which indicate no error.
-pub(super) const ORDINARY: [&str; 45] = [
+pub(super) const ORDINARY: [&str; 47] = [
     "petasos_background_refreshes_total",
     "petasos_bytes_received_total",
     "petasos_bytes_sent_total",
@@ -141,6 +141,8 @@ pub(super) const ORDINARY: [&str; 45] = [
     "petasos_encodings_useless_total",
     "petasos_encodings_void_total",
     "petasos_encodings_waiting",
+    "petasos_file_searches_total",
+    "petasos_files_open",
     "petasos_flight_waits_total",
     "petasos_flights_started_total",
     "petasos_leak_checks_total",

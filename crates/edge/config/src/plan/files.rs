@@ -370,6 +370,7 @@ mod tests {
             ("files = 'w'\nfiles_try = ['{path}/']", ":4:13", "leave {path}/ out"),
             ("files = 'w'\nfiles_try = ['/a']", ":4:13", "begin it with {path}"),
             ("files = 'w'\nfiles_try = ['{path}/../x']", ":4:13", "a suffix such as .html"),
+            ("files = 'w'\nfiles_try = []", ":4:13", "has no attempt"),
             ("files = 'w'\nfiles_index = ['.x']", ":4:15", "is not the name of a file"),
             ("files = 'w'\nfiles_index = ['a/b']", ":4:15", "is not the name of a file"),
             ("files = 'w'\nfiles_missing = 'origin'", ":4:17", "there is no `origin`"),

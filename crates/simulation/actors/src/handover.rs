@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 impl Ledger {
     /// Records that another process serves in place of the edge from now on. Pages from before a
-    /// reload may come back, as after a start.
-    pub fn handed_over(&mut self, at: Moment) {
+    /// reload may come back, as after a start. A lost directory is back if that process uses it.
+    pub fn handed_over(&mut self, at: Moment, uses_directory: bool) {
         self.note(at, || "another process has taken over".to_owned());
         self.handovers.push((at, self.rules.routings.clone()));
-        self.lost_directory = None;
+        self.lost_directory = self.lost_directory.filter(|_| !uses_directory);
         self.permit_retired_pages();
     }
 

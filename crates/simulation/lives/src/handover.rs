@@ -226,8 +226,9 @@ impl Life {
             Ok(Ok(mut new)) => {
                 new.start_tasks();
                 let old = lock(&self.edge).replace(new);
-                lock(&self.society.ledger).handed_over(at);
-                if lock(&self.edge).as_ref().is_some_and(|new| new.metric(Metric::DiskOff) > 0) {
+                let is_off = lock(&self.edge).as_ref().is_some_and(|new| new.metric(Metric::DiskOff) > 0);
+                lock(&self.society.ledger).handed_over(at, !is_off);
+                if is_off {
                     // Until the next start, also if only a fault has prevented the opening.
                     self.tell_lost(begun, Conduct::TakesOver);
                     lock(&self.society.ledger).directory_is_back(at);

@@ -1,6 +1,7 @@
 //! Hand-overs: what they explain, and what purges are worth while nobody has the directory.
 
 use crate::history::{History, content};
+use crate::purges::write;
 use petasos_actors::{PurgeAnswer, Rule, Scope};
 
 fn lose_directory(history: &mut History) {
@@ -15,9 +16,23 @@ fn undurable_purge_needs_a_lost_directory() {
     history.purge_answered(Scope::Everything, false, PurgeAnswer::Undurable);
     history.is_right();
     let at = history.now();
-    history.ledger.handed_over(at);
+    history.ledger.handed_over(at, true);
     history.purge_answered(Scope::Everything, false, PurgeAnswer::Undurable);
     history.violates(Rule::Purging);
+}
+
+#[test]
+fn write_without_a_directory_may_be_lost_after_a_hand_over() {
+    for uses_directory in [false, true] {
+        let mut history = History::new();
+        lose_directory(&mut history);
+        write(&mut history, true, 200);
+        let at = history.now();
+        history.ledger.handed_over(at, uses_directory);
+        history.ledger.lose_undurable_purges();
+        history.hit(1);
+        assert_eq!(history.violated().len(), usize::from(uses_directory), "{uses_directory}");
+    }
 }
 
 #[test]
@@ -49,7 +64,7 @@ fn purge_is_in_force_after_a_hand_over() {
     history.origin(&content("/a", 1));
     history.purge(Scope::Everything, false);
     let at = history.now();
-    history.ledger.handed_over(at);
+    history.ledger.handed_over(at, true);
     history.hit(1);
     history.violates(Rule::Staleness);
 }

@@ -146,7 +146,7 @@ fn tags_count_only_if_every_response_had_them() {
     }
 }
 
-fn write(history: &mut History, edits: bool, status: u16) {
+pub(crate) fn write(history: &mut History, edits: bool, status: u16) {
     let at = history.now();
     let post = Ask { method: "POST".to_owned(), is_write: true, ..ask("/a") };
     let request = history.ledger.request_begins(at, post);

@@ -181,7 +181,7 @@ fn old_process_keeps_its_routes_on_its_connections() {
     history.origin(&of_site);
     let before = history.now();
     let at = history.now();
-    history.ledger.handed_over(at);
+    history.ledger.handed_over(at, true);
     let none = Routing { is_told: true, ..Routing::default() };
     let id = history.ledger.reload_sent(at, "reload 1", rules(none), None);
     let at = history.now();

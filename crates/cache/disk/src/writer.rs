@@ -128,7 +128,7 @@ impl DiskWriter {
             self.close();
             return WriterProgress::Closed;
         }
-        WriterProgress::Idle
+        if self.shrink(keeper) { WriterProgress::Worked } else { WriterProgress::Idle }
     }
 
     /// After a pause because of a full disk, evicts a segment and resumes writing.

@@ -223,6 +223,23 @@ fn oldest_segment_is_evicted_and_wanted_objects_stay() {
 }
 
 #[test]
+fn smaller_size_holds_after_a_restart_without_writes() {
+    let disk = SimulatedDisk::new(1);
+    let larger = TierSettings { bytes_max: settings().bytes_max * 2, ..settings() };
+    let mut cache = CachedTier::open(disk.clone(), larger);
+    let written: Vec<_> = (1..=80).map(|number| cache.write(record(number, 20_000)).unwrap()).collect();
+    cache.close();
+    let bytes_max = settings().bytes_max;
+    assert!(disk.bytes() > bytes_max);
+    let mut cache = CachedTier::open(disk.clone(), settings());
+    *cache.keeper.keep.lock().unwrap() = written;
+    assert!(!all(&mut cache).is_empty());
+    cache.settle();
+    assert!(disk.bytes() <= bytes_max, "{} bytes", disk.bytes());
+    assert!(cache.tier.figures().objects > 10, "{:?}", cache.tier.figures());
+}
+
+#[test]
 fn segment_without_objects_is_removed_at_once() {
     let mut cache = CachedTier::open(SimulatedDisk::new(1), settings());
     let locations: Vec<_> = (1..100).filter_map(|number| cache.write(record(number, 3000))).collect();

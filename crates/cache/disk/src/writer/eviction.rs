@@ -48,6 +48,13 @@ impl DiskWriter {
         Ok(())
     }
 
+    /// Evicts a segment if the files are larger than the size permits: after a restart with a
+    /// smaller size there may be no write that makes room. Returns whether it evicted one.
+    pub(super) fn shrink(&mut self, keeper: &dyn RetentionPolicy) -> bool {
+        let is_over = self.shared.used_bytes() > self.shared.plan.usable_bytes;
+        is_over && self.shared.status.off().is_none() && self.evict_oldest(keeper)
+    }
+
     /// Evicts the oldest segment. Returns false if no segment can be evicted.
     pub(super) fn evict_oldest(&mut self, keeper: &dyn RetentionPolicy) -> bool {
         self.evict_up_to(keeper, u32::MAX)

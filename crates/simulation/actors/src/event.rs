@@ -101,8 +101,10 @@ pub enum FaultPlace {
     Origin,
     /// Connections are refused or break.
     Network,
-    /// The disk is slow, full, hung or failing.
+    /// The disk is full, hung, failing, or so slow that the edge does not use it.
     Disk,
+    /// The disk is slow, but ends each operation within the edge's limit.
+    SlowDisk,
     /// Stored bytes have changed. This is over at once, but what it has damaged stays.
     Medium,
     /// The edge was killed, is stopped, or starts.

@@ -89,6 +89,11 @@ pub struct Ledger {
     memory: MemoryMeter,
 }
 
+/// Whether a fault at this place can keep the edge from writing.
+const fn is_of_disk(place: FaultPlace) -> bool {
+    matches!(place, FaultPlace::Disk | FaultPlace::SlowDisk | FaultPlace::Medium)
+}
+
 impl Ledger {
     /// An empty record.
     pub fn new(site: Arc<SitePlan>, rules: Rules) -> Self {
@@ -328,8 +333,7 @@ impl Ledger {
 
     /// Whether a fault of the disk explains that nothing was written from `begun` to `ended`.
     pub fn is_disk_ill(&self, begun: Moment, ended: Moment) -> bool {
-        let of_disk = |fault: &&Fault| matches!(fault.place, FaultPlace::Disk | FaultPlace::Medium);
-        self.faults.iter().filter(of_disk).any(|fault| self.overlaps(fault, begun, ended))
+        self.faults.iter().any(|fault| is_of_disk(fault.place) && self.overlaps(fault, begun, ended))
     }
 
     /// Whether the disk fails at this moment, or did shortly before, so that the edge does not use
@@ -359,10 +363,8 @@ impl Ledger {
     pub fn lose_undurable_purges(&mut self) {
         let is_lost = |ledger: &Self, purge: &Purge| {
             let Some(answered) = purge.answered else { return false };
-            let of_disk = |fault: &&Fault| matches!(fault.place, FaultPlace::Disk | FaultPlace::Medium);
-            let disk = ledger.faults.iter().filter(of_disk);
-            let mut disk = disk.filter(|fault| ledger.overlaps(fault, purge.sent.at, answered.at));
-            let is_at_risk = disk.next().is_some() || ledger.lacked_directory(purge.sent.at, answered.at);
+            let (sent, answered) = (purge.sent.at, answered.at);
+            let is_at_risk = ledger.is_disk_ill(sent, answered) || ledger.lacked_directory(sent, answered);
             if purge.is_write { is_at_risk } else { !purge.is_durable }
         };
         let lost: Vec<_> = self.purges.iter().map(|purge| is_lost(self, purge)).collect();

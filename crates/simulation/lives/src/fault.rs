@@ -84,11 +84,13 @@ impl FaultAction {
         }
     }
 
-    /// Where the fault is, for the ledger.
-    pub const fn place(self) -> FaultPlace {
+    /// Where the fault is, for the ledger. The edge does not use a disk while an operation takes
+    /// longer than `disk_timeout`.
+    pub fn place(self, disk_timeout: Duration) -> FaultPlace {
         match self {
             Self::Origin(..) => FaultPlace::Origin,
             Self::Connect(_) => FaultPlace::Network,
+            Self::Disk(mode) if mode.is_slow_only(disk_timeout) => FaultPlace::SlowDisk,
             Self::Disk(_) | Self::DiskHangs(_) | Self::DiskFull => FaultPlace::Disk,
             Self::Damage(_) => FaultPlace::Medium,
             Self::ClockJump(..) => FaultPlace::Edge,

@@ -614,7 +614,8 @@ fn purger_address() -> IpAddr {
 /// Begins a fault, and ends it after its time.
 async fn suffer(world: World, society: Society, origin: Origin, timeline: Timeline, fault: PlannedFault) {
     sleep(Duration::from_millis(fault.at_ms)).await;
-    let id = lock(&society.ledger).fault_begins(timeline.now(), fault.action.place(), &fault.to_string());
+    let place = fault.action.place(society.settings.disk_timeout);
+    let id = lock(&society.ledger).fault_begins(timeline.now(), place, &fault.to_string());
     switch(&world, &origin, fault.action, true);
     if let FaultAction::ClockJump(seconds, is_back) = fault.action {
         let micros = i64::try_from(seconds).unwrap_or_default() * 1_000_000;

@@ -2,6 +2,8 @@
 //!
 //! Invariant: a mode is plain data. The default mode is a fast disk without faults.
 
+use std::time::Duration;
+
 /// The least duration in milliseconds of an operation that counts as slow.
 pub const SLOW_MS: u64 = 100;
 
@@ -47,6 +49,13 @@ impl DiskMode {
     /// A disk on which `failing_permille` of 1000 operations fail.
     pub fn failing(failing_permille: u64) -> Self {
         Self { failing_permille, ..Self::default() }
+    }
+
+    /// Whether the disk is slow at most: it reports no error, and ends each operation in less than
+    /// `limit`.
+    pub fn is_slow_only(self, limit: Duration) -> bool {
+        let longest_ms = self.latency_ms_max.max(self.slow_ms_max);
+        self.failing_permille == 0 && self.full_permille == 0 && u128::from(longest_ms) < limit.as_millis()
     }
 }
 

@@ -9,10 +9,12 @@
 //! not interpret responses.
 
 use crate::error::{FetchError, UploadError};
+use crate::group::Alternatives;
 use crate::health::WatchedFetch;
 use crate::limit::FetchPermit;
-use crate::origin::{FetchRequest, Origin, Settings};
+use crate::origin::{FetchRequest, Origin, OriginConnection, Settings};
 use bytes::{Buf, BufMut as _, Bytes, BytesMut};
+use clock::Monotonic;
 use h1::client::{self, Terms};
 use h1::{BodyFraming, Strictness};
 use message::{Fields, Frame, ResponseHead, Status};
@@ -91,6 +93,8 @@ pub struct OriginExchange {
     is_starved: bool,
     patience: Patience,
     continue_patience: Patience,
+    /// The other origins of the group.
+    alternatives: Option<Alternatives>,
 }
 
 /// The connection, with the bytes that were read and not parsed, and the bytes to be written.
@@ -98,6 +102,8 @@ pub struct OriginExchange {
 struct OriginLink {
     /// `None` once the response is complete: the connection returned to the pool or was closed.
     stream: Option<Stream>,
+    /// When the connection was made.
+    made: Monotonic,
     /// Whether the connection carried a request before this one.
     reused: bool,
     /// Parses the response.
@@ -126,14 +132,14 @@ impl OriginExchange {
         permit: FetchPermit,
         watched: WatchedFetch,
         request: FetchRequest,
-        (stream, reused): (Stream, bool),
+        connection: OriginConnection,
     ) -> Self {
         let upload = match request.framing {
             BodyFraming::Empty | BodyFraming::UntilClose => UploadState::Done,
             BodyFraming::Length(_) | BodyFraming::Chunked if request.expect_continue => UploadState::Held,
             BodyFraming::Length(_) | BodyFraming::Chunked => UploadState::Streaming,
         };
-        let link = OriginLink::new(stream, reused, &request, origin.settings());
+        let link = OriginLink::new(connection, &request, origin.settings());
         Self {
             origin,
             permit: Some(permit),
@@ -144,30 +150,46 @@ impl OriginExchange {
             is_starved: false,
             patience: Patience::new(),
             continue_patience: Patience::new(),
+            alternatives: None,
         }
+    }
+
+    /// The same exchange, whose request may go to other origins.
+    pub(crate) fn with_alternatives(self, alternatives: Alternatives) -> Self {
+        Self { alternatives: Some(alternatives), ..self }
     }
 
     /// The next event of the response.
     ///
     /// The request is sent once more, on a new connection, if a reused connection ends without a
-    /// byte of the response. Only an idempotent request without content is repeated.
+    /// byte of the response. If a new connection ends in this way, it goes to another origin. Only
+    /// an idempotent request without content is repeated.
     ///
     /// # Errors
     /// [`FetchError`]. The exchange is over then.
     pub async fn next(&mut self, upload: &mut impl Upload) -> Result<OriginEvent, FetchError> {
-        self.patience.reset();
-        let event = match poll_fn(|context| self.poll_event(context, upload)).await {
-            // TLS may report the end of an idle connection by an alert.
-            Err(FetchError::Closed | FetchError::Tls(_)) if self.may_retry() => self.repeat(upload).await,
-            other => other,
-        };
-        event.inspect_err(|error| self.watched.failed(error))
+        loop {
+            self.patience.reset();
+            let event = match poll_fn(|context| self.poll_event(context, upload)).await {
+                // TLS may report the end of an idle connection by an alert.
+                Err(error) if self.link.reused && self.is_unanswered(&error) => self.repeat(upload).await,
+                other => other,
+            };
+            let Err(error) = event else { return event };
+            self.watched.failed(&error);
+            let alternatives = if self.is_unanswered(&error) { self.alternatives.take() } else { None };
+            let Some(alternatives) = alternatives else { return Err(error) };
+            // The failed origin has the request no longer.
+            self.permit = None;
+            self.link.stream = None;
+            *self = alternatives.fetch(self.request.clone(), error).await?;
+        }
     }
 
     /// Sends the request once more, on a new connection.
     async fn repeat(&mut self, upload: &mut impl Upload) -> Result<OriginEvent, FetchError> {
-        let stream = self.origin.connect(self.request.client).await?;
-        self.link = OriginLink::new(stream, false, &self.request, self.origin.settings());
+        let connection = self.origin.connect(self.request.client).await?;
+        self.link = OriginLink::new(connection, &self.request, self.origin.settings());
         self.upload = UploadState::Done;
         self.patience.reset();
         poll_fn(|context| self.poll_event(context, upload)).await
@@ -238,8 +260,12 @@ impl OriginExchange {
         Some((self.link.stream?, self.link.input))
     }
 
-    fn may_retry(&self) -> bool {
-        self.link.reused && !self.link.reading.has_begun() && self.request.is_replayable()
+    /// Whether the connection ended without a byte of the response, and the request can be
+    /// repeated.
+    fn is_unanswered(&self, error: &FetchError) -> bool {
+        matches!(error, FetchError::Closed | FetchError::Tls(_))
+            && !self.link.reading.has_begun()
+            && self.request.is_replayable()
     }
 
     fn poll_event(
@@ -374,6 +400,8 @@ impl OriginExchange {
                     // not want the content (RFC 9110 section 10.1.1).
                     self.upload = UploadState::Abandoned;
                 }
+                let status = response.head.status.code();
+                self.origin.service.responded(status, self.origin.clock.monotonic());
                 if response.head.status == Status::NOT_MODIFIED && !self.request.is_conditional {
                     return Err(FetchError::UnaskedNotModified);
                 }
@@ -392,7 +420,7 @@ impl OriginExchange {
         self.permit = None;
         match self.link.stream.take() {
             Some(stream) if is_reusable && self.is_uploaded() => {
-                self.origin.keep(stream, self.request.client)
+                self.origin.keep((stream, self.link.made), self.request.client)
             }
             _ => {}
         }
@@ -400,15 +428,16 @@ impl OriginExchange {
 }
 
 impl OriginLink {
-    fn new(stream: Stream, reused: bool, request: &FetchRequest, settings: &Settings) -> Self {
+    fn new(connection: OriginConnection, request: &FetchRequest, settings: &Settings) -> Self {
         let terms = Terms {
             limits: settings.response_limits,
             strictness: Strictness::Strict,
             informational_max: INFORMATIONAL_MAX,
         };
         Self {
-            stream: Some(stream),
-            reused,
+            stream: Some(connection.stream),
+            made: connection.made,
+            reused: connection.is_reused,
             reading: client::Exchange::new(&request.method, terms),
             input: BytesMut::new(),
             read_bytes: FIRST_READ_BYTES,

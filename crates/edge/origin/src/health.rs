@@ -10,6 +10,7 @@ use crate::breaker::{BegunFetch, Breaker, BreakerChange, BreakerLimits, BreakerS
 use crate::error::FetchError;
 use crate::limit::FetchLimit;
 use crate::origin::Origin;
+use crate::service::Service;
 use clock::{Clock, Monotonic};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
@@ -29,7 +30,11 @@ impl Health {
 
     /// Runs `act` on the breaker, and then adapts the fetch limit to the breaker's state. While the
     /// breaker is open, half of the permits are reserved for probes.
-    fn with<T>(&self, limit: &FetchLimit, act: impl FnOnce(&mut Breaker, Monotonic) -> T) -> T {
+    fn with<T>(
+        &self,
+        (limit, service): (&FetchLimit, &Service),
+        act: impl FnOnce(&mut Breaker, Monotonic) -> T,
+    ) -> T {
         // Poison is ignored: the breaker is consistent after each event, so it is usable after a
         // panic under the lock.
         let mut breaker = self.breaker.lock().unwrap_or_else(PoisonError::into_inner);
@@ -38,6 +43,9 @@ impl Health {
         let state = breaker.state(now);
         if self.state.send_if_modified(|before| std::mem::replace(before, state) != state) {
             limit.halve(state != BreakerState::Closed);
+            if state == BreakerState::Closed {
+                service.is_back(now);
+            }
         }
         result
     }
@@ -45,7 +53,7 @@ impl Health {
 
 impl Origin {
     fn health<T>(&self, act: impl FnOnce(&mut Breaker, Monotonic) -> T) -> T {
-        self.health.with(&self.limit, act)
+        self.health.with((&self.limit, &self.service), act)
     }
 
     /// The breaker's state now.
@@ -134,6 +142,13 @@ impl Origin {
 pub struct ProbeTurn {
     origin: Arc<Origin>,
     number: u64,
+}
+
+impl ProbeTurn {
+    /// The origin that is to be probed.
+    pub(crate) const fn origin(&self) -> &Arc<Origin> {
+        &self.origin
+    }
 }
 
 impl Drop for ProbeTurn {

@@ -9,21 +9,28 @@
 //! said is an error, never a complete response. The edge decides what to request and what a
 //! response means.
 
+mod balance;
 mod breaker;
+mod check;
 mod error;
 mod exchange;
+mod group;
 mod health;
 mod introduction;
 mod limit;
 mod origin;
 mod pool;
 mod security;
+mod service;
 mod urgency;
 mod usual;
 
+pub use balance::Standing;
 pub use breaker::{BreakerChange, BreakerLimits, BreakerState};
+pub use check::HealthCheck;
 pub use error::{FetchError, UploadError};
 pub use exchange::{NoUpload, OriginEvent, OriginExchange, Upload};
+pub use group::{GroupMember, OriginGroup};
 pub use health::ProbeTurn;
 pub use introduction::FetchClient;
 pub use limit::{Busy, FetchBounds, FetchLimit, FetchPermit};

@@ -12,10 +12,11 @@ use crate::introduction::{self, FetchClient};
 use crate::limit::{FetchBounds, FetchLimit};
 use crate::pool::IdlePool;
 use crate::security::OriginTls;
+use crate::service::Service;
 use crate::urgency::Urgency;
-use address::OriginUrl;
+use address::{Address, OriginUrl};
 use bytes::Bytes;
-use clock::Clock;
+use clock::{Clock, Monotonic};
 use h1::BodyFraming;
 use message::Method;
 use net::{IdleStream, Network, Stream, TlsError};
@@ -48,6 +49,19 @@ pub struct Settings {
     pub idle_connection_timeout: Duration,
     /// When the breaker opens, and how it then probes the origin.
     pub breaker: BreakerLimits,
+}
+
+/// The longest time for which a connection to a host name is used again. New connections resolve
+/// the name, so Petasos follows a change of its addresses within this time.
+const NAMED_CONNECTION_LASTS: Duration = Duration::from_secs(30);
+
+/// A connection that is ready for a request.
+pub(crate) struct OriginConnection {
+    pub stream: Stream,
+    /// When it was made.
+    pub made: Monotonic,
+    /// Whether it carried a request before.
+    pub is_reused: bool,
 }
 
 /// A request, ready to be sent.
@@ -94,8 +108,9 @@ pub struct Origin {
     settings: Settings,
     pub(crate) limit: FetchLimit,
     pub(crate) health: Health,
+    pub(crate) service: Service,
     pool: IdlePool,
-    clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
     network: Arc<dyn Network>,
     /// `None` for an origin without TLS.
     tls: Option<OriginTls>,
@@ -116,7 +131,18 @@ impl Origin {
         let limit = FetchLimit::new(settings.bounds, settings.queue_timeout);
         let pool = IdlePool::new(settings.idle_connections_max, settings.idle_connection_timeout);
         let health = Health::new(settings.breaker, Arc::clone(&clock));
-        Self { url, settings, limit, health, pool, clock, network, tls: None, proxy_protocol: None }
+        Self {
+            url,
+            settings,
+            limit,
+            health,
+            service: Service::default(),
+            pool,
+            clock,
+            network,
+            tls: None,
+            proxy_protocol: None,
+        }
     }
 
     /// The same origin with these settings for TLS. An https origin without them cannot be reached.
@@ -147,14 +173,12 @@ impl Origin {
         let probe = self.admit(probe)?;
         let mut watched = WatchedFetch::begin(self, request.page, probe.as_deref());
         let idle = if request.is_replayable() { self.take_idle(request.client) } else { None };
-        let (stream, reused) = match idle.map(IdleStream::into_stream) {
-            Some(Ok(stream)) => (stream, true),
-            Some(Err(_)) | None => {
-                let connected = self.connect(request.client).await;
-                (connected.inspect_err(|error| watched.failed(error))?, false)
-            }
+        let idle = idle.and_then(|(stream, made)| Some((stream.into_stream().ok()?, made)));
+        let connection = match idle {
+            Some((stream, made)) => OriginConnection { stream, made, is_reused: true },
+            None => self.connect(request.client).await.inspect_err(|error| watched.failed(error))?,
         };
-        Ok(OriginExchange::new(Arc::clone(self), permit, watched, request, (stream, reused)))
+        Ok(OriginExchange::new(Arc::clone(self), permit, watched, request, connection))
     }
 
     /// Makes a connection that carries no request, to see whether that is possible. The breaker
@@ -205,11 +229,11 @@ impl Origin {
     }
 
     /// Makes a connection ready for a request. The time limit includes the TLS handshake.
-    pub(crate) async fn connect(&self, client: FetchClient) -> Result<Stream, FetchError> {
+    pub(crate) async fn connect(&self, client: FetchClient) -> Result<OriginConnection, FetchError> {
         let connected = tokio::time::timeout(self.settings.connect_timeout, self.open(client)).await;
         let stream = connected.map_err(|_| FetchError::ConnectTimeout)??;
         self.was_connected();
-        Ok(stream)
+        Ok(OriginConnection { stream, made: self.clock.monotonic(), is_reused: false })
     }
 
     async fn open(&self, client: FetchClient) -> Result<Stream, FetchError> {
@@ -235,20 +259,26 @@ impl Origin {
     }
 
     /// An idle connection for a request of this client.
-    fn take_idle(&self, client: FetchClient) -> Option<IdleStream> {
+    fn take_idle(&self, client: FetchClient) -> Option<(IdleStream, Monotonic)> {
         if !self.is_shared(client) {
             return None;
         }
         self.pool.take(self.named(client), self.clock.monotonic())
     }
 
-    /// Returns a connection to the pool after a complete response to a request of this client.
-    pub(crate) fn keep(&self, stream: Stream, client: FetchClient) {
+    /// Returns a connection, made at `made`, to the pool after a complete response to a request of
+    /// this client.
+    pub(crate) fn keep(&self, (stream, made): (Stream, Monotonic), client: FetchClient) {
+        let now = self.clock.monotonic();
+        // The name of the origin may have another address by now.
+        let is_old =
+            matches!(self.url.address(), Address::Host { .. }) && now.since(made) > NAMED_CONNECTION_LASTS;
         // A connection that names one client is closed, and one that cannot be made idle.
         if self.is_shared(client)
+            && !is_old
             && let Ok(idle) = stream.into_idle()
         {
-            self.pool.put(idle, self.named(client), self.clock.monotonic());
+            self.pool.put((idle, made), self.named(client), now);
         }
     }
 

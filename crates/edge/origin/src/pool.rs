@@ -24,6 +24,8 @@ pub(crate) struct IdlePool {
 struct IdleConnection {
     stream: IdleStream,
     since: Monotonic,
+    /// When it was made.
+    made: Monotonic,
     /// The address in the connection's PROXY header; `None` without one.
     named: Option<IpAddr>,
 }
@@ -39,9 +41,9 @@ impl IdlePool {
         }
     }
 
-    /// Takes a connection that names this address and is likely to work, if there is one. Others
-    /// that name it are closed on the way.
-    pub(crate) fn take(&self, named: Option<IpAddr>, now: Monotonic) -> Option<IdleStream> {
+    /// Takes a connection that names this address and is likely to work, if there is one, and when
+    /// it was made. Others that name it are closed on the way.
+    pub(crate) fn take(&self, named: Option<IpAddr>, now: Monotonic) -> Option<(IdleStream, Monotonic)> {
         loop {
             let mut entry = {
                 let mut idle = self.lock();
@@ -49,17 +51,17 @@ impl IdlePool {
                 idle.remove(newest)
             };
             if now.since(entry.since) <= self.idle_timeout && entry.stream.is_quiet() {
-                return Some(entry.stream);
+                return Some((entry.stream, entry.made));
             }
         }
     }
 
-    /// Adds a connection, or closes it if the pool is full.
-    pub(crate) fn put(&self, stream: IdleStream, named: Option<IpAddr>, now: Monotonic) {
+    /// Adds a connection that was made at `made`, or closes it if the pool is full.
+    pub(crate) fn put(&self, (stream, made): (IdleStream, Monotonic), named: Option<IpAddr>, now: Monotonic) {
         let mut idle = self.lock();
         // Relaxed is enough: the lock orders it with the list.
         if idle.len() < self.connections_max.load(Ordering::Relaxed) {
-            idle.push(IdleConnection { stream, since: now, named });
+            idle.push(IdleConnection { stream, since: now, made, named });
         }
     }
 
@@ -110,8 +112,8 @@ mod tests {
     async fn old_and_closed_connections_are_not_handed_out() {
         let pool = IdlePool::new(8, Duration::from_secs(4));
         let ((old, _old_peer), (closed, closed_peer)) = (pair(), pair());
-        pool.put(old, None, at(0));
-        pool.put(closed, None, at(3));
+        pool.put((old, at(0)), None, at(0));
+        pool.put((closed, at(0)), None, at(3));
         drop(closed_peer);
         assert!(pool.take(None, at(5)).is_none());
         assert_eq!(pool.len(), 0);
@@ -123,7 +125,7 @@ mod tests {
         let peers: Vec<_> = (0..3)
             .map(|second| {
                 let (ours, theirs) = pair();
-                pool.put(ours, None, at(second));
+                pool.put((ours, at(0)), None, at(second));
                 theirs
             })
             .collect();
@@ -139,8 +141,8 @@ mod tests {
         let pool = IdlePool::new(8, Duration::from_secs(4));
         let named = |text: &str| Some(text.parse().unwrap());
         let ((one, _one_peer), (other, _other_peer)) = (pair(), pair());
-        pool.put(one, named("192.0.2.1"), at(0));
-        pool.put(other, named("192.0.2.2"), at(0));
+        pool.put((one, at(0)), named("192.0.2.1"), at(0));
+        pool.put((other, at(0)), named("192.0.2.2"), at(0));
         assert!(pool.take(None, at(1)).is_none() && pool.take(named("192.0.2.3"), at(1)).is_none());
         assert!(pool.take(named("192.0.2.1"), at(1)).is_some());
         assert!(pool.take(named("192.0.2.1"), at(1)).is_none());

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use bytes::Bytes;
+use clock::ManualClock;
 use h1::{BodyError, BodyFraming};
 use message::{Frame, Method};
 use net::SystemNetwork;
@@ -129,6 +130,25 @@ async fn a_connection_is_used_again_after_a_complete_response() {
         let (events, error) = events(&mut exchange, NoUpload).await;
         assert_eq!((content(&events).as_slice(), error), (&b"hello"[..], None));
         assert_eq!((origin.gauges().active, origin.gauges().idle), (0, 1));
+    }
+}
+
+#[tokio::test]
+async fn connection_to_a_host_name_is_not_used_for_long() {
+    let server = testkit::Origin::start(|_| response("200 OK", &[], b"hello"));
+    let clock = Arc::new(ManualClock::default());
+    let origin = |host: &str| {
+        let url = format!("http://{host}:{}", server.address().port()).parse().unwrap();
+        Arc::new(Origin::new(url, settings(), clock.clone(), Arc::new(SystemNetwork)))
+    };
+    for (host, is_kept) in [("localhost", false), ("127.0.0.1", true)] {
+        let origin = origin(host);
+        for (seconds, idle) in [(0, 1), (20, 1), (20, usize::from(is_kept))] {
+            clock.advance(Duration::from_secs(seconds));
+            let mut exchange = get(&origin, "/").await;
+            let (_, error) = events(&mut exchange, NoUpload).await;
+            assert_eq!((error, origin.gauges().idle), (None, idle), "{host}");
+        }
     }
 }
 

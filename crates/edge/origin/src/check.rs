@@ -1,0 +1,83 @@
+//! Health checks: requests that Petasos makes itself to learn whether an origin works.
+//!
+//! Invariant: at most one check of an origin is under way, and it ends in time.
+
+use crate::exchange::{NoUpload, OriginEvent};
+use crate::health::ProbeTurn;
+use crate::introduction::FetchClient;
+use crate::origin::{FetchRequest, Origin};
+use crate::urgency::Urgency;
+use h1::BodyFraming;
+use message::Method;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A health check.
+#[derive(Clone, Debug)]
+pub struct HealthCheck {
+    /// The serialised head of a GET request, including the empty line.
+    pub head: bytes::Bytes,
+    /// The shortest time between the beginnings of two checks of an origin.
+    pub interval: Duration,
+    /// The longest time of a check.
+    pub timeout: Duration,
+    /// Whether statuses from 400 on are failures. Otherwise only server errors are.
+    pub is_strict: bool,
+    /// The client that a PROXY header names.
+    pub client: FetchClient,
+}
+
+/// Ends a check that has no result, also if its task is dropped.
+struct CheckTurn<'a>(&'a Origin);
+
+impl Drop for CheckTurn<'_> {
+    fn drop(&mut self) {
+        self.0.service.give_up_check();
+    }
+}
+
+impl Origin {
+    /// Makes a check if one is due. Returns whether the origin is well if the verdict has changed.
+    pub async fn check(self: &Arc<Self>, check: &HealthCheck) -> Option<bool> {
+        if !self.service.begin_check(check.interval, self.clock.monotonic()) {
+            return None;
+        }
+        let _turn = CheckTurn(self);
+        let result = tokio::time::timeout(check.timeout, self.try_check(check)).await;
+        let is_well = result.unwrap_or(Some(false))?;
+        self.service.checked(is_well, self.clock.monotonic())
+    }
+
+    /// Whether the origin answers as it should; `None` if it was not asked because it is busy,
+    /// which is no failure.
+    async fn try_check(self: &Arc<Self>, check: &HealthCheck) -> Option<bool> {
+        use crate::error::FetchError::{BreakerOpen, Busy};
+        let probe: Option<Arc<ProbeTurn>> = self.claim_probe();
+        let request = FetchRequest {
+            head: check.head.clone(),
+            method: Method::Get,
+            framing: BodyFraming::Empty,
+            expect_continue: false,
+            is_conditional: false,
+            urgency: Urgency::default(),
+            client: check.client,
+            page: None,
+            probe,
+        };
+        let mut exchange = match self.fetch(request).await {
+            Ok(exchange) => exchange,
+            Err(Busy(_) | BreakerOpen) => return None,
+            Err(_) => return Some(false),
+        };
+        loop {
+            match exchange.next(&mut NoUpload).await {
+                Ok(OriginEvent::Informational(_)) => {}
+                Ok(OriginEvent::Head { head, .. }) => {
+                    let failing = if check.is_strict { 400 } else { 500 };
+                    return Some(head.status.code() < failing);
+                }
+                Ok(OriginEvent::Data(_) | OriginEvent::End(_)) | Err(_) => return Some(false),
+            }
+        }
+    }
+}

@@ -85,8 +85,11 @@ pub struct SiteStatus {
     pub fetches_waiting: usize,
     /// Host names; empty for the site that answers to any name.
     pub names: Vec<String>,
-    /// The URL of the origin.
+    /// The URL of the origin, or of the first of several.
     pub origin: String,
+    /// All origins, in the order of the configuration.
+    #[serde(default)]
+    pub origins: Vec<OriginStatus>,
     /// The profile, as configured.
     pub profile: String,
     /// Whether the site was seen to send purges for its own writes.
@@ -103,6 +106,22 @@ pub struct SiteStatus {
     pub rules: String,
     /// A sentence about a large uncompressed text from the origin, if one was seen.
     pub uncompressed: Option<String>,
+}
+
+/// One origin.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct OriginStatus {
+    /// Idle connections to it.
+    pub connections_idle: usize,
+    /// Fetches in progress.
+    pub fetches_active: usize,
+    /// Requests that wait for their turn.
+    pub fetches_waiting: usize,
+    /// How far it can be expected to answer: `well`, `failing` (it answers with server errors, or
+    /// fails its health checks), `silent` or `unreachable`.
+    pub state: String,
+    /// Its URL.
+    pub url: String,
 }
 
 /// The store in memory.

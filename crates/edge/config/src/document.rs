@@ -217,6 +217,9 @@ impl DocumentWalk {
             DeValue::Array(items) if items.is_empty() && setting.kind == SettingKind::Certificates => {
                 Err("the list is empty; name a certificate, or leave the setting out".to_owned())
             }
+            DeValue::Array(items) if items.is_empty() && setting.kind == SettingKind::Origins => {
+                Err("the list is empty; name an origin, or leave the setting out".to_owned())
+            }
             DeValue::Array(items) if setting.kind.is_list() => return self.list(setting, items, place),
             other => Err(format!("expected {}, found {}", setting.kind.name(), other.type_str())),
         };

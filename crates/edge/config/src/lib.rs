@@ -17,6 +17,7 @@ mod levels;
 mod listener_table;
 mod log_level;
 mod machine;
+mod origin_member;
 mod peers;
 mod plan;
 mod reference;
@@ -32,12 +33,13 @@ mod void;
 pub use self::document::{ConfigDocument, Overrides};
 pub use log_level::LogLevel;
 pub use machine::Machine;
+pub use origin_member::OriginMember;
 pub use peers::PeerEntry;
 pub use plan::{
     AccessLogTarget, AcmePlan, AdminTlsPlan, DiskPlan, EdgeLimits, EdgePlan, FieldRules, FilesPlan,
-    FixedAnswer, ListenerPlan, MaintenancePlan, MissingFile, OriginTlsPlan, PasswordPlan, RedirectAnswer,
-    RedirectPlan, RouteAction, RouteMatcher, RoutePlan, SiteLimits, SitePlan, StaticTreePlan, TlsPlan,
-    is_about_storing,
+    FixedAnswer, ListenerPlan, MaintenancePlan, MissingFile, OriginBalance, OriginTlsPlan, PasswordPlan,
+    RedirectAnswer, RedirectPlan, RouteAction, RouteMatcher, RoutePlan, SiteLimits, SitePlan, StaticTreePlan,
+    TlsPlan, is_about_storing,
 };
 pub use reference::settings_reference;
 pub use setting::{CertificatePaths, CertificateSource, Setting, SettingKind, SettingScope, SettingValue};

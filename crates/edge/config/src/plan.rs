@@ -5,6 +5,7 @@
 //! sites, and at most one site answers to any name.
 
 mod acme;
+mod balance;
 mod compression;
 mod contradictions;
 mod expansion;
@@ -19,6 +20,7 @@ mod route;
 mod site;
 
 pub use acme::AcmePlan;
+pub use balance::OriginBalance;
 pub use fields::{FieldRules, is_about_storing};
 pub(crate) use files::CODINGS;
 pub use files::{FilesPlan, MissingFile};
@@ -212,7 +214,8 @@ impl EdgePlan {
     pub fn for_origin(origin: OriginUrl) -> Self {
         let levels = SettingLevels { levels: Vec::new() };
         let machine = Machine::of_size(1, MEMORY_SHARE * (256 << 20));
-        let site = SitePlan::resolve(0, origin, Policy::default_profile(), &levels);
+        let origins = (origin, OriginBalance::default());
+        let site = SitePlan::resolve(0, origins, Policy::default_profile(), &levels);
         let listeners = vec![ListenerPlan::plain(levels.address("listen"))];
         Self::assemble(&levels, &machine, PeerLists::default(), listeners, vec![site])
     }

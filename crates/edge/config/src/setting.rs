@@ -4,8 +4,9 @@
 //! of every row.
 
 use crate::certificates;
+use crate::origin_member::OriginMember;
 use crate::peers::PeerEntry;
-use address::{Address, OriginUrl};
+use address::Address;
 use document::quantity::{format_duration, format_size, parse_duration, parse_size};
 use profiles::{AUTO, Profile};
 use std::net::IpAddr;
@@ -70,8 +71,9 @@ impl SettingScope {
 pub enum SettingKind {
     /// A listening address: `127.0.0.1:8080`, `[::1]:8080`, `unix:PATH`.
     Address,
-    /// An origin: `http://HOST[:PORT]`, `https://HOST[:PORT]` or `unix:PATH`.
-    Origin,
+    /// A list of origins: `http://HOST[:PORT]`, `https://HOST[:PORT]` or `unix:PATH`, each with a
+    /// weight: see [`OriginMember`].
+    Origins,
     /// A duration with a unit: see [`parse_duration`](document::quantity::parse_duration).
     Duration,
     /// A size in bytes with a unit: see [`parse_size`](document::quantity::parse_size).
@@ -165,8 +167,8 @@ pub struct Setting {
 pub enum SettingValue {
     /// Of [`SettingKind::Address`].
     Address(Address),
-    /// Of [`SettingKind::Origin`].
-    Origin(OriginUrl),
+    /// Of [`SettingKind::Origins`].
+    Origins(Vec<OriginMember>),
     /// Of [`SettingKind::Duration`].
     Duration(Duration),
     /// Of [`SettingKind::Size`], in bytes.
@@ -198,7 +200,7 @@ impl SettingKind {
     pub fn name(self) -> String {
         match self {
             Self::Address => "address".to_owned(),
-            Self::Origin => "origin URL".to_owned(),
+            Self::Origins => "origin URL, or a list of them".to_owned(),
             Self::Duration => "duration".to_owned(),
             Self::Size => "size".to_owned(),
             Self::Count(least, most) => format!("number, {least} to {most}"),
@@ -229,7 +231,7 @@ impl SettingKind {
     pub const fn placeholder(self) -> &'static str {
         match self {
             Self::Address => "ADDRESS",
-            Self::Origin => "URL",
+            Self::Origins => "URL",
             Self::Duration => "DURATION",
             Self::Size => "SIZE",
             Self::Count(..) | Self::Numbers(_) => "N",
@@ -258,10 +260,7 @@ impl SettingKind {
                 .parse()
                 .map(SettingValue::Address)
                 .map_err(|error: address::AddressError| error.to_string()),
-            Self::Origin => text
-                .parse()
-                .map(SettingValue::Origin)
-                .map_err(|error: address::OriginUrlError| error.to_string()),
+            Self::Origins => OriginMember::parse(text).map(|origin| SettingValue::Origins(vec![origin])),
             Self::Duration => parse_duration(text).map(SettingValue::Duration),
             Self::Size => parse_size(text).map(SettingValue::Size),
             Self::Count(least, most) => parse_count(text, least, most).map(SettingValue::Count),
@@ -314,6 +313,7 @@ impl SettingKind {
         matches!(
             self,
             Self::Hosts
+                | Self::Origins
                 | Self::Paths
                 | Self::Methods
                 | Self::FieldPatterns
@@ -335,7 +335,7 @@ impl SettingKind {
         match self {
             Self::Ports => Some(SettingValue::Ports(Vec::new())),
             Self::Peers => Some(SettingValue::Peers(Vec::new())),
-            Self::Hosts | Self::Certificates => None,
+            Self::Hosts | Self::Origins | Self::Certificates => None,
             kind if kind.is_list() => Some(SettingValue::Texts(Vec::new())),
             _ => None,
         }
@@ -369,7 +369,10 @@ impl SettingValue {
         let list = |items: Vec<String>| format!("[{}]", items.join(", "));
         match self {
             Self::Address(address) => quoted(&address.to_string()),
-            Self::Origin(origin) => quoted(&origin.to_string()),
+            Self::Origins(origins) => match &origins[..] {
+                [origin] => quoted(&origin.to_string()),
+                _ => list(origins.iter().map(|origin| quoted(&origin.to_string())).collect()),
+            },
             Self::Duration(duration) => quoted(&format_duration(*duration)),
             Self::Size(bytes) => quoted(&format_size(*bytes)),
             Self::Count(count) => count.to_string(),
@@ -391,6 +394,10 @@ impl SettingValue {
             (Self::Hosts(mut hosts), Self::Hosts(more)) => {
                 hosts.extend(more);
                 Self::Hosts(hosts)
+            }
+            (Self::Origins(mut origins), Self::Origins(more)) => {
+                origins.extend(more);
+                Self::Origins(origins)
             }
             (Self::Ports(mut ports), Self::Ports(more)) => {
                 ports.extend(more);

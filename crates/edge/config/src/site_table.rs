@@ -26,13 +26,31 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "origin",
-        SettingKind::Origin,
+        SettingKind::Origins,
         None,
         "URL of the application server behind the site: `http://HOST:PORT`, `https://HOST:PORT` or \
          `unix:PATH`. Every site needs one, unless it redirects (`redirect`) or answers by itself \
-         (`answer.status`).",
+         (`answer.status`). A list names several servers with the same application, each with its share of \
+         the requests, as in `[\"http://10.0.0.1:80\", \"http://10.0.0.2:80 weight=3\"]`. Each request \
+         goes to the server with the fewest requests for its weight. Stored pages belong to the first URL.",
     )
     .flag("--origin"),
+    site(
+        "origin_check",
+        SettingKind::Text,
+        None,
+        "Path that Petasos requests from each origin to learn whether it works, for example `/healthz`. \
+         After two failures in a row, a site's other origins get its requests; two successes end that. A \
+         failure is an error, a status from 400 on, or no response within `limits.probe_pause_max`. If left \
+         out: Petasos checks only those of several origins that have failed, by the path `/`, and only \
+         statuses from 500 on are failures.",
+    ),
+    site(
+        "origin_check_interval",
+        SettingKind::Duration,
+        Some("5s"),
+        "Time between two checks of an origin. At least one second.",
+    ),
     site(
         "origin_ca",
         SettingKind::Text,

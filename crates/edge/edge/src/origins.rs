@@ -8,26 +8,29 @@ use net::{CertificateFiles, OriginTlsError, OriginTlsTerms, TlsClient};
 use origin::OriginTls;
 use std::collections::HashMap;
 
+/// How connections to the origins of a site are secured, in their order; empty without TLS.
+pub(crate) type SecuredOrigins = Vec<OriginTls>;
+
 /// Reads the files of all https origins; blocks. The result has an entry for each site of the plan.
 ///
 /// # Errors
 /// All files and names that cannot be used.
-pub(crate) fn open(plan: &EdgePlan) -> Result<Vec<Option<OriginTls>>, Vec<OriginTlsError>> {
+pub(crate) fn open(plan: &EdgePlan) -> Result<Vec<SecuredOrigins>, Vec<OriginTlsError>> {
     let (mut clients, mut errors) = (HashMap::new(), Vec::new());
     let mut secured = Vec::with_capacity(plan.sites.len());
     for site in &plan.sites {
-        match site.origin_tls.as_ref().map(|tls| open_one(tls, &mut clients)).transpose() {
-            Ok(opened) => secured.push(opened),
+        match site.origin_tls.as_ref().map(|tls| open_all(tls, &mut clients)).transpose() {
+            Ok(opened) => secured.push(opened.unwrap_or_default()),
             Err(error) => errors.push(error),
         }
     }
     if errors.is_empty() { Ok(secured) } else { Err(errors) }
 }
 
-fn open_one(
+fn open_all(
     tls: &OriginTlsPlan,
     clients: &mut HashMap<OriginTlsTerms, TlsClient>,
-) -> Result<OriginTls, OriginTlsError> {
+) -> Result<SecuredOrigins, OriginTlsError> {
     let terms = terms(tls);
     let client = match clients.get(&terms) {
         Some(client) => client.clone(),
@@ -37,7 +40,8 @@ fn open_one(
             client
         }
     };
-    Ok(OriginTls::new(client, tls.name.clone())?)
+    let names = std::iter::once(&tls.name).chain(&tls.other_names);
+    names.map(|name| Ok(OriginTls::new(client.clone(), name.clone())?)).collect()
 }
 
 /// The settings as the TLS client takes them.

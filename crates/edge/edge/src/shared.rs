@@ -27,6 +27,7 @@ use crate::memory::refiller::Refiller;
 use crate::memory::refreshes::PageRefreshes;
 use crate::memory::sweeper::Sweeper;
 use crate::memory::verifier::Verifier;
+use crate::origins::SecuredOrigins;
 use crate::sites::Sites;
 use crate::system::System;
 use crate::upkeep::disk_threads::DiskThreads;
@@ -39,7 +40,6 @@ use defects::{Defect, is_planted};
 use disk::Recovery;
 use invalidation::Mode;
 use net::Peer;
-use origin::OriginTls;
 use platform::HashKeys;
 use semantics::Reason;
 use std::fmt;
@@ -286,7 +286,7 @@ impl Shared {
 
     /// Adds how connections to https origins are secured, with an entry for each site of the plan.
     /// Called before the first request, because the sites begin anew.
-    pub(crate) fn with_secured_origins(self, secured: &[Option<OriginTls>]) -> Self {
+    pub(crate) fn with_secured_origins(self, secured: &[SecuredOrigins]) -> Self {
         let sites = Sites::new(&self.plan, &self.system, secured);
         Self { sites, ..self }
     }

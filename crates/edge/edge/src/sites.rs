@@ -11,13 +11,14 @@ use crate::memory::leak_guard::SiteProbation;
 use crate::memory::parameter_flood::ParameterFlood;
 use crate::memory::served_directory::{DirectoryBounds, ServedDirectory};
 use crate::memory::writes::Writes;
+use crate::origins::SecuredOrigins;
 use crate::request::refusal::Refusal;
 use crate::system::System;
 use address::OriginUrl;
 use clock::Monotonic;
 use config::{EdgeLimits, EdgePlan, SitePlan};
 use defects::{Defect, is_planted};
-use origin::{BreakerLimits, FetchBounds, Origin, OriginTls, Settings};
+use origin::{BreakerLimits, FetchBounds, GroupMember, Origin, OriginGroup, OriginTls, Settings};
 use profiles::{Forwarding, Policy};
 use semantics::CompressionRules;
 use std::ops::Deref;
@@ -30,7 +31,7 @@ use store::SiteId;
 pub(crate) struct Site {
     pub(crate) id: SiteId,
     pub(crate) plan: SitePlan,
-    pub(crate) origin: Arc<Origin>,
+    pub(crate) origin: Arc<OriginGroup>,
     pub(crate) state: Arc<SiteState>,
     label: Box<str>,
 }
@@ -72,7 +73,7 @@ impl SiteState {
 }
 
 impl Site {
-    fn new(id: SiteId, plan: SitePlan, origin: Arc<Origin>, state: Arc<SiteState>) -> Arc<Self> {
+    fn new(id: SiteId, plan: SitePlan, origin: Arc<OriginGroup>, state: Arc<SiteState>) -> Arc<Self> {
         let name = plan.names.first().map_or("any", String::as_str);
         let label = match &plan.route {
             // Metrics have it in quotation marks, without escapes.
@@ -122,7 +123,7 @@ impl Site {
 
     /// A response of the edge about the site's origin, with the site's error page.
     pub(crate) fn refusal(&self, made: impl FnOnce(&OriginUrl) -> Refusal) -> Refusal {
-        made(self.origin.url()).of_site(self.plan.error_page.as_ref())
+        made(&self.plan.origin).of_site(self.plan.error_page.as_ref())
     }
 }
 
@@ -137,7 +138,7 @@ impl Deref for Site {
 impl Sites {
     /// The sites of a plan. `secured` says how connections to https origins are secured, in the
     /// order of the plan.
-    pub(crate) fn new(plan: &EdgePlan, system: &System, secured: &[Option<OriginTls>]) -> Self {
+    pub(crate) fn new(plan: &EdgePlan, system: &System, secured: &[SecuredOrigins]) -> Self {
         let directories = DirectoryBounds::default();
         let nothing = Self { all: Vec::new(), hosts: HostTable::default(), directories };
         nothing.followed_by(plan, secured, system, |site| SiteId(site.id))
@@ -151,7 +152,7 @@ impl Sites {
     pub(crate) fn after(
         &self,
         plan: &EdgePlan,
-        secured: &[Option<OriginTls>],
+        secured: &[SecuredOrigins],
         system: &System,
         last: &AtomicU32,
     ) -> Self {
@@ -161,7 +162,7 @@ impl Sites {
     fn followed_by(
         &self,
         plan: &EdgePlan,
-        secured: &[Option<OriginTls>],
+        secured: &[SecuredOrigins],
         system: &System,
         number: impl Fn(&SitePlan) -> SiteId,
     ) -> Self {
@@ -262,9 +263,9 @@ impl SiteBuilder<'_> {
     }
 
     /// The earlier site with the same settings, or one with the earlier pages.
-    fn kept(&self, new: &SitePlan, tls: Option<OriginTls>, built: &[Option<Arc<Site>>]) -> Option<Arc<Site>> {
+    fn kept(&self, new: &SitePlan, tls: SecuredOrigins, built: &[Option<Arc<Site>>]) -> Option<Arc<Site>> {
         let earlier = &self.earlier.all;
-        let is_same_origin = |site: &Site| site.origin.settings() == &self.settings(new);
+        let is_same_origin = |site: &Site| has_settings(site, &self.settings(new));
         if let Some(site) = earlier.iter().find(|old| old.plan.is_same(new) && is_same_origin(old)) {
             return Some(Arc::clone(site));
         }
@@ -278,7 +279,7 @@ impl SiteBuilder<'_> {
         &self,
         id: SiteId,
         new: &SitePlan,
-        tls: Option<OriginTls>,
+        tls: SecuredOrigins,
         built: &[Option<Arc<Site>>],
     ) -> Arc<Site> {
         let mut of_host = built.iter().flatten().filter(|site| site.plan.names == new.names);
@@ -295,21 +296,60 @@ impl SiteBuilder<'_> {
         Site::new(id, new.clone(), self.origin(new, tls, built), state)
     }
 
-    /// The origin of a site: that of another route, or of the earlier site. Two sites with other
+    /// The origins of a site: those of another route, or of the earlier site. Two sites with other
     /// names share no origin, so that one cannot use up the other's limits.
-    fn origin(&self, new: &SitePlan, tls: Option<OriginTls>, built: &[Option<Arc<Site>>]) -> Arc<Origin> {
+    fn origin(&self, new: &SitePlan, tls: SecuredOrigins, built: &[Option<Arc<Site>>]) -> Arc<OriginGroup> {
         let settings = self.settings(new);
-        let mut known = built.iter().flatten().chain(&self.earlier.all);
-        let reachable = known.find(|site| {
-            site.plan.names == new.names
-                && has_same_connections(&site.plan, new)
-                && site.origin.settings() == &settings
+        let known = built.iter().flatten().chain(&self.earlier.all);
+        let known = known.filter(|site| site.plan.names == new.names && has_settings(site, &settings));
+        if let Some(same) = known.clone().find(|site| has_same_connections(&site.plan, new)) {
+            return Arc::clone(&same.origin);
+        }
+        let mut tls = tls.into_iter();
+        let members = members(new).map(|(url, weight)| {
+            let tls = tls.next();
+            let same = known.clone().find_map(|site| unchanged(site, new, url));
+            let origin = same.unwrap_or_else(|| self.unasked(new, (url, tls), settings.clone()));
+            GroupMember { origin, weight }
         });
-        reachable.map_or_else(
-            || Arc::new(origin(new, tls, settings, self.system)),
-            |site| Arc::clone(&site.origin),
-        )
+        Arc::new(OriginGroup::new(members.collect()))
     }
+
+    /// An origin that was not asked yet.
+    fn unasked(
+        &self,
+        site: &SitePlan,
+        (url, tls): (&OriginUrl, Option<OriginTls>),
+        settings: Settings,
+    ) -> Arc<Origin> {
+        let (clock, network) = (Arc::clone(&self.system.clock), Arc::clone(&self.system.network));
+        let origin = Origin::new(url.clone(), settings, clock, network);
+        Arc::new(origin.secured_by(tls).introduced_by(site.origin_proxy_protocol))
+    }
+}
+
+/// The origins of a site with their weights, in the order of the configuration.
+fn members(plan: &SitePlan) -> impl Iterator<Item = (&OriginUrl, u32)> {
+    let others = plan.balance.others.iter().map(|other| (&other.url, other.weight));
+    std::iter::once((&plan.origin, plan.balance.weight)).chain(others)
+}
+
+/// The origin of a site with this address, if its connections begin in the same way under a new
+/// plan.
+fn unchanged(site: &Site, new: &SitePlan, url: &OriginUrl) -> Option<Arc<Origin>> {
+    let tls = |plan: &SitePlan| {
+        let tls = plan.origin_tls.as_ref()?;
+        let place = members(plan).position(|(member, _)| member == url)?;
+        let name = std::iter::once(&tls.name).chain(&tls.other_names).nth(place)?;
+        Some((tls.authorities.clone(), name.clone(), tls.certificate.clone(), tls.is_verified))
+    };
+    let is_same = site.plan.origin_proxy_protocol == new.origin_proxy_protocol && tls(&site.plan) == tls(new);
+    site.origin.origins().find(|origin| is_same && origin.url() == url).cloned()
+}
+
+/// Whether the origins of a site have these limits.
+fn has_settings(site: &Site, settings: &Settings) -> bool {
+    site.origin.origins().all(|origin| origin.settings() == settings)
 }
 
 /// Whether the pages of a site under an earlier plan are those of a site of the new plan.
@@ -322,7 +362,7 @@ fn has_same_pages(earlier: &SitePlan, new: &SitePlan) -> bool {
 
 /// Whether connections to the origin of a site begin in the same way as those of another site.
 fn has_same_connections(one: &SitePlan, other: &SitePlan) -> bool {
-    one.origin == other.origin
+    members(one).eq(members(other))
         && one.origin_tls == other.origin_tls
         && one.origin_proxy_protocol == other.origin_proxy_protocol
 }
@@ -330,9 +370,9 @@ fn has_same_connections(one: &SitePlan, other: &SitePlan) -> bool {
 /// The sites of a plan, each with how connections to its origin are secured.
 fn with_tls<'a>(
     plan: &'a EdgePlan,
-    secured: &'a [Option<OriginTls>],
-) -> impl Iterator<Item = (&'a SitePlan, Option<OriginTls>)> {
-    plan.sites.iter().zip(secured.iter().cloned().chain(std::iter::repeat(None)))
+    secured: &'a [SecuredOrigins],
+) -> impl Iterator<Item = (&'a SitePlan, SecuredOrigins)> {
+    plan.sites.iter().zip(secured.iter().cloned().chain(std::iter::repeat_with(Vec::new)))
 }
 
 /// Everything that the pages of a site depend on under these rules, as text.
@@ -347,6 +387,8 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
         limits: _,
         request_fields,
         origin,
+        // Servers beside the first have the same application.
+        balance: _,
         origin_tls,
         origin_proxy_protocol: _,
         early_hints: _,
@@ -380,13 +422,6 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
     format!(
         "{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}{via}{name}{trust}{route}{password}{fields}"
     )
-}
-
-/// An origin that was not asked yet.
-fn origin(site: &SitePlan, tls: Option<OriginTls>, settings: Settings, system: &System) -> Origin {
-    let (clock, network) = (Arc::clone(&system.clock), Arc::clone(&system.network));
-    let origin = Origin::new(site.origin.clone(), settings, clock, network);
-    origin.secured_by(tls).introduced_by(site.origin_proxy_protocol)
 }
 
 /// The limits of one origin.
@@ -464,6 +499,7 @@ mod tests {
             plan.origin_tls = Some(OriginTlsPlan {
                 authorities: None,
                 name: "127.0.0.1".to_owned(),
+                other_names: Vec::new(),
                 certificate: None,
                 is_verified,
                 place: Place::Default,

@@ -15,6 +15,7 @@ pub(crate) mod footprint;
 pub(crate) mod handover;
 pub(crate) mod issuance;
 pub(crate) mod leaving;
+pub(crate) mod origin_checks;
 pub(crate) mod persistence;
 pub(crate) mod persisting;
 pub(crate) mod predecessor;

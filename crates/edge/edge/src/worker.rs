@@ -19,6 +19,7 @@ use crate::request::respond::{self, Recipient};
 use crate::request::tunnel::tunnel;
 use crate::request::visit::AfterResponse;
 use crate::shared::{ConnectionRefusal, ConnectionSlot, Shared};
+use crate::upkeep::origin_checks;
 use crate::upkeep::service_manager;
 use crate::upkeep::supervisor::{self, ThreadEnd};
 use h1::{HeadError, RequestError};
@@ -301,15 +302,14 @@ pub(crate) async fn refuse(shared: &Shared, index: usize, mut client: ClientConn
     }
 }
 
-/// Closes connections to origins and files that were idle for too long, and logs the changes of the
-/// origins' breakers.
+/// Closes connections to origins and files that were idle for too long, checks origins, and logs
+/// the changes of their breakers.
 pub(crate) async fn sweep(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(SWEEP).await;
         let shared = shared.current();
-        for site in shared.sites.iter() {
-            site.origin.sweep();
-        }
+        shared.sites.iter().flat_map(|site| site.origin.origins()).for_each(|origin| origin.sweep());
+        origin_checks::start_due(&shared);
         let now = shared.clock.monotonic();
         shared.sites.directories().for_each(|directory| directory.files.sweep(now));
         breaker::log_changes(&shared);

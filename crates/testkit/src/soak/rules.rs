@@ -18,7 +18,7 @@ pub(super) const IDLE: [&str; 11] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 69] = [
+pub(super) const ZERO: [&str; 71] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
@@ -43,6 +43,8 @@ pub(super) const ZERO: [&str; 69] = [
     "petasos_early_hints_total",
     "petasos_origin_busy_total",
     "petasos_origin_breaker_state",
+    "petasos_origin_failing",
+    "petasos_origin_retries_total",
     "petasos_fetches_denied_total",
     "petasos_decodings_failed_total",
     "petasos_misses_coded_total",

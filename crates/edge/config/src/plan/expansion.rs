@@ -7,10 +7,10 @@ use super::contradictions::{disobedience, leading_address, nameless_tree, treed_
 use super::fields::{self, FieldRules};
 use super::files::{self, FilesPlan, MissingFile, StatedMissing};
 use super::limits::{EdgeLimits, SiteLimits};
-use super::origins;
 use super::passwords::PasswordPlan;
 use super::route::{self, ActionKind, MaintenancePlan, RouteAction, RouteMatcher, RoutePlan};
 use super::site::{SitePlan, page_file, whole_secs};
+use super::{balance, origins};
 use crate::ReadFile;
 use crate::document::{ConfigDocument, Level, SiteTable};
 use crate::levels::SettingLevels;
@@ -187,7 +187,7 @@ impl Expansion {
         read: &ReadFile<'_>,
     ) -> Option<u32> {
         let Table { levels, place, matcher, .. } = table;
-        let Some(SettingValue::Origin(origin)) = levels.value("origin") else {
+        let Some(origins) = balance::resolve(levels) else {
             let what = if matcher.is_everything() { "site" } else { "route" };
             let text = format!("the {what} has no `origin`, the URL of its application");
             let problem = Diagnostic::new(text, (*place).clone());
@@ -196,6 +196,7 @@ impl Expansion {
             return None;
         };
         self.problems.extend(disobedience(levels));
+        self.problems.extend(balance::problems(&origins, levels));
         let profile = levels.text("profile").unwrap_or(DEFAULT);
         self.problems.extend(void_settings(
             profile,
@@ -213,7 +214,7 @@ impl Expansion {
         };
         let id = u32::try_from(self.sites.len()).unwrap_or(u32::MAX);
         let site =
-            SitePlan { error_page, limits, password_path, ..SitePlan::resolve(id, origin, policy, levels) };
+            SitePlan { error_page, limits, password_path, ..SitePlan::resolve(id, origins, policy, levels) };
         let of_host = self.sites.get_mut(first_site..).unwrap_or_default();
         if let Some(same) = of_host.iter_mut().find(|other| other.has_same_settings(&site)) {
             if matcher.is_everything() {

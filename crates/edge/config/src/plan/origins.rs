@@ -3,7 +3,7 @@
 //! Invariant: an origin has settings for TLS exactly if its URL begins with https. An origin is
 //! verified unless the operator has switched that off, and the operator is then warned.
 
-use super::SitePlan;
+use super::{OriginBalance, SitePlan};
 use crate::document::Level;
 use crate::levels::SettingLevels;
 use crate::setting::{CertificatePaths, SettingValue};
@@ -19,6 +19,8 @@ pub struct OriginTlsPlan {
     pub authorities: Option<PathBuf>,
     /// The name that Petasos asks for (SNI) and that the origin's certificate must be for.
     pub name: String,
+    /// The same for the site's other origins, in their order.
+    pub other_names: Vec<String>,
     /// The certificate that Petasos shows to an origin that asks for one.
     pub certificate: Option<CertificatePaths>,
     /// Whether the origin is verified.
@@ -30,9 +32,9 @@ pub struct OriginTlsPlan {
 impl PartialEq for OriginTlsPlan {
     /// Where the settings were written makes no difference.
     fn eq(&self, other: &Self) -> bool {
-        let Self { authorities, name, certificate, is_verified, place: _ } = self;
-        (authorities, name, certificate, is_verified)
-            == (&other.authorities, &other.name, &other.certificate, &other.is_verified)
+        let Self { authorities, name, other_names, certificate, is_verified, place: _ } = self;
+        (authorities, name, other_names, certificate, is_verified)
+            == (&other.authorities, &other.name, &other.other_names, &other.certificate, &other.is_verified)
     }
 }
 
@@ -42,8 +44,11 @@ impl Eq for OriginTlsPlan {}
 const OF_TLS: [&str; 4] = ["origin_ca", "origin_name", "origin_certificate", "origin_insecure"];
 
 impl OriginTlsPlan {
-    /// The settings of a site for TLS towards `origin`. `None` for an origin without TLS.
-    pub(super) fn resolve(origin: &OriginUrl, levels: &SettingLevels<'_>) -> Option<Self> {
+    /// The settings of a site for TLS towards its origins. `None` for origins without TLS.
+    pub(super) fn resolve(
+        (origin, balance): (&OriginUrl, &OriginBalance),
+        levels: &SettingLevels<'_>,
+    ) -> Option<Self> {
         if !origin.is_https() {
             return None;
         }
@@ -51,12 +56,16 @@ impl OriginTlsPlan {
             Some(SettingValue::Certificate(pair)) => Some(pair),
             _ => None,
         };
-        let name = levels.text("origin_name").map_or_else(|| origin.host(), str::to_owned);
+        // Certificates have names without a final dot.
+        let name = |url: &OriginUrl| {
+            let name = levels.text("origin_name").map_or_else(|| url.host(), str::to_owned);
+            name.strip_suffix('.').unwrap_or(&name).to_owned()
+        };
         let mut places = OF_TLS.iter().chain(&["origin"]).filter_map(|key| levels.place(key));
         Some(Self {
             authorities: levels.text("origin_ca").map(PathBuf::from),
-            // Certificates have names without a final dot.
-            name: name.strip_suffix('.').unwrap_or(&name).to_owned(),
+            name: name(origin),
+            other_names: balance.others.iter().map(|other| name(&other.url)).collect(),
             certificate,
             is_verified: levels.value("origin_insecure") != Some(SettingValue::Switch(true)),
             place: places.next().unwrap_or(Place::Default),

@@ -1,5 +1,6 @@
 //! One configured site: where its pages come from, and the rules for them.
 
+use super::balance::OriginBalance;
 use super::compression;
 use super::fields::FieldRules;
 use super::limits::SiteLimits;
@@ -36,8 +37,10 @@ pub struct SitePlan {
     /// The path of the file with the passwords for the pages. `None`: they need none. Pages that
     /// need one share no storage with others.
     pub password_path: Option<String>,
-    /// The application server behind the site.
+    /// The application server behind the site, or the first of several.
     pub origin: OriginUrl,
+    /// The other servers with the same application, and how requests are spread over all of them.
+    pub balance: OriginBalance,
     /// The limits that the site states for itself.
     pub limits: SiteLimits,
     /// Changes to the header fields of requests to the origin.
@@ -85,7 +88,7 @@ impl SitePlan {
     pub(super) fn explain(&self) -> String {
         let mut text = format!(
             "origin {}{}, profile {}, {}",
-            self.origin,
+            self.balance.explain(&self.origin),
             origins::explain(self),
             self.profile,
             assumed_lifetimes(&self.policy)
@@ -110,7 +113,13 @@ impl SitePlan {
         self.names.first().is_none_or(|name| name.starts_with("*."))
     }
 
-    pub(super) fn resolve(id: u32, origin: OriginUrl, policy: Policy, levels: &SettingLevels<'_>) -> Self {
+    pub(super) fn resolve(
+        id: u32,
+        origins: (OriginUrl, OriginBalance),
+        policy: Policy,
+        levels: &SettingLevels<'_>,
+    ) -> Self {
+        let (origin, balance) = origins;
         let profile = levels.text("profile").unwrap_or(DEFAULT).to_owned();
         let policy = widened(policy, levels);
         let compression = compression::resolve(&policy, levels);
@@ -130,8 +139,9 @@ impl SitePlan {
             password_path: None,
             limits: SiteLimits::default(),
             request_fields: FieldRules::resolve(levels, "request"),
-            origin_tls: OriginTlsPlan::resolve(&origin, levels),
+            origin_tls: OriginTlsPlan::resolve((&origin, &balance), levels),
             origin,
+            balance,
             origin_proxy_protocol: match levels.text("origin_proxy_protocol") {
                 Some("v1") => Some(Version::Text),
                 Some("v2") => Some(Version::Binary),

@@ -34,7 +34,7 @@ use config::AdminTlsPlan;
 use h1::{BodyFraming, Request};
 use message::{Frame, Method, RequestHead, ResponseHead, Status, Version, names};
 use net::{Acceptor, Peer, Stream};
-use origin::Upload;
+use origin::{Origin, Standing, Upload};
 use purge::PurgeReply;
 use semantics::Reason;
 use serde::Serialize;
@@ -465,6 +465,7 @@ fn site_status(shared: &Shared, site: &Site) -> api::status::SiteStatus {
         fetches_waiting: gauges.waiting,
         names: site.plan.names.clone(),
         origin: site.plan.origin.to_string(),
+        origins: site.origin.origins().map(|origin| origin_status(origin)).collect(),
         profile: site.plan.profile.clone(),
         purges_itself: site.writes.purges_itself(memory, shared.clock.monotonic()),
         recognition_confirmed: found.as_ref().map(Detected::confirmed_text),
@@ -473,6 +474,23 @@ fn site_status(shared: &Shared, site: &Site) -> api::status::SiteStatus {
         recognised_since: found.as_ref().map(Detected::since_text),
         rules: site.policy().name.clone(),
         uncompressed: site.uncompressed.found().map(UncompressedPage::text),
+    }
+}
+
+fn origin_status(origin: &Origin) -> api::status::OriginStatus {
+    let gauges = origin.gauges();
+    let state = match origin.standing() {
+        Standing::Well => "well",
+        Standing::Failing => "failing",
+        Standing::Silent => "silent",
+        Standing::Unreachable => "unreachable",
+    };
+    api::status::OriginStatus {
+        connections_idle: gauges.idle,
+        fetches_active: gauges.active,
+        fetches_waiting: gauges.waiting,
+        state: state.to_owned(),
+        url: origin.url().to_string(),
     }
 }
 

@@ -154,6 +154,12 @@ metrics! {
     OriginBreakerChanges: Counter "origin_breaker_changes",
         "Changes of the state of the origin's breaker. Many mean that the origin is at the limit of its \
          capacity.";
+    OriginFailing: Gauge "origin_failing",
+        "1 while an origin answers with server errors only or fails its health checks, so that the site's \
+         other origins get its requests. Look for the cause in the application's log.";
+    OriginRetries: Counter "origin_retries",
+        "Requests that were sent to another origin of the site, because the first could not be reached or \
+         sent no response. At most a tenth of all requests, and ten at once.";
     BreakerStale: Counter "breaker_stale",
         "Requests answered at once with a stale copy because their origin's breaker is open.";
     BreakerRefusals: Counter "breaker_refusals",

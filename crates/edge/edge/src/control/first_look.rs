@@ -12,9 +12,11 @@ pub(crate) async fn look(shared: &Shared) {
     // Several sites may share an origin.
     let mut origins = BTreeMap::new();
     for site in shared.sites.iter() {
-        let url = site.plan.origin.to_string();
-        let (_, sites) = origins.entry(url).or_insert_with(|| (&site.origin, Vec::new()));
-        sites.push(site.label());
+        for origin in site.origin.origins() {
+            let url = origin.url().to_string();
+            let (_, sites) = origins.entry(url).or_insert_with(|| (origin, Vec::new()));
+            sites.push(site.label());
+        }
     }
     for (url, (origin, sites)) in origins {
         if let Err(error) = origin.try_connect(FetchClient::Any(NOBODYS_ADDRESS)).await {

@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use crate::sites::Site;
 use crate::upkeep::supervisor;
 use clock::Timestamp;
-use origin::{Gauges, Origin};
+use origin::{Gauges, Origin, Standing};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
@@ -31,6 +31,8 @@ pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0
 struct MetricValue {
     /// The site, for a metric with one value per site.
     site: Option<String>,
+    /// The origin, if the site has several.
+    origin: Option<String>,
     value: u64,
 }
 
@@ -76,13 +78,14 @@ fn encode_row(encoder: &mut DescriptorEncoder<'_>, row: &MetricRow, values: &[Me
     };
     let mut family = encoder.encode_descriptor(row.name, row.help, None, metric_type)?;
     for reading in values {
-        match &reading.site {
-            Some(site) => {
-                encode_value(family.encode_family(&[("site", site.as_str())])?, row.kind, reading.value)?;
-            }
+        let site = reading.site.as_ref().map(|site| ("site", site.as_str()));
+        let origin = reading.origin.as_ref().map(|origin| ("origin", origin.as_str()));
+        let labels: Vec<_> = site.into_iter().chain(origin).collect();
+        if labels.is_empty() {
             // A metric without a label has exactly one value.
-            None => return encode_value(family, row.kind, reading.value),
+            return encode_value(family, row.kind, reading.value);
         }
+        encode_value(family.encode_family(&labels)?, row.kind, reading.value)?;
     }
     Ok(())
 }
@@ -109,6 +112,10 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::OriginBreakerState => {
             return read_origins(shared, |origin| state_number(origin.breaker_state()));
         }
+        Metric::OriginFailing => {
+            return read_origins(shared, |origin| u64::from(origin.standing() == Standing::Failing));
+        }
+        Metric::OriginRetries => shared.sites.of_each_origin().map(|site| site.origin.retries()).sum(),
         Metric::OriginBreakerChanges => return read_origins(shared, Origin::breaker_changes),
         Metric::OriginConnectionsIdle => return read_gauges(shared, |gauges| gauges.idle),
         Metric::ConnectionsOpen => shared.connections() as u64,
@@ -144,7 +151,7 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::AccessLogDropped => lines_lost(shared),
         other => read_disk(shared, other),
     };
-    vec![MetricValue { site: None, value }]
+    vec![MetricValue { site: None, origin: None, value }]
 }
 
 /// The current value of a metric of the disk tier or of the static tree, or of a counter.
@@ -206,8 +213,13 @@ fn read_gauges(shared: &Shared, value: impl Fn(Gauges) -> usize) -> Vec<MetricVa
 }
 
 fn read_origins(shared: &Shared, value: impl Fn(&Origin) -> u64) -> Vec<MetricValue> {
-    let read = |site: &Site| MetricValue { site: Some(site.label().to_owned()), value: value(&site.origin) };
-    shared.sites.of_each_origin().map(|site| read(site)).collect()
+    let read = |site: &Site, origin: &Origin| MetricValue {
+        site: Some(site.label().to_owned()),
+        origin: site.origin.is_plural().then(|| origin.url().to_string()),
+        value: value(origin),
+    };
+    let sites = shared.sites.of_each_origin();
+    sites.flat_map(|site| site.origin.origins().map(|origin| read(site, origin))).collect()
 }
 
 #[cfg(test)]

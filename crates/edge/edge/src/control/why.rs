@@ -268,7 +268,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &RequestSubject<'_>, request: &Requ
             rules: subject.site.policy().name.clone(),
             recognised_by: found.as_ref().map(Detected::evidence),
             recognised_since: found.as_ref().map(Detected::since_text),
-            origin: subject.site.origin.url().to_string(),
+            origin: subject.site.plan.origin.to_string(),
             uncompressed: subject.site.uncompressed.found().map(UncompressedPage::text),
         }),
         key: Some(key_answer(shared, &key, key.target() != subject.key().target())),

@@ -4,6 +4,7 @@
 
 use crate::shared::Shared;
 use crate::sites::Site;
+use address::OriginUrl;
 use origin::{BreakerChange, BreakerState};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use store::Key;
@@ -36,18 +37,21 @@ pub(crate) const fn state_name(state: BreakerState) -> &'static str {
 /// Writes a line for each change since the last call. Must be called about once a second.
 pub(crate) fn log_changes(shared: &Shared) {
     for site in shared.sites.of_each_origin() {
-        for change in site.origin.take_breaker_changes() {
-            let line = line(site, &change);
-            match change.to {
-                BreakerState::Closed => tracing::info!("{line}"),
-                BreakerState::Silent | BreakerState::Unreachable => tracing::warn!("{line}"),
+        for origin in site.origin.origins() {
+            for change in origin.take_breaker_changes() {
+                let line = line(site, origin.url(), &change);
+                match change.to {
+                    BreakerState::Closed => tracing::info!("{line}"),
+                    BreakerState::Silent | BreakerState::Unreachable => tracing::warn!("{line}"),
+                }
             }
         }
     }
 }
 
-fn line(site: &Site, change: &BreakerChange) -> String {
-    let (origin, site) = (site.origin.url(), site.label());
+fn line(site: &Site, origin: &OriginUrl, change: &BreakerChange) -> String {
+    let is_plural = site.origin.is_plural();
+    let site = site.label();
     let what = match change.to {
         BreakerState::Closed => {
             return format!(
@@ -60,7 +64,12 @@ fn line(site: &Site, change: &BreakerChange) -> String {
         }
         BreakerState::Unreachable => "accepts no connection".to_owned(),
     };
-    format!("origin {origin} (site {site}) {what}; stale copies are served at once until it answers")
+    let until = if is_plural {
+        "the site's other origins get its requests"
+    } else {
+        "stale copies are served at once until it answers"
+    };
+    format!("origin {origin} (site {site}) {what}; {until}")
 }
 
 #[cfg(test)]
@@ -80,7 +89,7 @@ mod tests {
         let site = sites.iter().next().unwrap();
         let told = |from, to| {
             let (lasted, silence) = (Duration::from_millis(2340), Duration::from_secs(1));
-            line(site, &BreakerChange { from, to, lasted, silence })
+            line(site, &site.plan.origin, &BreakerChange { from, to, lasted, silence })
         };
         let (closed, silent, unreachable) =
             (BreakerState::Closed, BreakerState::Silent, BreakerState::Unreachable);

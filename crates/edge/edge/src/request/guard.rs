@@ -233,7 +233,7 @@ fn origin_host(site: &Site, head: &RequestHead, authority: Option<&[u8]>) -> Byt
     match (authority, head.fields.first(names::HOST)) {
         (Some(authority), Some(host)) if *authority == **host => host.clone(),
         (Some(authority), _) => Bytes::copy_from_slice(authority),
-        (None, _) => Bytes::from(site.origin.url().authority()),
+        (None, _) => Bytes::from(site.plan.origin.authority()),
     }
 }
 

@@ -34,7 +34,11 @@ fn of_admin(plan: &EdgePlan, now: Timestamp) -> Vec<Diagnostic> {
 /// The problem with the files of an https origin, if there is one.
 fn of_origin(tls: &OriginTlsPlan, now: Timestamp) -> Option<Diagnostic> {
     let client = TlsClient::for_origin(&origins::terms(tls));
-    let secured = client.and_then(|client| Ok(OriginTls::new(client, tls.name.clone())?));
+    let secured = client.and_then(|client| {
+        let mut names = std::iter::once(&tls.name).chain(&tls.other_names);
+        names.try_for_each(|name| OriginTls::new(client.clone(), name.clone()).map(drop))?;
+        Ok(())
+    });
     if let Err(error) = secured {
         return Some(Diagnostic::new(error.to_string(), tls.place.clone()));
     }

@@ -116,10 +116,12 @@ fn try_reload(old: &Arc<Shared>) -> Result<ReloadSummary, String> {
     let ids = sites.iter().map(|site| site.id);
     ids.filter(|id| !old.sites.has(*id)).for_each(|id| invalidate(old, id));
     let new = old.replace(plan, sites, listeners, token);
-    let is_used = |origin: &Arc<Origin>| new.sites.iter().any(|site| Arc::ptr_eq(&site.origin, origin));
-    for site in old.sites.iter().filter(|site| !is_used(&site.origin)) {
-        site.origin.retire();
-    }
+    let is_used = |origin: &Arc<Origin>| {
+        let mut used = new.sites.iter().flat_map(|site| site.origin.origins());
+        used.any(|used| Arc::ptr_eq(used, origin))
+    };
+    let known = old.sites.iter().flat_map(|site| site.origin.origins());
+    known.filter(|origin| !is_used(origin)).for_each(|origin| origin.retire());
     // A web server would go on sending the files of pages that are gone.
     new.static_tree.lose(&new.store);
     Ok(summary)

@@ -50,6 +50,7 @@ mod reloads;
 mod revalidation;
 mod routes;
 mod served_files;
+mod several_origins;
 mod sharing;
 mod spellings;
 mod staleness;

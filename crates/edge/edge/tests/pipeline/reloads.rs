@@ -2,7 +2,7 @@
 
 use crate::support::{self, metric, plan, reason, socket};
 use address::Prefix;
-use config::{DiskPlan, EdgePlan, OriginTlsPlan, SitePlan};
+use config::{DiskPlan, EdgePlan, OriginMember, OriginTlsPlan, SitePlan};
 use document::Place;
 use petasos_edge::{BoundEdge, PlanSource, RunningEdge, System};
 use profiles::Policy;
@@ -343,4 +343,19 @@ fn origins_over_tls_follow_a_reload() {
     assert!(refused.text().contains("cannot read /none/ca.pem"), "{}", refused.text());
     assert_eq!(changing.get("a.test", "/still").status, 200);
     assert_eq!(front.handshakes(), 1, "the old connections go on");
+}
+
+#[test]
+fn pages_and_connections_outlive_a_further_origin() {
+    let changing = Changing::start(|_| {});
+    let further = Origin::start(|_| response("200 OK", &[], b"further"));
+    assert_eq!(reason(&changing.get("a.test", "/")), "miss-absent");
+    let member = OriginMember::parse(&further.url()).unwrap();
+    assert_eq!(changing.change(|plan| plan.sites[0].balance.others.push(member)).status, 200);
+    assert_eq!(reason(&changing.get("a.test", "/")), "hit-fresh");
+    let connections = |label: &str| metric(&changing.edge, "petasos_origin_connections_idle", label);
+    assert_eq!(connections(&changing.origin.url()), 1, "the connection is kept");
+    let again = changing.change(|plan| plan.sites[0].balance.others.clear());
+    assert_eq!((again.status, reason(&changing.get("a.test", "/"))), (200, "hit-fresh"));
+    assert_eq!(connections(""), 1);
 }

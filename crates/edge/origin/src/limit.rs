@@ -3,8 +3,9 @@
 //!
 //! Invariant: at most `fetches_max` requests are active, and at most `queue_max` requests wait. At
 //! most `client_fetches_max` of the active ones are for one client; probes are exempt. A waiting
-//! request receives its permit or an error within the queue timeout. Requests with a person waiting
-//! precede requests of robots alone; within each group the order is that of arrival.
+//! request receives its permit or an error within the queue timeout. Requests of persons with a
+//! session precede those of other persons, and these precede requests of robots alone; within each
+//! group the order is that of arrival.
 //!
 //! A fetch that waits for a slow client is stalled and does not count as active; at most
 //! `stalled_max` fetches are stalled. If all of them go on at once, the active fetches exceed
@@ -70,8 +71,8 @@ impl FetchLimit {
 
     /// Waits for a permit for one fetch.
     ///
-    /// If the queue is full, a person's request replaces the last robot's. A probe may also take a
-    /// permit that an open breaker reserves for probes.
+    /// If the queue is full, a request replaces the last one that is less urgent. A probe may also
+    /// take a permit that an open breaker reserves for probes.
     ///
     /// # Errors
     /// [`Busy`] if the queue is full, if a person's request took this one's place, or if the wait

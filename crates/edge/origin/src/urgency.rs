@@ -5,7 +5,7 @@
 //! a second client has joined is no longer in any client's share.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
@@ -14,9 +14,17 @@ use tokio::sync::Notify;
 #[derive(Clone, Debug, Default)]
 pub struct Urgency(Arc<UrgencyState>);
 
+/// Who waits for a fetch, beginning with the least urgent.
+#[derive(Clone, Copy, Debug)]
+enum Rank {
+    Person = 1,
+    Session = 2,
+}
+
 #[derive(Debug, Default)]
 struct UrgencyState {
-    is_person: AtomicBool,
+    /// A [`Rank`], or 0 if only robots wait.
+    rank: AtomicU8,
     /// The only waiting client, in whose share the fetch counts.
     client: Mutex<ShareOwner>,
     /// Notified when a second client has joined.
@@ -46,9 +54,18 @@ impl Urgency {
 
     /// Records that a person waits for the fetch.
     pub fn rise(&self) {
-        // Relaxed is enough: the flag orders no other data. A queue that reads it late ranks the
-        // fetch once more as a robot's.
-        self.0.is_person.store(true, Ordering::Relaxed);
+        self.rise_to(Rank::Person);
+    }
+
+    /// Records that a person with a session waits for the fetch: a customer who pays, or an editor.
+    pub fn rise_for_session(&self) {
+        self.rise_to(Rank::Session);
+    }
+
+    fn rise_to(&self, rank: Rank) {
+        // Relaxed is enough: the rank orders no other data. A queue that reads it late ranks the
+        // fetch once more as before.
+        self.0.rank.fetch_max(rank as u8, Ordering::Relaxed);
     }
 
     /// Records that this client waits for the fetch; `None` is a client without a known address.
@@ -68,8 +85,9 @@ impl Urgency {
         }
     }
 
-    pub(crate) fn is_person(&self) -> bool {
-        self.0.is_person.load(Ordering::Relaxed)
+    /// The rank of the fetch in the queue; the higher one is served first.
+    pub(crate) fn rank(&self) -> u8 {
+        self.0.rank.load(Ordering::Relaxed)
     }
 
     /// The client in whose share the fetch counts, if it has only one.

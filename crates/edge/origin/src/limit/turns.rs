@@ -8,6 +8,7 @@
 use super::{FetchBounds, FetchPermit};
 use crate::urgency::Urgency;
 use platform::HashMap;
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use tokio::sync::oneshot;
@@ -144,7 +145,7 @@ impl Turns {
         if client.is_some() && waiting >= self.bounds.client_queue_max {
             return None;
         }
-        if self.queue.len() >= self.bounds.queue_max && !(urgency.is_person() && self.displace()) {
+        if self.queue.len() >= self.bounds.queue_max && !self.displace(urgency.rank()) {
             return None;
         }
         let number = self.next;
@@ -163,15 +164,16 @@ impl Turns {
 
     /// Removes the next request from the queue and begins its fetch, if one may begin.
     ///
-    /// It is the first one with a person waiting, else the first one; requests of clients that have
-    /// their share are passed over.
+    /// It is the first one of the most urgent rank; requests of clients that have their share are
+    /// passed over.
     pub(super) fn call(&mut self) -> Option<(Waiter, Option<IpAddr>)> {
         if self.active >= self.bounds.fetches_max {
             return None;
         }
         let may = |waiter: &Waiter| self.may_begin(waiter.urgency.client(), waiter.is_probe);
-        let person = self.queue.iter().position(|waiter| waiter.urgency.is_person() && may(waiter));
-        let position = person.or_else(|| self.queue.iter().position(may))?;
+        let permitted = self.queue.iter().enumerate().filter(|(_, waiter)| may(waiter));
+        let first = permitted.max_by_key(|(position, waiter)| (waiter.urgency.rank(), Reverse(*position)));
+        let position = first?.0;
         let waiter = self.remove(position)?;
         let client = waiter.urgency.client();
         self.active += 1;
@@ -179,11 +181,14 @@ impl Turns {
         Some((waiter, client))
     }
 
-    /// Removes the robot's request that came last; `false` if there is none. A probe keeps its
-    /// place, because people wait for its result too.
-    fn displace(&mut self) -> bool {
-        let last = self.queue.iter().rposition(|waiter| !waiter.urgency.is_person() && !waiter.is_probe);
-        last.and_then(|position| self.remove(position)).is_some()
+    /// Removes the least urgent request below `rank` that came last; `false` if there is none. A
+    /// probe keeps its place, because people wait for its result too.
+    fn displace(&mut self, rank: u8) -> bool {
+        let others = self.queue.iter().enumerate();
+        let below = others.filter(|(_, waiter)| waiter.urgency.rank() < rank && !waiter.is_probe);
+        let last = below.min_by_key(|(position, waiter)| (waiter.urgency.rank(), Reverse(*position)));
+        let position = last.map(|(position, _)| position);
+        position.and_then(|position| self.remove(position)).is_some()
     }
 
     fn remove(&mut self, position: usize) -> Option<Waiter> {

@@ -13,6 +13,7 @@ mod admin_table;
 mod certificates;
 mod compression_table;
 mod document;
+mod guard_table;
 mod levels;
 mod listener_table;
 mod log_level;
@@ -37,9 +38,9 @@ pub use origin_member::OriginMember;
 pub use peers::PeerEntry;
 pub use plan::{
     AccessLogTarget, AcmePlan, AdminTlsPlan, DiskPlan, EdgeLimits, EdgePlan, FieldRules, FilesPlan,
-    FixedAnswer, ListenerPlan, MaintenancePlan, MissingFile, OriginBalance, OriginTlsPlan, PasswordPlan,
-    RedirectAnswer, RedirectPlan, RouteAction, RouteMatcher, RoutePlan, SiteLimits, SitePlan, StaticTreePlan,
-    TlsPlan, is_about_storing,
+    FixedAnswer, GuardPlan, ListenerPlan, MaintenancePlan, MissingFile, OriginBalance, OriginTlsPlan,
+    PasswordPlan, RateLimit, RedirectAnswer, RedirectPlan, RouteAction, RouteMatcher, RoutePlan, SiteLimits,
+    SitePlan, StaticTreePlan, TlsPlan, is_about_storing,
 };
 pub use reference::settings_reference;
 pub use setting::{CertificatePaths, CertificateSource, Setting, SettingKind, SettingScope, SettingValue};

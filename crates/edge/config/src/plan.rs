@@ -11,6 +11,7 @@ mod contradictions;
 mod expansion;
 mod fields;
 mod files;
+mod guard;
 mod limits;
 mod listeners;
 mod origins;
@@ -24,6 +25,7 @@ pub use balance::OriginBalance;
 pub use fields::{FieldRules, is_about_storing};
 pub(crate) use files::CODINGS;
 pub use files::{FilesPlan, MissingFile};
+pub use guard::{GuardPlan, RateLimit};
 pub use limits::{EdgeLimits, SiteLimits};
 pub use listeners::{AdminTlsPlan, ListenerPlan, RedirectPlan, TlsPlan};
 pub use origins::OriginTlsPlan;
@@ -87,6 +89,8 @@ pub struct EdgePlan {
     pub limits: EdgeLimits,
     /// Fetching of hot pages after purges.
     pub refill: RefillPlan,
+    /// Which clients are refused, and how much each may ask for.
+    pub guard: GuardPlan,
     /// The directory into which pages are also written as files. `None`: there is no static tree.
     pub static_tree: Option<StaticTreePlan>,
     /// The sites in the order of the file, and the pages of routes that need their own.
@@ -275,6 +279,7 @@ impl EdgePlan {
             },
             limits: EdgeLimits::resolve(top),
             refill: RefillPlan::resolve(top),
+            guard: peers.guard,
             static_tree: StaticTreePlan::resolve(top),
             sites,
             routes: Vec::new(),
@@ -375,11 +380,12 @@ fn default_workers(machine: &Machine) -> usize {
 /// Divisor for the default of `memory`: a quarter of the machine's memory.
 const MEMORY_SHARE: u64 = 4;
 
-/// The two lists of peers, including the entries of the files that they name.
+/// The lists of peers, including the entries of the files that they name.
 #[derive(Default)]
 struct PeerLists {
     trusted: Prefixes,
     purging: Prefixes,
+    guard: GuardPlan,
 }
 
 impl PeerLists {
@@ -393,7 +399,8 @@ impl PeerLists {
                 "list only the machines that purge; for clients with unknown addresses, set `token_file`",
             ));
         }
-        Self { trusted, purging }
+        let guard = GuardPlan::resolve(top, read, problems);
+        Self { trusted, purging, guard }
     }
 }
 
@@ -781,6 +788,8 @@ mod tests {
                 "trusted_proxies",
                 "purge_peers",
                 "token_file",
+                "guard.deny",
+                "guard.allow",
                 "static_tree.directory"
             ]
         );

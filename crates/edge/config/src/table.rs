@@ -4,6 +4,7 @@
 
 use crate::admin_table::ADMIN;
 use crate::compression_table::COMPRESSION;
+use crate::guard_table::GUARD;
 use crate::listener_table::LISTENER;
 use crate::log_level;
 use crate::route_table::ROUTE;
@@ -22,15 +23,21 @@ const STREAMS_MAX: u64 = 10_000;
 
 /// All settings: listeners first, then the edge, then sites and routes, then limits by where they
 /// act.
-pub const SETTINGS: &[Setting] = &joined([LISTENER, ADMIN, EDGE, SITE, COMPRESSION, ROUTE, LIMITS]);
+pub const SETTINGS: &[Setting] = &joined([LISTENER, ADMIN, EDGE, SITE, COMPRESSION, ROUTE, GUARD, LIMITS]);
 
-const SETTINGS_COUNT: usize =
-    LISTENER.len() + ADMIN.len() + EDGE.len() + SITE.len() + COMPRESSION.len() + ROUTE.len() + LIMITS.len();
+const SETTINGS_COUNT: usize = LISTENER.len()
+    + ADMIN.len()
+    + EDGE.len()
+    + SITE.len()
+    + COMPRESSION.len()
+    + ROUTE.len()
+    + GUARD.len()
+    + LIMITS.len();
 
 /// Concatenates the parts. A `const fn`, because `SETTINGS` is a constant; hence the loops over
 /// indices.
 #[expect(clippy::indexing_slicing, reason = "the compiler evaluates it, and refuses an index out of range")]
-const fn joined(parts: [&[Setting]; 7]) -> [Setting; SETTINGS_COUNT] {
+const fn joined(parts: [&[Setting]; 8]) -> [Setting; SETTINGS_COUNT] {
     let [first, ..] = parts;
     let mut all = [first[0]; SETTINGS_COUNT];
     let (mut part, mut count) = (0, 0);

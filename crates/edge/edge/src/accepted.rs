@@ -44,8 +44,8 @@ pub(crate) async fn prepare(
     if listener.is_some_and(|listener| listener.expects_header(arrival.peer.ip())) {
         let header = Box::pin(read_header(shared, index, &mut stream)).await?;
         arrival = introduced(arrival, header);
-        if !slot.is_for(arrival.peer) {
-            shared.cells(index).count(Metric::ConnectionsRefusedAddress);
+        if let Err(refusal) = slot.is_for(arrival.peer) {
+            shared.cells(index).count(refusal.metric());
             return None;
         }
     }

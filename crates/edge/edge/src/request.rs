@@ -4,6 +4,7 @@ pub(crate) mod arrival;
 pub(crate) mod authorise;
 pub(crate) mod client;
 pub(crate) mod client_address;
+pub(crate) mod client_guard;
 pub(crate) mod coalesce;
 pub(crate) mod coded;
 pub(crate) mod conclude;

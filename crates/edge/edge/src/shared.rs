@@ -14,6 +14,7 @@ use crate::listeners::Listeners;
 use crate::memory::address_limit::AddressLimit;
 use crate::memory::budget::MemoryShare;
 use crate::memory::buffers::Buffers;
+use crate::memory::client_rates::ClientRates;
 use crate::memory::complaints::Complaints;
 use crate::memory::disk_turns::DiskTurns;
 use crate::memory::encodings::Encodings;
@@ -122,6 +123,8 @@ pub(crate) struct EdgeState {
     pub(crate) counters: EdgeCounters,
     pub(crate) log: Option<AccessLog>,
     pub(crate) complaints: Complaints,
+    /// How much each client asks for.
+    pub(crate) client_rates: ClientRates,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) system: System,
     pub(crate) sweeper: Sweeper,
@@ -174,6 +177,22 @@ pub(crate) enum ConnectionRefusal {
     Full,
     /// The client's address has `limits.connections_per_address_max` open.
     Address,
+    /// The client is in `guard.deny`.
+    Denied,
+    /// The client went on beyond its limits.
+    Banned,
+}
+
+impl ConnectionRefusal {
+    /// The metric that counts it.
+    pub(crate) const fn metric(self) -> Metric {
+        match self {
+            Self::Full => Metric::ConnectionsRefused,
+            Self::Address => Metric::ConnectionsRefusedAddress,
+            Self::Denied => Metric::ClientsDenied,
+            Self::Banned => Metric::ClientsBanned,
+        }
+    }
 }
 
 impl Shared {
@@ -216,6 +235,7 @@ impl Shared {
             counters: EdgeCounters::new(plan.workers),
             log,
             complaints: Complaints::default(),
+            client_rates: ClientRates::default(),
             clock: Arc::clone(&system.clock),
             system,
             sweeper: Sweeper::default(),
@@ -488,6 +508,7 @@ impl Shared {
 
     /// Reserves one more connection for this client, if the limits allow it.
     pub(crate) fn take_slot(self: &Arc<Self>, peer: Peer) -> Result<ConnectionSlot, ConnectionRefusal> {
+        self.admit_client(peer)?;
         // Relaxed is enough: no other memory depends on the count.
         let taken = self.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
             (open < self.limits.connections_max).then_some(open + 1)
@@ -499,6 +520,23 @@ impl Shared {
         // Its drop gives the global count back, also if the address has reached its limit.
         let place = ConnectionSlot { shared: Arc::clone(self), address: limited.filter(|_| is_free) };
         if is_free { Ok(place) } else { Err(ConnectionRefusal::Address) }
+    }
+
+    /// Refuses a client that is denied or banned. A trusted proxy is neither: its requests name
+    /// their clients.
+    fn admit_client(&self, peer: Peer) -> Result<(), ConnectionRefusal> {
+        let guard = &self.plan.guard;
+        if guard.deny.is_empty() && !self.client_rates.has_banned() {
+            return Ok(());
+        }
+        let Some(address) = peer.ip().filter(|ip| !self.plan.trusted_proxies.contains(*ip)) else {
+            return Ok(());
+        };
+        if guard.deny.contains(address) {
+            return Err(ConnectionRefusal::Denied);
+        }
+        let is_banned = self.client_rates.ban_of(address, self.clock.monotonic()).is_some();
+        if is_banned && !guard.allow.contains(address) { Err(ConnectionRefusal::Banned) } else { Ok(()) }
     }
 
     /// The address whose connections are counted. A trusted proxy and a peer on this machine are
@@ -538,15 +576,15 @@ impl Reloads {
 }
 
 impl ConnectionSlot {
-    /// Lets the connection count for this peer, which its proxy has stated. `false`: the peer's
-    /// address has reached its limit.
-    pub(crate) fn is_for(&mut self, peer: Peer) -> bool {
+    /// Lets the connection count for this peer, which its proxy has stated.
+    pub(crate) fn is_for(&mut self, peer: Peer) -> Result<(), ConnectionRefusal> {
+        self.shared.admit_client(peer)?;
         let Some(address) = self.shared.limited_address(peer).filter(|_| self.address.is_none()) else {
-            return true;
+            return Ok(());
         };
         let is_free = self.shared.addresses.take(address, self.shared.limits.connections_per_address_max);
         self.address = is_free.then_some(address);
-        is_free
+        if is_free { Ok(()) } else { Err(ConnectionRefusal::Address) }
     }
 }
 

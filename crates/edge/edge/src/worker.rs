@@ -18,7 +18,7 @@ use crate::request::refusal::Refusal;
 use crate::request::respond::{self, Recipient};
 use crate::request::tunnel::tunnel;
 use crate::request::visit::AfterResponse;
-use crate::shared::{ConnectionRefusal, ConnectionSlot, Shared};
+use crate::shared::{ConnectionSlot, Shared};
 use crate::upkeep::origin_checks;
 use crate::upkeep::service_manager;
 use crate::upkeep::supervisor::{self, ThreadEnd};
@@ -177,8 +177,7 @@ pub(crate) fn take(shared: &Arc<Shared>, (index, listener): (usize, usize), stre
             let arrival = Arrival { peer, listener, is_secured: false };
             tokio::spawn(converse(Arc::clone(shared), index, stream, arrival, slot));
         }
-        Err(ConnectionRefusal::Full) => cells.count(Metric::ConnectionsRefused),
-        Err(ConnectionRefusal::Address) => cells.count(Metric::ConnectionsRefusedAddress),
+        Err(refusal) => cells.count(refusal.metric()),
     }
 }
 

@@ -151,6 +151,11 @@ impl OriginGroup {
         }
     }
 
+    /// Whether requests wait long in the queues of all origins, or find them full.
+    pub fn is_busy(&self) -> bool {
+        self.origins().all(|origin| origin.is_busy())
+    }
+
     /// Whether an origin has capacity for background fetches.
     pub fn has_time(&self) -> bool {
         self.origins().any(|origin| origin.has_time())

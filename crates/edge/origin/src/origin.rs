@@ -9,7 +9,7 @@ use crate::error::FetchError;
 use crate::exchange::OriginExchange;
 use crate::health::{Health, ProbeTurn, WatchedFetch};
 use crate::introduction::{self, FetchClient};
-use crate::limit::{FetchBounds, FetchLimit};
+use crate::limit::{FetchBounds, FetchLimit, FetchPermit};
 use crate::pool::IdlePool;
 use crate::security::OriginTls;
 use crate::service::Service;
@@ -25,6 +25,7 @@ use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 
@@ -54,6 +55,10 @@ pub struct Settings {
 /// The longest time for which a connection to a host name is used again. New connections resolve
 /// the name, so Petasos follows a change of its addresses within this time.
 const NAMED_CONNECTION_LASTS: Duration = Duration::from_secs(30);
+
+/// An origin is busy after a request has waited so long in its queue, for this time.
+const BUSY_WAIT: Duration = Duration::from_millis(500);
+const BUSY_LASTS: Duration = Duration::from_secs(2);
 
 /// A connection that is ready for a request.
 pub(crate) struct OriginConnection {
@@ -109,6 +114,8 @@ pub struct Origin {
     pub(crate) limit: FetchLimit,
     pub(crate) health: Health,
     pub(crate) service: Service,
+    /// Until when the origin counts as busy, by the monotonic clock; 0 if it never was.
+    busy_until_nanos: AtomicU64,
     pool: IdlePool,
     pub(crate) clock: Arc<dyn Clock>,
     network: Arc<dyn Network>,
@@ -137,6 +144,7 @@ impl Origin {
             limit,
             health,
             service: Service::default(),
+            busy_until_nanos: AtomicU64::new(0),
             pool,
             clock,
             network,
@@ -168,7 +176,7 @@ impl Origin {
     /// request.
     pub async fn fetch(self: &Arc<Self>, request: FetchRequest) -> Result<OriginExchange, FetchError> {
         let probe = self.admit(request.probe.clone())?;
-        let permit = self.limit.acquire(&request.urgency, probe.is_some()).await?;
+        let permit = self.turn(&request.urgency, probe.is_some()).await?;
         // The origin may have become unreachable while the request waited.
         let probe = self.admit(probe)?;
         let mut watched = WatchedFetch::begin(self, request.page, probe.as_deref());
@@ -179,6 +187,25 @@ impl Origin {
             None => self.connect(request.client).await.inspect_err(|error| watched.failed(error))?,
         };
         Ok(OriginExchange::new(Arc::clone(self), permit, watched, request, connection))
+    }
+
+    /// Waits for a permit, and notes whether requests wait long for it.
+    async fn turn(&self, urgency: &Urgency, is_probe: bool) -> Result<FetchPermit, FetchError> {
+        let begun = self.clock.monotonic();
+        let permit = self.limit.acquire(urgency, is_probe).await;
+        let now = self.clock.monotonic();
+        if permit.is_err() || now.since(begun) >= BUSY_WAIT {
+            self.busy_until_nanos.store(now.plus(BUSY_LASTS).as_nanos(), Ordering::Relaxed);
+        }
+        Ok(permit?)
+    }
+
+    /// Whether requests wait long in the queue, or find it full.
+    pub fn is_busy(&self) -> bool {
+        // Relaxed is enough: the value orders no other memory. A late look sees the state of a
+        // moment ago.
+        let until = self.busy_until_nanos.load(Ordering::Relaxed);
+        until > 0 && self.clock.monotonic().as_nanos() < until
     }
 
     /// Makes a connection that carries no request, to see whether that is possible. The breaker

@@ -111,6 +111,8 @@ reasons! {
         "The origin failed, and the profile permits a stale response although the response itself forbids that; repair the origin.";
     StaleOriginSlow "stale-origin-slow" Stale
         "The origin took longer than a request may wait, so the client got a stale response; find out why the origin is slow.";
+    StaleOriginBusy "stale-origin-busy" Stale
+        "Requests wait long in the origin's queue, so Petasos sent a stale copy at once and refreshes it in the background. Make the origin faster, raise limits.fetches_max if it can do more, or switch this off with guard.stale_when_busy.";
     StaleBreakerOpen "stale-breaker-open" Stale
         "The origin refuses connections or is silent, so the client got a stale response at once; repair the origin.";
 
@@ -267,6 +269,12 @@ reasons! {
         "The certificate of the HTTP/2 connection is not for the host of the request; the client then opens another connection. Nothing to do.";
     ParameterFlood "parameter-flood" Refused
         "More different addresses with unknown parameters were requested than unknown_parameters_per_minute permits. Name parameters that the application reads in known_parameters, or raise the limit.";
+    ClientDenied "client-denied" Refused
+        "The client's address is in guard.deny; nothing to do.";
+    ClientRate "client-rate" Refused
+        "The client sent more requests than guard.requests_per_second permits, or went on beyond its limits and is refused for guard.ban. If the address is a proxy's, name it in trusted_proxies; if the client is welcome, name it in guard.allow.";
+    ClientOriginRate "client-origin-rate" Refused
+        "The client needed the origin more often than guard.origin_requests_per_second permits. If the address is a proxy's, name it in trusted_proxies; if the client is welcome, name it in guard.allow.";
     OnlyIfCached "only-if-cached" Refused
         "The request accepts only a stored response, and none may be used for it; nothing to do.";
 

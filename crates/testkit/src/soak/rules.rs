@@ -18,7 +18,7 @@ pub(super) const IDLE: [&str; 11] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 71] = [
+pub(super) const ZERO: [&str; 75] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
@@ -74,6 +74,10 @@ pub(super) const ZERO: [&str; 71] = [
     "petasos_detections_dropped_total",
     "petasos_foreign_ports_total",
     "petasos_parameter_floods_total",
+    "petasos_clients_denied_total",
+    "petasos_clients_banned_total",
+    "petasos_clients_too_fast_total",
+    "petasos_clients_too_costly_total",
     "petasos_page_writes_postponed_total",
     "petasos_static_tree_busy_total",
     "petasos_static_tree_bytes",

@@ -273,6 +273,17 @@ metrics! {
         "Requests with an unsafe method that named a stored page beyond limits.page_writes_per_minute. \
          Petasos serves the page while it refreshes it in the background. The refresh begins with the first \
          request for the page ten seconds later.";
+    ClientsDenied: Counter "clients_denied",
+        "Connections and requests refused because their client is in guard.deny.";
+    ClientsBanned: Counter "clients_banned",
+        "Connections and requests refused at once because their client went on beyond its limits \
+         (guard.ban). Standard error names such clients. If one is a proxy, name it in trusted_proxies.";
+    ClientsTooFast: Counter "clients_too_fast",
+        "Requests refused because their client exceeded guard.requests_per_second. The access log names \
+         them by the reason client-rate.";
+    ClientsTooCostly: Counter "clients_too_costly",
+        "Requests refused because their client exceeded guard.origin_requests_per_second. The access log \
+         names them by the reason client-origin-rate.";
     ParameterFloods: Counter "parameter_floods",
         "Requests beyond unknown_parameters_per_minute that would have needed a fetch. Petasos answered \
          each with 429, or with the page without its unknown parameters.";

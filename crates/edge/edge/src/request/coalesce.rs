@@ -67,6 +67,10 @@ impl<'a> Visit<'a> {
                     self.shared.fetches.remove(&page_request.key, &fetch);
                     return Step::Guard;
                 }
+                if let Some(refusal) = self.refused_origin_work() {
+                    self.shared.fetches.remove(&page_request.key, &fetch);
+                    return Step::Refuse(refusal);
+                }
                 page_request.fetches_joined += 1;
                 let receiver = fetch.subscribe();
                 match self.start(&page_request, fetch, base, None) {

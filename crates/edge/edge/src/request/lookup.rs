@@ -246,9 +246,10 @@ impl<'a> PageRequest<'a> {
         shared.hit_for_miss.reason(&self.key, now.monotonic) == Some(Reason::StoreRefusedMaintenance)
     }
 
-    /// The stale response sent at once because the origin's breaker is open, or because it
-    /// failed on the page less than `limits.failure_pause` ago. An invalidated response is not sent
-    /// here: it is sent only after the origin was asked for this request and failed.
+    /// The stale response sent at once because the origin's breaker is open, because requests wait
+    /// long in its queue, or because it failed on the page less than `limits.failure_pause` ago. An
+    /// invalidated response is not sent here: it is sent only after the origin was asked for this
+    /// request and failed.
     fn stale_at_once(
         &self,
         shared: &Shared,
@@ -262,12 +263,17 @@ impl<'a> PageRequest<'a> {
         let is_open = self.subject.site.origin.is_open();
         let has_failed =
             || shared.recently_failed.reason(&self.key, now.monotonic) == Some(Reason::OriginFailing);
-        if !is_open && !has_failed() {
+        let is_busy = shared.plan.guard.stale_when_busy && self.subject.site.origin.is_busy();
+        if !is_open && !is_busy && !has_failed() {
             return None;
         }
         let mut delivery = self.stale_instead(shared, head, now)?;
-        if is_open && delivery.account.reason != Reason::HitFresh {
-            delivery.account.reason = Reason::StaleBreakerOpen;
+        if delivery.account.reason != Reason::HitFresh {
+            delivery.account.reason = match delivery.account.reason {
+                _ if is_open => Reason::StaleBreakerOpen,
+                _ if is_busy => Reason::StaleOriginBusy,
+                other => other,
+            };
         }
         Some(delivery)
     }

@@ -52,6 +52,9 @@ impl<'a> Visit<'a> {
     /// *pass*: sends this client's own request. If a stored response could replace the answer, as
     /// for a HEAD request, the origin gets no more time than in *wait*.
     pub(crate) async fn pass(&mut self, passing: PassRequest<'a>) -> Step<'a> {
+        if let Some(refusal) = self.refused_origin_work() {
+            return Step::Refuse(refusal);
+        }
         let limits = &self.shared.limits;
         let late = |is_over| passing.page_request.as_ref().and_then(|page| self.when_late(page, is_over));
         // An invalidated response is delivered only after the whole time, as to a request that
@@ -76,6 +79,9 @@ impl<'a> Visit<'a> {
         let Ok(request) = self.own_request(&passing, registered.as_ref(), framing) else {
             return Step::Refuse(Refusal::unwritable());
         };
+        if matches!(passing.reason, Reason::PassCookie | Reason::PassAuthorization) {
+            request.urgency.rise_for_session();
+        }
         match self.exchange(&passing.subject, request).await {
             Ok((sent_at, response)) => {
                 self.take_passed(&passing, sent_at, response, registered.as_ref()).await

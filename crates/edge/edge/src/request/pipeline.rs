@@ -81,6 +81,9 @@ pub(crate) async fn run(
 impl<'a> Visit<'a> {
     /// *guard*: checks limits, method and host, and redirects plain requests to https.
     fn guard(&mut self) -> Step<'a> {
+        if let Some(refusal) = self.refused_client() {
+            return Step::Refuse(refusal);
+        }
         let peer = self.client.peer();
         if purge::is_purge_method(&self.request.head.method) {
             let may_purge =

@@ -244,11 +244,26 @@ impl Refusal {
     /// until the next one is allowed.
     pub(crate) fn parameter_flood(wait: Duration) -> Self {
         let text = "Too many different addresses with unknown parameters were requested. Try again later.";
-        // Rounded up: a client that returned within the last second of its wait would be refused
-        // again.
-        let secs = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
-        let secs = u32::try_from(secs).unwrap_or(u32::MAX).max(1);
-        Self { retry_after_secs: Some(secs), ..Self::new(429, Reason::ParameterFlood, text) }
+        Self { retry_after_secs: Some(whole_secs(wait)), ..Self::new(429, Reason::ParameterFlood, text) }
+    }
+
+    /// A client that the operator denies.
+    pub(crate) fn denied_client() -> Self {
+        Self::closing(403, Reason::ClientDenied, "This address may not use this site.")
+    }
+
+    /// A client that sends requests faster than it may. `wait` is the time until the next one is
+    /// allowed.
+    pub(crate) fn client_rate(wait: Duration) -> Self {
+        let text = "Too many requests came from this address. Try again later.";
+        Self { retry_after_secs: Some(whole_secs(wait)), ..Self::new(429, Reason::ClientRate, text) }
+    }
+
+    /// A client that needs the origin more often than it may. `wait` as in
+    /// [`Refusal::client_rate`].
+    pub(crate) fn client_origin_rate(wait: Duration) -> Self {
+        let text = "Too many requests for new pages came from this address. Try again later.";
+        Self { retry_after_secs: Some(whole_secs(wait)), ..Self::new(429, Reason::ClientOriginRate, text) }
     }
 
     /// A fetch that gave no response.
@@ -409,6 +424,13 @@ body { font: 1.1rem/1.5 system-ui, sans-serif; max-width: 34rem; margin: 15vh au
 </body>
 </html>
 "#;
+
+/// A wait in whole seconds. Rounded up: a client that returned within the last second of its wait
+/// would be refused again.
+fn whole_secs(wait: Duration) -> u32 {
+    let secs = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
+    u32::try_from(secs).unwrap_or(u32::MAX).max(1)
+}
 
 #[cfg(test)]
 mod tests {

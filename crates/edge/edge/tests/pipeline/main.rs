@@ -13,6 +13,7 @@
 mod admin_tls;
 mod breaker;
 mod client_address;
+mod client_guard;
 mod clock_jumps;
 mod closed_and_missing;
 mod coded_forms;

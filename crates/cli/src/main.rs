@@ -13,6 +13,7 @@ mod admin;
 mod bench;
 mod check;
 mod compare;
+mod completions;
 mod demo;
 mod demo_site;
 mod import;
@@ -20,6 +21,7 @@ mod keyboard;
 mod ladder;
 mod ladder_report;
 mod log;
+mod manual;
 mod output;
 mod profile;
 mod purge;
@@ -73,6 +75,8 @@ fn command() -> Command {
         .subcommand(purge::Args::augment_args(Command::new("purge")))
         .subcommand(profile::Args::augment_args(Command::new("profile")))
         .subcommand(static_tree::Args::augment_args(Command::new("static-tree")))
+        .subcommand(completions::Args::augment_args(Command::new("completions")))
+        .subcommand(manual::Args::augment_args(Command::new("manual")))
 }
 
 fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
@@ -90,6 +94,8 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(("purge", matches)) => purge::run(&purge::Args::from_arg_matches(matches)?),
         Some(("profile", matches)) => profile::run(&profile::Args::from_arg_matches(matches)?),
         Some(("static-tree", matches)) => static_tree::run(&static_tree::Args::from_arg_matches(matches)?),
+        Some(("completions", matches)) => completions::run(&completions::Args::from_arg_matches(matches)?),
+        Some(("manual", matches)) => manual::run(&manual::Args::from_arg_matches(matches)?),
         _ => unreachable!("a subcommand is required and all are listed"),
     }
 }

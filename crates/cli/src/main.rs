@@ -16,6 +16,7 @@ mod compare;
 mod completions;
 mod demo;
 mod demo_site;
+mod doctor;
 mod import;
 mod keyboard;
 mod ladder;
@@ -64,6 +65,7 @@ fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand(serve::command())
         .subcommand(check::command())
+        .subcommand(doctor::Args::augment_args(Command::new("doctor")))
         .subcommand(bench::Args::augment_args(Command::new("bench")))
         .subcommand(ab::Args::augment_args(Command::new("ab")))
         .subcommand(compare::Args::augment_args(Command::new("compare")))
@@ -83,6 +85,7 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     match matches.subcommand() {
         Some(("serve", matches)) => serve::run(matches),
         Some(("check", matches)) => check::run(matches),
+        Some(("doctor", matches)) => doctor::run(&doctor::Args::from_arg_matches(matches)?),
         Some(("bench", matches)) => bench::run(&bench::Args::from_arg_matches(matches)?),
         Some(("ab", matches)) => ab::run(&ab::Args::from_arg_matches(matches)?),
         Some(("compare", matches)) => compare::run(matches),

@@ -37,19 +37,18 @@ fn pages(command: Command) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     // Gives each subcommand its full name, such as `petasos serve`.
     command.build();
     let mut pages = Vec::new();
-    add(command, &mut pages)?;
+    add(&command, &mut pages)?;
     Ok(pages)
 }
 
-fn add(command: Command, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
+fn add(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
-    let subcommands: Vec<_> = command.get_subcommands().cloned().collect();
     let mut page = Vec::new();
     // The version takes the place of the date, which would be that of the build.
-    let page_of = Man::new(command).title(name.clone()).date(env!("CARGO_PKG_VERSION"));
+    let page_of = Man::new(command.clone()).title(name.clone()).date(env!("CARGO_PKG_VERSION"));
     page_of.source("petasos").manual("Petasos").render(&mut page)?;
     pages.push((format!("{name}.1"), page));
-    subcommands.into_iter().try_for_each(|subcommand| add(subcommand, pages))
+    command.get_subcommands().try_for_each(|subcommand| add(subcommand, pages))
 }
 
 #[cfg(test)]

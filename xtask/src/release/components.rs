@@ -5,8 +5,8 @@
 
 use super::{Release, output};
 use anyhow::{Context, Result};
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
@@ -144,25 +144,33 @@ fn linked(metadata: &Metadata) -> Result<BTreeSet<&str>> {
     Ok(found)
 }
 
+/// A component of the list.
+#[derive(Serialize)]
+struct Row {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(rename = "bom-ref")]
+    reference: String,
+    name: String,
+    version: String,
+    purl: String,
+    licenses: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hashes: Vec<Value>,
+}
+
 /// The list of components as JSON.
 pub(super) fn cyclone_dx(release: &Release) -> Result<String> {
     let is_main = |component: &&Component| component.name == "petasos" && component.is_own();
     let main = release.components.iter().find(is_main).context("petasos is a component")?;
-    let row = |component: &Component| {
-        let mut row = json!({
-            "type": if component.name == main.name { "application" } else { "library" },
-            "bom-ref": component.url(),
-            "name": component.name,
-            "version": component.version,
-            "purl": component.url(),
-        });
-        if !component.licence.is_empty() {
-            row["licenses"] = json!([{ "expression": component.licence }]);
-        }
-        if let Some(sum) = &component.checksum {
-            row["hashes"] = json!([{ "alg": "SHA-256", "content": sum }]);
-        }
-        row
+    let row = |component: &Component| Row {
+        kind: if component.name == main.name { "application" } else { "library" },
+        reference: component.url(),
+        name: component.name.clone(),
+        version: component.version.clone(),
+        purl: component.url(),
+        licenses: vec![json!({ "expression": component.licence })],
+        hashes: component.checksum.iter().map(|sum| json!({ "alg": "SHA-256", "content": sum })).collect(),
     };
     let rows: Vec<_> = release.components.iter().filter(|one| one.name != main.name).map(row).collect();
     let list = json!({

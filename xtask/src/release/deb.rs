@@ -141,7 +141,7 @@ fn md5sums(files: &[PackagedFile]) -> Result<String> {
     let checked: Vec<_> = files.iter().filter(|file| !file.path.starts_with("etc/")).collect();
     for file in &checked {
         let path = stage.path().join(&file.path);
-        fs::create_dir_all(path.parent().unwrap_or(stage.path()))?;
+        fs::create_dir_all(path.parent().unwrap_or_else(|| stage.path()))?;
         fs::write(path, &file.content)?;
     }
     output(Command::new("md5sum").args(checked.iter().map(|file| &file.path)).current_dir(stage.path()))

@@ -47,7 +47,7 @@ enum Xtask {
     /// Attack the real binary with hostile clients, failing disks and misleading origins; each
     /// attack has a limit
     Attack(attack::Args),
-    /// Make the packages for operators: a .deb, a static tarball, a list of components and checksums
+    /// Make packages for operators: a .deb, a static tarball, a list of components, checksums
     Package(release::Args),
     /// Simulate lives of the whole edge. Each run follows from its seed
     Simulate(simulate::Args),

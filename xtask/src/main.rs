@@ -20,6 +20,7 @@ mod long;
 mod node;
 mod packages;
 mod place;
+mod release;
 mod service;
 mod simulate;
 mod soak;
@@ -46,6 +47,8 @@ enum Xtask {
     /// Attack the real binary with hostile clients, failing disks and misleading origins; each
     /// attack has a limit
     Attack(attack::Args),
+    /// Make packages for operators: a .deb, a static tarball, a list of components, checksums
+    Package(release::Args),
     /// Simulate lives of the whole edge. Each run follows from its seed
     Simulate(simulate::Args),
     /// Run a test that takes too long to run before every landing
@@ -77,6 +80,7 @@ fn run(xtask: &Xtask) -> Result<()> {
         Xtask::Docs => docs::write(),
         Xtask::Conformance(args) => conformance::run(args),
         Xtask::Attack(args) => attack::run(args),
+        Xtask::Package(args) => release::run(args),
         Xtask::Simulate(args) => simulate::run(args),
         Xtask::Long(long) => long::run(long),
         Xtask::Bench(bench) => bench::run(bench),

@@ -4,8 +4,8 @@
 use crate::bench::measure;
 use crate::serve;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use config::Overrides;
-use document::Severity;
+use config::{EdgePlan, Overrides};
+use document::{Diagnostic, Severity};
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,10 +31,8 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let mut plan = serve::read(matches.get_one::<PathBuf>("file").map(PathBuf::as_path), &Overrides::new())?;
-    let mut found = edge::check_directories(&plan);
-    found.extend(edge::check_certificates(&plan, edge::System::of_machine().clock.now()));
     let (errors, warnings): (Vec<_>, Vec<_>) =
-        found.into_iter().partition(|problem| problem.severity == Severity::Error);
+        problems(&plan).into_iter().partition(|problem| problem.severity == Severity::Error);
     plan.warnings.extend(warnings);
     plan.warnings.append(&mut plan.cautions);
     serve::tell_warnings(&plan);
@@ -48,4 +46,11 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     };
     measure::write_text(io::stdout(), &text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The problems with the directories and certificates of a plan.
+pub(crate) fn problems(plan: &EdgePlan) -> Vec<Diagnostic> {
+    let mut found = edge::check_directories(plan);
+    found.extend(edge::check_certificates(plan, edge::System::of_machine().clock.now()));
+    found
 }

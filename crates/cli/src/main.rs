@@ -13,13 +13,16 @@ mod admin;
 mod bench;
 mod check;
 mod compare;
+mod completions;
 mod demo;
 mod demo_site;
+mod doctor;
 mod import;
 mod keyboard;
 mod ladder;
 mod ladder_report;
 mod log;
+mod manual;
 mod output;
 mod profile;
 mod purge;
@@ -62,6 +65,7 @@ fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand(serve::command())
         .subcommand(check::command())
+        .subcommand(doctor::Args::augment_args(Command::new("doctor")))
         .subcommand(bench::Args::augment_args(Command::new("bench")))
         .subcommand(ab::Args::augment_args(Command::new("ab")))
         .subcommand(compare::Args::augment_args(Command::new("compare")))
@@ -73,12 +77,15 @@ fn command() -> Command {
         .subcommand(purge::Args::augment_args(Command::new("purge")))
         .subcommand(profile::Args::augment_args(Command::new("profile")))
         .subcommand(static_tree::Args::augment_args(Command::new("static-tree")))
+        .subcommand(completions::Args::augment_args(Command::new("completions")))
+        .subcommand(manual::Args::augment_args(Command::new("manual")))
 }
 
 fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     match matches.subcommand() {
         Some(("serve", matches)) => serve::run(matches),
         Some(("check", matches)) => check::run(matches),
+        Some(("doctor", matches)) => doctor::run(&doctor::Args::from_arg_matches(matches)?),
         Some(("bench", matches)) => bench::run(&bench::Args::from_arg_matches(matches)?),
         Some(("ab", matches)) => ab::run(&ab::Args::from_arg_matches(matches)?),
         Some(("compare", matches)) => compare::run(matches),
@@ -90,6 +97,8 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(("purge", matches)) => purge::run(&purge::Args::from_arg_matches(matches)?),
         Some(("profile", matches)) => profile::run(&profile::Args::from_arg_matches(matches)?),
         Some(("static-tree", matches)) => static_tree::run(&static_tree::Args::from_arg_matches(matches)?),
+        Some(("completions", matches)) => completions::run(&completions::Args::from_arg_matches(matches)?),
+        Some(("manual", matches)) => manual::run(&manual::Args::from_arg_matches(matches)?),
         _ => unreachable!("a subcommand is required and all are listed"),
     }
 }

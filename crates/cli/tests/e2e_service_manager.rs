@@ -76,6 +76,16 @@ fn watchdog_is_fed_while_the_workers_live() {
     assert!(fed(5));
 }
 
+#[test]
+fn process_that_took_over_feeds_the_watchdog_too() {
+    let (origin, manager) = (page(), Manager::listen());
+    // The environment of a process that was started by SIGUSR2.
+    let variables = "export WATCHDOG_USEC=200000\nunset WATCHDOG_PID\nexec \"$@\"";
+    let _edge = Edge::scripted(&format!("{}{variables}", manager.variables()), &origin.url(), &[]);
+    assert_eq!(manager.next(), "READY=1\n");
+    assert_eq!((manager.next(), manager.next()), ("WATCHDOG=1\n".to_owned(), "WATCHDOG=1\n".to_owned()));
+}
+
 /// Shell commands that open a socket on this port as descriptor 3 and run a program with it.
 fn activation(port: u16) -> String {
     let program = "$^F = 9; socket(S, PF_INET, SOCK_STREAM, 0); \

@@ -42,8 +42,18 @@ fn tell(states: &[NotifyState<'_>]) {
 
 /// The time within which the watchdog must be fed; `None` without a watchdog.
 fn watchdog() -> Option<Duration> {
-    let mut micros = 0;
-    sd_notify::watchdog_enabled(false, &mut micros).then(|| Duration::from_micros(micros))
+    let variable = |name| std::env::var(name).ok();
+    let (micros, process) = (variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
+    watchdog_of(micros.as_deref(), process.as_deref(), std::process::id())
+}
+
+/// The watchdog's time from the values of two variables, for the process `own`. Without the number
+/// of a process, the watchdog is for any (`sd_watchdog_enabled(3)`): a process that takes over has
+/// none, because its number was not known when the service started.
+fn watchdog_of(micros: Option<&str>, process: Option<&str>, own: u32) -> Option<Duration> {
+    let is_ours = process.is_none_or(|process| process.parse() == Ok(own));
+    let micros: u64 = micros?.parse().ok()?;
+    (is_ours && micros > 0).then(|| Duration::from_micros(micros))
 }
 
 /// Shows that the worker with this number makes progress, if there is a watchdog.
@@ -72,6 +82,28 @@ pub(crate) async fn feed(shared: Arc<Shared>) {
                 break;
             }
             tokio::time::sleep(time / 8).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::watchdog_of;
+    use std::time::Duration;
+
+    #[test]
+    fn watchdog_without_a_process_is_for_any() {
+        let time = Some(Duration::from_secs(2));
+        for (micros, process, expected) in [
+            (Some("2000000"), Some("7"), time),
+            (Some("2000000"), None, time),
+            (Some("2000000"), Some("8"), None),
+            (Some("2000000"), Some("seven"), None),
+            (Some("0"), None, None),
+            (Some("soon"), None, None),
+            (None, Some("7"), None),
+        ] {
+            assert_eq!(watchdog_of(micros, process, 7), expected, "{micros:?} {process:?}");
         }
     }
 }

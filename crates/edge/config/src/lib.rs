@@ -16,6 +16,7 @@ mod document;
 mod levels;
 mod listener_table;
 mod log_level;
+mod log_table;
 mod machine;
 mod peers;
 mod plan;
@@ -35,9 +36,9 @@ pub use machine::Machine;
 pub use peers::PeerEntry;
 pub use plan::{
     AccessLogTarget, AcmePlan, AdminTlsPlan, DiskPlan, EdgeLimits, EdgePlan, FieldRules, FilesPlan,
-    FixedAnswer, ListenerPlan, MaintenancePlan, MissingFile, OriginTlsPlan, PasswordPlan, RedirectAnswer,
-    RedirectPlan, RouteAction, RouteMatcher, RoutePlan, SiteLimits, SitePlan, StaticTreePlan, TlsPlan,
-    is_about_storing,
+    FixedAnswer, ListenerPlan, LogFormat, LogTerms, MaintenancePlan, MissingFile, OriginTlsPlan,
+    PasswordPlan, RedirectAnswer, RedirectPlan, RouteAction, RouteMatcher, RoutePlan, SiteLimits, SitePlan,
+    StaticTreePlan, TlsPlan, is_about_storing,
 };
 pub use reference::settings_reference;
 pub use setting::{CertificatePaths, CertificateSource, Setting, SettingKind, SettingScope, SettingValue};

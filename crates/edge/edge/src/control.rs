@@ -6,6 +6,8 @@ pub(crate) mod counters;
 pub(crate) mod first_look;
 pub(crate) mod identity;
 pub(crate) mod log_output;
+mod log_reference;
+pub(crate) mod log_socket;
 pub(crate) mod metrics;
 pub(crate) mod operator;
 pub(crate) mod purge_access;

@@ -121,6 +121,8 @@ pub(crate) struct EdgeState {
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) counters: EdgeCounters,
     pub(crate) log: Option<AccessLog>,
+    /// The number of the last request to an origin.
+    last_fetch: AtomicU64,
     pub(crate) complaints: Complaints,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) system: System,
@@ -215,6 +217,7 @@ impl Shared {
             transit: MemoryShare::new(transit_bytes_max),
             counters: EdgeCounters::new(plan.workers),
             log,
+            last_fetch: AtomicU64::new(0),
             complaints: Complaints::default(),
             clock: Arc::clone(&system.clock),
             system,
@@ -516,6 +519,12 @@ impl Shared {
 }
 
 impl EdgeState {
+    /// The number of a request to an origin whose response has begun.
+    pub(crate) fn next_fetch(&self) -> u64 {
+        // Relaxed is enough: no other memory depends on the number.
+        self.last_fetch.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     /// The counters of a worker.
     pub(crate) fn cells(&self, worker: usize) -> &Cells {
         self.counters.worker(worker)

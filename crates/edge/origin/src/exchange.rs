@@ -11,7 +11,7 @@
 use crate::error::{FetchError, UploadError};
 use crate::health::WatchedFetch;
 use crate::limit::FetchPermit;
-use crate::origin::{FetchRequest, Origin, Settings};
+use crate::origin::{FetchRequest, FetchTiming, Origin, Settings};
 use bytes::{Buf, BufMut as _, Bytes, BytesMut};
 use h1::client::{self, Terms};
 use h1::{BodyFraming, Strictness};
@@ -86,6 +86,7 @@ pub struct OriginExchange {
     watched: WatchedFetch,
     request: FetchRequest,
     link: OriginLink,
+    timing: FetchTiming,
     upload: UploadState,
     /// Whether the fetch was stalled because the rest of the request's content has not arrived.
     is_starved: bool,
@@ -127,6 +128,7 @@ impl OriginExchange {
         watched: WatchedFetch,
         request: FetchRequest,
         (stream, reused): (Stream, bool),
+        timing: FetchTiming,
     ) -> Self {
         let upload = match request.framing {
             BodyFraming::Empty | BodyFraming::UntilClose => UploadState::Done,
@@ -140,11 +142,17 @@ impl OriginExchange {
             watched,
             request,
             link,
+            timing,
             upload,
             is_starved: false,
             patience: Patience::new(),
             continue_patience: Patience::new(),
         }
+    }
+
+    /// The times until the request could leave.
+    pub const fn timing(&self) -> FetchTiming {
+        self.timing
     }
 
     /// The next event of the response.

@@ -15,7 +15,7 @@ use crate::security::OriginTls;
 use crate::urgency::Urgency;
 use address::OriginUrl;
 use bytes::Bytes;
-use clock::Clock;
+use clock::{Clock, Monotonic};
 use h1::BodyFraming;
 use message::Method;
 use net::{IdleStream, Network, Stream, TlsError};
@@ -73,6 +73,17 @@ pub struct FetchRequest {
     pub page: Option<u64>,
     /// The turn of a probe, if the caller claimed one.
     pub probe: Option<Arc<ProbeTurn>>,
+}
+
+/// The times of a fetch until its request can leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FetchTiming {
+    /// How long the fetch waited for its turn.
+    pub queue: Duration,
+    /// How long it took to have a connection.
+    pub connect: Duration,
+    /// When it had the connection.
+    pub connected: Monotonic,
 }
 
 /// The numbers of requests and connections of an origin at one moment.
@@ -141,8 +152,10 @@ impl Origin {
     /// [`FetchError`] if there is no permit or no connection in time, or if the breaker rejects the
     /// request.
     pub async fn fetch(self: &Arc<Self>, request: FetchRequest) -> Result<OriginExchange, FetchError> {
+        let begun = self.clock.monotonic();
         let probe = self.admit(request.probe.clone())?;
         let permit = self.limit.acquire(&request.urgency, probe.is_some()).await?;
+        let permitted = self.clock.monotonic();
         // The origin may have become unreachable while the request waited.
         let probe = self.admit(probe)?;
         let mut watched = WatchedFetch::begin(self, request.page, probe.as_deref());
@@ -154,7 +167,10 @@ impl Origin {
                 (connected.inspect_err(|error| watched.failed(error))?, false)
             }
         };
-        Ok(OriginExchange::new(Arc::clone(self), permit, watched, request, (stream, reused)))
+        let connected = self.clock.monotonic();
+        let timing =
+            FetchTiming { queue: permitted.since(begun), connect: connected.since(permitted), connected };
+        Ok(OriginExchange::new(Arc::clone(self), permit, watched, request, (stream, reused), timing))
     }
 
     /// Makes a connection that carries no request, to see whether that is possible. The breaker

@@ -24,6 +24,7 @@ pub use field::{FIELDS, FieldRow};
 use crate::record::RequestRecord;
 use condition::Condition;
 use std::fmt;
+use std::str::FromStr;
 
 /// Longest expression, in bytes.
 pub const FILTER_BYTES_MAX: usize = 4096;
@@ -73,6 +74,14 @@ impl Node {
             Self::Not(part) => !part.holds(record),
             Self::Condition(condition) => condition.holds(record),
         }
+    }
+}
+
+impl FromStr for Filter {
+    type Err = FilterError;
+
+    fn from_str(text: &str) -> Result<Self, FilterError> {
+        Self::parse(text)
     }
 }
 

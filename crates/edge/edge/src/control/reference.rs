@@ -1,7 +1,7 @@
 //! Renders docs/observing.md from the table of metrics. A test compares the file with this text.
 
-use crate::control::access_log::FORMAT;
 use crate::control::counters::{METRICS, MetricKind};
+use crate::control::log_reference::log_section;
 use std::fmt::Write;
 
 /// The section about messages on standard error.
@@ -43,17 +43,7 @@ pub fn observing_reference() -> String {
          `localhost` or the configured name. This prevents a page of another site from sending requests\n\
          through a visitor's browser.\n\n\
          Every response carries `Cache-Status` with its reason; [reasons.md](reasons.md) lists the reasons.\n\n\
-         ## The access log\n\n\
-         The setting `access_log` names a file, or `-` for standard output. The edge writes one line for each\n\
-         request: the combined log format, followed by the edge's own fields.\n\n\
-         ```text\n{FORMAT}\n```\n\n\
-         BYTES is the number of content bytes sent. HOST is the host that the client sent, or `-` if it sent\n\
-         none. VERDICT and REASON are names from [reasons.md](reasons.md). MICROSECONDS is the time from the\n\
-         end of the request's head until the edge has handed the last byte to the operating system. The edge\n\
-         writes quotes, backslashes and bytes that are not printable ASCII as `\\xHH`.\n\n\
-         If lines arrive faster than they can be written, the edge drops and counts the surplus. It does the\n\
-         same with messages to standard error, so neither a full disk nor a closed terminal stops the edge.\n\n\
-         {MESSAGES}\n\n\
+         {}\n         {MESSAGES}\n\n\
          ## Signals\n\n\
          | signal | effect |\n|---|---|\n\
          | SIGHUP | Opens the access log again, and puts changed settings and certificates in force (docs/reloading.md). |\n\
@@ -69,7 +59,8 @@ pub fn observing_reference() -> String {
          `petasos_requests_total` counts requests, with the labels `verdict` and `reason`. Metrics about\n\
          origins have the label `site`, whose value is the site's first name, or `any`.\n\n\
          This page is rendered from the table of metrics by `cargo xtask docs`.\n\n\
-         | metric | kind | meaning; what to do |\n|---|---|---|\n"
+         | metric | kind | meaning; what to do |\n|---|---|---|\n",
+        log_section()
     );
     for row in METRICS {
         let (suffix, kind) = match row.kind {

@@ -8,6 +8,7 @@ pub(crate) mod identity;
 pub(crate) mod log_output;
 mod log_reference;
 pub(crate) mod log_socket;
+mod log_stream;
 pub(crate) mod metrics;
 pub(crate) mod operator;
 pub(crate) mod purge_access;

@@ -19,6 +19,7 @@ use crate::memory::disk_turns::DiskTurns;
 use crate::memory::encodings::Encodings;
 use crate::memory::ending::Ending;
 use crate::memory::equivalents::Equivalents;
+use crate::memory::followers::Followers;
 use crate::memory::hit_for_miss::HitForMiss;
 use crate::memory::hot_pages::HotPages;
 use crate::memory::leak_guard::LeakGuard;
@@ -121,6 +122,8 @@ pub(crate) struct EdgeState {
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) counters: EdgeCounters,
     pub(crate) log: Option<AccessLog>,
+    /// The clients of the admin address that follow the log.
+    pub(crate) followers: Arc<Followers>,
     /// The number of the last request to an origin.
     last_fetch: AtomicU64,
     pub(crate) complaints: Complaints,
@@ -217,6 +220,7 @@ impl Shared {
             transit: MemoryShare::new(transit_bytes_max),
             counters: EdgeCounters::new(plan.workers),
             log,
+            followers: Arc::default(),
             last_fetch: AtomicU64::new(0),
             complaints: Complaints::default(),
             clock: Arc::clone(&system.clock),

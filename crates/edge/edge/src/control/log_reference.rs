@@ -28,6 +28,20 @@ const MEMBERS: &[(&str, &str)] = &[
     ("fetch.first_byte", "waiting for the head of the response"),
 ];
 
+/// The views of a running edge.
+const LIVE: &str = "\n## Live views\n\n\
+     `GET /log?where=CONDITION` at the admin address streams each request as it ends, as a line of JSON.\n\
+     The condition is optional and percent-encoded. At most 8 clients can follow. A client that reads too\n\
+     slowly misses requests and gets a line `{\"skipped\": N}`; it never slows a request. An empty line says\n\
+     that the stream lives. The log may be off; without a follower, the stream costs nothing.\n\n\
+     Three commands show a running edge. Each takes `--admin ADDRESS`, and `--token-file FILE` if needed:\n\n\
+     * `petasos log --where 'verdict = miss and path ~ \"^/shop\"'` prints each request with its phases;\n\
+     \x20 `--json` prints the lines of the stream.\n\
+     * `petasos status` prints one screen, or JSON with `--json`. Its exit code is 0 if all is well, 1 if\n\
+     \x20 something needs attention, and 2 if no edge answers.\n\
+     * `petasos top` shows rates, verdicts, percentiles, pages, origin requests and clients, until you press\n\
+     \x20 `q`.\n";
+
 /// The section, as Markdown.
 pub(super) fn log_section() -> String {
     let mut text = format!(
@@ -74,5 +88,6 @@ pub(super) fn log_section() -> String {
     for row in FIELDS {
         let _ = writeln!(text, "| `{}` | {} |", row.name, row.help);
     }
+    text.push_str(LIVE);
     text
 }

@@ -29,17 +29,19 @@ pub fn observing_reference() -> String {
         "# Observing the edge\n\n\
          You can observe a running edge by its metrics, its status, its access log and a field of each\n\
          response.\n\n\
-         The admin address (setting `admin`) answers four calls that change nothing:\n\n\
+         The admin address (setting `admin`) answers six calls that change nothing:\n\n\
          * `GET /metrics`: the metrics as OpenMetrics text, for Prometheus and similar systems.\n\
          * `GET /status`: JSON with version, sites, store and connections.\n\
          * `GET /healthz`: whether the process lives.\n\
+         * `GET /readyz`: 200 while the edge takes new connections, 503 while it drains.\n\
+         * `GET /log`: each request as it ends (see below).\n\
          * `POST /why`: how the edge would answer a request, and why (see [why.md](why.md)).\n\n\
          Two other calls change something: purges (see [purging.md](purging.md)) and `POST /profile` (see\n\
          [profiles.md](profiles.md)).\n\n\
          A client on the same machine reads without a token. A client on another machine, or one whose\n\
          request a proxy has forwarded, needs the token of `token_file`. It sends the token as\n\
          `Authorization: Bearer TOKEN`; in Prometheus that is `authorization: {{ credentials_file: FILE }}`.\n\
-         Only `/healthz` answers every client. Each request must name the address by an IP address,\n\
+         Only `/healthz` and `/readyz` answer every client. Each request must name the address by an IP address,\n\
          `localhost` or the configured name. This prevents a page of another site from sending requests\n\
          through a visitor's browser.\n\n\
          Every response carries `Cache-Status` with its reason; [reasons.md](reasons.md) lists the reasons.\n\n\

@@ -1,4 +1,5 @@
-//! *record*: counts the verdict of a request, and writes its record to the access log.
+//! *record*: counts the verdict of a request, and gives its record to the access log and to the
+//! followers of the log.
 //!
 //! Invariants: every request is recorded once. The steps note nothing that only records need unless
 //! a record is wanted, so that a request without one pays for no clock and no memory.
@@ -45,6 +46,7 @@ impl Notes {
     /// The notes of a request that was just received.
     pub(crate) fn for_request(shared: &Shared) -> Self {
         let detail = match &shared.log {
+            _ if shared.followers.is_any() => Detail::Full,
             None => Detail::Counters,
             Some(log) if is_full(log, &shared.plan.log_terms) => Detail::Full,
             Some(_) => Detail::Line,
@@ -90,7 +92,7 @@ impl Visit<'_> {
         }
     }
 
-    /// *record*: updates counters and writes the access log.
+    /// *record*: updates counters, and gives the record to the access log and to followers.
     pub(crate) fn record(&mut self, outcome: &RequestOutcome) {
         let cells = self.cells();
         cells.count_reason(outcome.reason);
@@ -105,9 +107,13 @@ impl Visit<'_> {
         }
     }
 
+    /// Gives the record to all who want it.
     fn write_record(&self, outcome: &RequestOutcome, received: u64, sent: u64) {
         let terms = &self.shared.plan.log_terms;
         let record = self.record_of(outcome, received, sent, terms.is_anonymous);
+        if self.shared.followers.is_any() {
+            self.shared.followers.offer(&record);
+        }
         let Some(log) = &self.shared.log else { return };
         if !log.record(&record, terms) {
             self.cells().count(Metric::AccessLogDropped);

@@ -4,7 +4,8 @@
 //! other bytes from clients are escaped.
 
 use crate::date::push_log_date;
-use crate::record::RequestRecord;
+use crate::decimal::push_decimal;
+use crate::record::{RequestRecord, micros};
 use std::io::Write as _;
 
 /// The fields of a line: the combined log format, followed by fields of the edge.
@@ -20,15 +21,24 @@ pub fn push_combined(line: &mut Vec<u8>, record: &RequestRecord<'_>) {
     push_escaped(line, record.method.as_bytes());
     line.push(b' ');
     push_escaped(line, record.target);
-    let protocol = record.protocol.name();
-    let _ = write!(line, " {protocol}\" {} {} \"", record.status, record.content_bytes);
+    line.push(b' ');
+    line.extend_from_slice(record.protocol.name().as_bytes());
+    line.extend_from_slice(b"\" ");
+    push_decimal(line, record.status.into());
+    line.push(b' ');
+    push_decimal(line, record.content_bytes);
+    line.extend_from_slice(b" \"");
     push_value(line, record.referer);
     line.extend_from_slice(b"\" \"");
     push_value(line, record.agent);
     line.extend_from_slice(b"\" ");
     push_value(line, record.host);
-    let micros = record.time.as_micros();
-    let _ = writeln!(line, " {} {} {micros}", record.verdict(), record.reason);
+    for word in [record.verdict().name(), record.reason.name(), ""] {
+        line.push(b' ');
+        line.extend_from_slice(word.as_bytes());
+    }
+    push_decimal(line, micros(record.time));
+    line.push(b'\n');
 }
 
 fn push_value(line: &mut Vec<u8>, value: Option<&[u8]>) {
@@ -40,6 +50,10 @@ fn push_value(line: &mut Vec<u8>, value: Option<&[u8]>) {
 
 /// Appends bytes so that they cannot end a quoted part or a line.
 fn push_escaped(line: &mut Vec<u8>, bytes: &[u8]) {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    if bytes.iter().all(is_plain) {
+        return line.extend_from_slice(bytes);
+    }
     for &byte in bytes {
         match byte {
             b'"' | b'\\' | 0..=0x1f | 0x7f.. => {

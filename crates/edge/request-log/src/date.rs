@@ -2,8 +2,8 @@
 //!
 //! Invariant: times are UTC. A year above 9999 is written with all its digits.
 
+use crate::decimal::push_padded;
 use clock::Timestamp;
-use std::io::Write as _;
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -22,20 +22,33 @@ struct Day {
 pub(crate) fn push_log_date(line: &mut Vec<u8>, at: Timestamp) {
     let (Day { year, month, day }, (hour, minute, second)) = parts(at);
     let month = usize::try_from(month - 1).ok().and_then(|month| MONTHS.get(month)).copied();
-    // Writing to a Vec cannot fail.
-    let _ = write!(
-        line,
-        "{day:02}/{}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000",
-        month.unwrap_or_default()
-    );
+    push_padded(line, day, 2);
+    line.push(b'/');
+    line.extend_from_slice(month.unwrap_or_default().as_bytes());
+    for (separator, part, width) in [(b'/', year, 4), (b':', hour, 2), (b':', minute, 2), (b':', second, 2)] {
+        line.push(separator);
+        push_padded(line, part, width);
+    }
+    line.extend_from_slice(b" +0000");
 }
 
 /// Appends a time as RFC 3339 writes it, with microseconds: `1994-11-06T08:49:37.000042Z`.
 pub fn push_rfc3339(line: &mut Vec<u8>, at: Timestamp) {
     let (Day { year, month, day }, (hour, minute, second)) = parts(at);
     let micros = at.as_micros() % 1_000_000;
-    // Writing to a Vec cannot fail.
-    let _ = write!(line, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z");
+    push_padded(line, year, 4);
+    for (separator, part, width) in [
+        (b'-', month, 2),
+        (b'-', day, 2),
+        (b'T', hour, 2),
+        (b':', minute, 2),
+        (b':', second, 2),
+        (b'.', micros, 6),
+    ] {
+        line.push(separator);
+        push_padded(line, part, width);
+    }
+    line.push(b'Z');
 }
 
 fn parts(at: Timestamp) -> (Day, (u64, u64, u64)) {

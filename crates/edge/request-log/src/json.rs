@@ -7,8 +7,8 @@
 //! Members that a request does not have are left out. A member is added, never renamed.
 
 use crate::date::push_rfc3339;
-use crate::record::{PageKey, RequestRecord};
-use std::fmt::Display;
+use crate::decimal::push_decimal;
+use crate::record::{ClientName, PageKey, RequestRecord, micros};
 use std::io::Write as _;
 use std::time::Duration;
 
@@ -17,72 +17,89 @@ pub fn push_json(line: &mut Vec<u8>, record: &RequestRecord<'_>) {
     line.extend_from_slice(b"{\"at\":\"");
     push_rfc3339(line, record.at);
     line.push(b'"');
-    push_plain(line, "client", record.client);
+    push_client(line, "client", record.client);
     if record.peer != record.client {
-        push_plain(line, "peer", record.peer);
+        push_client(line, "peer", record.peer);
     }
     push_text(line, "method", &[record.method.as_bytes()]);
     push_optional(line, "host", record.host);
     push_text(line, "target", &[record.target]);
-    push_plain(line, "protocol", record.protocol.name());
+    push_word(line, "protocol", record.protocol.name());
     push_optional(line, "tls", record.tls.map(str::as_bytes));
-    push_number(line, "status", record.status);
+    push_number(line, "status", record.status.into());
     push_number(line, "bytes", record.content_bytes);
     push_number(line, "received", record.received_bytes);
     push_number(line, "sent", record.sent_bytes);
     push_optional(line, "site", record.site.map(str::as_bytes));
-    push_plain(line, "verdict", record.verdict());
-    push_plain(line, "reason", record.reason);
+    push_word(line, "verdict", record.verdict().name());
+    push_word(line, "reason", record.reason.name());
     if let Some(key) = &record.key {
         push_text(line, "key", &PageKey::parts(key));
     }
     push_optional(line, "referer", record.referer);
     push_optional(line, "agent", record.agent);
-    if let Some(trace) = record.trace {
-        push_plain(line, "trace", trace);
+    if let Some(trace) = &record.trace {
+        push_word(line, "trace", trace.as_str());
     }
-    push_number(line, "time", record.time.as_micros());
+    push_number(line, "time", micros(record.time));
     push_phases(line, record);
     line.extend_from_slice(b"}\n");
 }
 
 fn push_phases(line: &mut Vec<u8>, record: &RequestRecord<'_>) {
     push_name(line, "phases");
-    line.push(b'{');
+    let begun = line.len();
     let phases = record.phases;
     for (name, time) in [("disk", phases.disk), ("wait", phases.wait), ("pass", phases.pass)] {
         if time != Duration::ZERO {
-            // Writing to a Vec cannot fail.
-            let _ = write!(line, "\"{name}\":{},", time.as_micros());
+            push_number(line, name, micros(time));
         }
     }
-    let _ = write!(line, "\"send\":{}}}", record.send_time().as_micros());
+    push_number(line, "send", micros(record.send_time()));
+    close_object(line, begun);
     if let Some(fetch) = record.fetch {
-        let [queue, connect, first_byte] =
-            [fetch.queue, fetch.connect, fetch.first_byte].map(|time| time.as_micros());
         push_name(line, "fetch");
-        let _ = write!(
-            line,
-            "{{\"number\":{},\"queue\":{queue},\"connect\":{connect},\"first_byte\":{first_byte}}}",
-            fetch.number
-        );
+        let begun = line.len();
+        push_number(line, "number", fetch.number);
+        push_number(line, "queue", micros(fetch.queue));
+        push_number(line, "connect", micros(fetch.connect));
+        push_number(line, "first_byte", micros(fetch.first_byte));
+        close_object(line, begun);
     }
 }
 
-/// Appends the name of a member that is not the first one.
+/// Ends an object whose first member begins at `begun`, with the comma that precedes members.
+fn close_object(line: &mut Vec<u8>, begun: usize) {
+    if let Some(comma) = line.get_mut(begun) {
+        *comma = b'{';
+    }
+    line.push(b'}');
+}
+
+/// Appends the name of a member.
 fn push_name(line: &mut Vec<u8>, name: &str) {
-    let _ = write!(line, ",\"{name}\":");
+    line.extend_from_slice(b",\"");
+    line.extend_from_slice(name.as_bytes());
+    line.extend_from_slice(b"\":");
 }
 
 /// Appends a member whose text needs no escapes.
-fn push_plain(line: &mut Vec<u8>, name: &str, text: impl Display) {
+fn push_word(line: &mut Vec<u8>, name: &str, word: &str) {
     push_name(line, name);
-    let _ = write!(line, "\"{text}\"");
+    line.push(b'"');
+    line.extend_from_slice(word.as_bytes());
+    line.push(b'"');
 }
 
-fn push_number(line: &mut Vec<u8>, name: &str, number: impl Display) {
+fn push_client(line: &mut Vec<u8>, name: &str, client: ClientName) {
     push_name(line, name);
-    let _ = write!(line, "{number}");
+    // Writing to a Vec cannot fail.
+    let _ = write!(line, "\"{client}\"");
+}
+
+fn push_number(line: &mut Vec<u8>, name: &str, number: u64) {
+    push_name(line, name);
+    push_decimal(line, number);
 }
 
 fn push_optional(line: &mut Vec<u8>, name: &str, text: Option<&[u8]>) {
@@ -101,6 +118,10 @@ fn push_text(line: &mut Vec<u8>, name: &str, parts: &[&[u8]]) {
 
 /// Appends bytes as the inside of a JSON string.
 fn push_escaped(line: &mut Vec<u8>, bytes: &[u8]) {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    if bytes.iter().all(is_plain) {
+        return line.extend_from_slice(bytes);
+    }
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
             match character {

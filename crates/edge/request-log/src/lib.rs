@@ -8,6 +8,7 @@
 mod anonymise;
 mod combined;
 mod date;
+mod decimal;
 pub mod filter;
 mod journal;
 mod json;

@@ -161,6 +161,11 @@ impl PageKey<'_> {
     }
 }
 
+/// A time in microseconds.
+pub(crate) fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 impl fmt::Display for ClientName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

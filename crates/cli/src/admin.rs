@@ -8,7 +8,7 @@ use net::{CertificateFiles, OriginTlsTerms, TlsClient};
 use platform::SystemClock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use why::{FetchedResponse, Fetcher, ProbeError};
+use why::{EdgeAccess, FetchedResponse, Fetcher, ProbeError};
 
 /// The edge that a command calls.
 #[derive(Debug, clap::Args)]
@@ -58,11 +58,29 @@ impl AdminArgs {
     ///
     /// # Errors
     /// If the token cannot be read, or no edge answers.
-    pub(crate) fn call(&self, target: &'static str, content: &[u8]) -> anyhow::Result<FetchedResponse> {
-        let token = self.token()?;
-        let fetcher = self.fetcher()?;
-        let call = why::call_edge(&fetcher, &self.admin, target, token.as_deref(), content);
-        let answer = runtime()?.block_on(call).map_err(|error| self.failure(error))?;
+    pub(crate) fn call(&self, target: &str, content: &[u8]) -> anyhow::Result<FetchedResponse> {
+        let (fetcher, token) = (self.fetcher()?, self.token()?);
+        let call = async { self.access(&fetcher, token.as_deref()).post(target, content).await };
+        self.understood(runtime()?.block_on(call))
+    }
+
+    /// Gets `target`, with the token if there is one, and returns the edge's answer.
+    ///
+    /// # Errors
+    /// If the token cannot be read, or no edge answers.
+    pub(crate) fn get(&self, target: &str) -> anyhow::Result<FetchedResponse> {
+        let (fetcher, token) = (self.fetcher()?, self.token()?);
+        let call = async { self.access(&fetcher, token.as_deref()).get(target).await };
+        self.understood(runtime()?.block_on(call))
+    }
+
+    /// The edge, reached by this fetcher with this token.
+    pub(crate) const fn access<'a>(&'a self, fetcher: &'a Fetcher, token: Option<&'a str>) -> EdgeAccess<'a> {
+        EdgeAccess { fetcher, admin: &self.admin, token }
+    }
+
+    fn understood(&self, answer: Result<FetchedResponse, ProbeError>) -> anyhow::Result<FetchedResponse> {
+        let answer = answer.map_err(|error| self.failure(error))?;
         let is_plain = self.admin_ca.is_none() && answer.head.status == Status::BAD_REQUEST;
         ensure!(
             !is_plain || !says_tls(&answer.content),
@@ -72,7 +90,8 @@ impl AdminArgs {
         Ok(answer)
     }
 
-    fn failure(&self, error: ProbeError) -> anyhow::Error {
+    /// The error of a command that reaches no edge.
+    pub(crate) fn failure(&self, error: ProbeError) -> anyhow::Error {
         let admin = &self.admin;
         let context = match error {
             ProbeError::Tls(_) => format!(

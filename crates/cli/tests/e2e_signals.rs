@@ -202,3 +202,31 @@ fn changed_file_is_in_force_after_hup_and_a_bad_one_is_not() {
     says("`nmaes`");
     assert_eq!((status("b.test"), status("c.test")), (200, 421));
 }
+
+#[test]
+fn edge_that_drains_lives_and_is_not_ready() {
+    let gate = Gate::default();
+    let at_origin = gate.clone();
+    let origin = Origin::start(move |_| {
+        let mut actions = vec![Action::Await(at_origin.clone())];
+        actions.extend(response("200 OK", &[], b"done"));
+        actions
+    });
+    let mut edge = Edge::start(&origin.url(), &[]);
+    let ask = |target: &str| {
+        let mut client = Client::connect(edge.admin);
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        let answer = client.read();
+        (answer.status, answer.text().to_owned())
+    };
+    assert_eq!(ask("/readyz"), (200, "ready\n".to_owned()));
+    let mut client = Client::connect(edge.address);
+    client.send("GET /slow HTTP/1.1\r\nHost: example.test\r\n\r\n");
+    eventually("the request is on its way", || !origin.seen().is_empty());
+    edge.signal("TERM");
+    eventually("it is not ready", || ask("/readyz") == (503, "draining\n".to_owned()));
+    assert_eq!(ask("/healthz").0, 200);
+    gate.open();
+    assert_eq!(client.read().text(), "done");
+    assert_eq!(edge.wait(), Some(0));
+}

@@ -3,14 +3,12 @@
 //! Invariant: each question uses one connection, and nothing is retried. The edge's answer is not
 //! changed.
 
-use crate::fetch::{self, Fetcher, connection_failure, within_time};
-use crate::{HeaderLine, ProbeError};
+use crate::admin::EdgeAccess;
+use crate::{Fetcher, HeaderLine, ProbeError};
 use address::{Address, HttpUrl};
 use api::why::{Question, WhyReply};
-use bytes::Bytes;
 use difference::text_of;
-use message::{Fields, Method, RequestHead, Status, Version, names};
-use net::Stream;
+use message::{Method, Status};
 
 /// The default admin address: the default of the setting `admin`.
 pub const ADMIN_DEFAULT: &str = "127.0.0.1:8081";
@@ -78,7 +76,8 @@ pub async fn ask(
     };
     // Plain data with names as keys always serialises.
     let content = serde_json::to_vec(&question).unwrap_or_default();
-    let answer = match call_edge(fetcher, admin, api::why::PATH, token, &content).await {
+    let access = EdgeAccess { fetcher, admin, token };
+    let answer = match access.post(api::why::PATH, &content).await {
         Ok(answer) => answer,
         Err(error) => return Err(AskError::NoEdge { address, error }),
     };
@@ -91,45 +90,4 @@ pub async fn ask(
         Ok(answer) => Ok(EdgeReply { answer, document }),
         Err(error) => Err(AskError::Unreadable { address, problem: text_of(error.to_string().as_bytes()) }),
     }
-}
-
-/// Posts JSON to `target` at the admin address of a running edge, with the token if one is given.
-/// Returns the response. The connection has TLS if the fetcher has a client for it.
-///
-/// # Errors
-/// [`ProbeError`].
-pub async fn call_edge(
-    fetcher: &Fetcher,
-    admin: &Address,
-    target: &'static str,
-    token: Option<&str>,
-    content: &[u8],
-) -> Result<fetch::FetchedResponse, ProbeError> {
-    // At the admin address, the edge accepts only requests whose Host is an IP address, localhost
-    // or the configured name.
-    let host = match admin {
-        Address::Ip(_) | Address::Host { .. } => admin.to_string(),
-        Address::Unix(_) => "localhost".to_owned(),
-    };
-    let mut fields = Fields::new();
-    fields.push(names::HOST, host);
-    fields.push(names::CONTENT_TYPE, "application/json");
-    fields.push(names::CONTENT_LENGTH, content.len().to_string());
-    fields.push(names::CONNECTION, "close");
-    if let Some(token) = token {
-        fields.push(names::AUTHORIZATION, format!("Bearer {token}"));
-    }
-    let target = Bytes::from_static(target.as_bytes());
-    let request = RequestHead { method: Method::Post, target, version: Version::Http11, fields };
-    within_time(async {
-        let stream = Stream::connect(admin).await.map_err(|error| connection_failure(admin, &error))?;
-        let Some(tls) = &fetcher.tls else { return fetcher.exchange(stream, request, content).await };
-        let name = match admin {
-            Address::Ip(address) => address.ip().to_string(),
-            Address::Host { name, .. } => name.clone(),
-            Address::Unix(_) => "localhost".to_owned(),
-        };
-        fetcher.exchange(tls.secure(stream, &name).await?, request, content).await
-    })
-    .await
 }

@@ -160,8 +160,7 @@ impl Fetcher {
         let sent = Moment::read(&*self.clock);
         stream.write_all(&octets).await.map_err(broken)?;
         stream.flush().await.map_err(broken)?;
-        let exchange = Exchange::new(&request.method, TERMS);
-        let mut reading = ResponseStream { stream, input: BytesMut::new(), exchange };
+        let mut reading = ResponseStream::new(stream, &request.method);
         let (head, strict_fault) = reading.head(&request.method).await?;
         let arrived = Moment::read(&*self.clock);
         let (content, is_cut) = reading.content().await?;
@@ -208,15 +207,23 @@ async fn connect(url: &HttpUrl) -> Result<Stream, ProbeError> {
 }
 
 /// A response being read.
-struct ResponseStream<S> {
+pub(crate) struct ResponseStream<S> {
     stream: S,
     input: BytesMut,
     exchange: Exchange,
 }
 
 impl<S: AsyncRead + Unpin> ResponseStream<S> {
+    /// The response to a request with this method, which was sent on `stream`.
+    pub(crate) fn new(stream: S, method: &Method) -> Self {
+        Self { stream, input: BytesMut::new(), exchange: Exchange::new(method, TERMS) }
+    }
+
     /// Reads the head of the final response. Also returns the fault that strict parsing reports.
-    async fn head(&mut self, method: &Method) -> Result<(ResponseHead, Option<ResponseError>), ProbeError> {
+    pub(crate) async fn head(
+        &mut self,
+        method: &Method,
+    ) -> Result<(ResponseHead, Option<ResponseError>), ProbeError> {
         loop {
             let mut copy = self.input.clone();
             if let Some(ResponseEvent::Head(response)) = self.advance().await? {
@@ -227,7 +234,7 @@ impl<S: AsyncRead + Unpin> ResponseStream<S> {
     }
 
     /// Reads the content up to the limit. Also returns whether the content is longer.
-    async fn content(&mut self) -> Result<(Bytes, bool), ProbeError> {
+    pub(crate) async fn content(&mut self) -> Result<(Bytes, bool), ProbeError> {
         let mut content = BytesMut::new();
         loop {
             match self.advance().await? {
@@ -246,7 +253,7 @@ impl<S: AsyncRead + Unpin> ResponseStream<S> {
     }
 
     /// Takes the next event. If there is none yet, reads more bytes and returns `None`.
-    async fn advance(&mut self) -> Result<Option<ResponseEvent>, ProbeError> {
+    pub(crate) async fn advance(&mut self) -> Result<Option<ResponseEvent>, ProbeError> {
         if let Some(event) = self.exchange.next(&mut self.input)? {
             return Ok(Some(event));
         }

@@ -14,6 +14,7 @@
 //! - `semantics` decides whether a response may be shared. This crate adds which cookie or field is
 //!   the cause, which software it belongs to, and what to do about it.
 
+mod admin;
 mod answer_text;
 mod ask;
 mod change;
@@ -31,8 +32,9 @@ mod text;
 mod verdict;
 mod visit;
 
+pub use admin::{EdgeAccess, EdgeStream, StreamReply};
 pub use answer_text::answer_text;
-pub use ask::{ADMIN_DEFAULT, AskError, EdgeReply, ask, call_edge};
+pub use ask::{ADMIN_DEFAULT, AskError, EdgeReply, ask};
 pub use fetch::{CONTENT_BYTES_MAX, FetchedResponse, Fetcher, ProbeError, TIME_MAX};
 pub use front::{CacheAction, CacheStatement};
 pub use header_line::{HeaderLine, HeaderLineError};

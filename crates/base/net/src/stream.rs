@@ -3,6 +3,7 @@
 //! Invariant: an [`IdleStream`] belongs to no runtime. It can therefore wait in a pool that all
 //! workers share, and continue on any of them.
 
+use crate::tls_agreement::known_version;
 use crate::tls_session::{self, ClientTls, IdleTls, ServerTls};
 use address::Address;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
@@ -12,6 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use tls_terms::TlsVersion;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -121,6 +123,16 @@ impl Stream {
             Self::TlsToServer(secured) => secured.get_ref().1.alpn_protocol(),
             Self::Tcp(_) | Self::Unix(_) | Self::Other(_) => None,
         }
+    }
+
+    /// The version of TLS that both sides agreed on. `None` for a plain connection.
+    pub fn tls_version(&self) -> Option<TlsVersion> {
+        let version = match self {
+            Self::Tls(secured) => secured.get_ref().1.protocol_version(),
+            Self::TlsToServer(secured) => secured.get_ref().1.protocol_version(),
+            Self::Tcp(_) | Self::Unix(_) | Self::Other(_) => None,
+        };
+        version.and_then(known_version)
     }
 
     /// The host that the client named in the TLS handshake (RFC 6066 section 3).

@@ -20,7 +20,7 @@ pub fn agreed_terms(connection: &CommonState) -> Option<TlsAgreement> {
     Some(TlsAgreement { version, suite, key_bits, cipher_bits, temporary_key: group.map(temporary_key) })
 }
 
-fn known_version(version: ProtocolVersion) -> Option<TlsVersion> {
+pub(crate) fn known_version(version: ProtocolVersion) -> Option<TlsVersion> {
     match version {
         ProtocolVersion::TLSv1_2 => Some(TlsVersion::Tls12),
         ProtocolVersion::TLSv1_3 => Some(TlsVersion::Tls13),

@@ -10,7 +10,7 @@ pub(crate) const ADMIN: &[Setting] = &[
         "127.0.0.1:8081",
         "Address that serves metrics and status and accepts purges. A client on this machine reads them \
          without a token, and purges without one unless `token_file` is set. A client on another machine, or \
-         behind a proxy, needs the token of `token_file` for both. Every client may read `/healthz`. Keep \
+         behind a proxy, needs the token of `token_file` for both. Every client may read `/healthz` and `/readyz`. Keep \
          this address on loopback unless it has TLS by `admin_certificate`, and let no proxy forward to it.",
     )
     .flag("--admin"),

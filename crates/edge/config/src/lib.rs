@@ -17,6 +17,7 @@ mod guard_table;
 mod levels;
 mod listener_table;
 mod log_level;
+mod log_table;
 mod machine;
 mod origin_member;
 mod peers;
@@ -38,9 +39,9 @@ pub use origin_member::OriginMember;
 pub use peers::PeerEntry;
 pub use plan::{
     AccessLogTarget, AcmePlan, AdminTlsPlan, DiskPlan, EdgeLimits, EdgePlan, FieldRules, FilesPlan,
-    FixedAnswer, GuardPlan, ListenerPlan, MaintenancePlan, MissingFile, OriginBalance, OriginTlsPlan,
-    PasswordPlan, RateLimit, RedirectAnswer, RedirectPlan, RouteAction, RouteMatcher, RoutePlan, SiteLimits,
-    SitePlan, StaticTreePlan, TlsPlan, is_about_storing,
+    FixedAnswer, GuardPlan, ListenerPlan, LogFormat, LogTerms, MaintenancePlan, MissingFile, OriginBalance,
+    OriginTlsPlan, PasswordPlan, RateLimit, RedirectAnswer, RedirectPlan, RouteAction, RouteMatcher,
+    RoutePlan, SiteLimits, SitePlan, StaticTreePlan, TlsPlan, is_about_storing,
 };
 pub use reference::settings_reference;
 pub use setting::{CertificatePaths, CertificateSource, Setting, SettingKind, SettingScope, SettingValue};

@@ -4,6 +4,7 @@
 //! Invariant: every existing plan can be served. Each site has an origin, no name belongs to two
 //! sites, and at most one site answers to any name.
 
+mod access_log;
 mod acme;
 mod balance;
 mod compression;
@@ -20,6 +21,7 @@ mod reload;
 mod route;
 mod site;
 
+pub use access_log::{AccessLogTarget, LogFormat, LogTerms};
 pub use acme::AcmePlan;
 pub use balance::OriginBalance;
 pub use fields::{FieldRules, is_about_storing};
@@ -71,6 +73,8 @@ pub struct EdgePlan {
     pub acme: AcmePlan,
     /// The destination of access log lines. `None`: no access log.
     pub access_log: Option<AccessLogTarget>,
+    /// What is written there.
+    pub log_terms: LogTerms,
     /// The least severe messages that go to standard error.
     pub log_level: LogLevel,
     /// Proxies in front of the edge whose forwarding fields are believed.
@@ -183,15 +187,6 @@ pub struct StaticTreePlan {
     pub bytes_max: u64,
 }
 
-/// The destination of access log lines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AccessLogTarget {
-    /// Standard output.
-    Stdout,
-    /// A file; lines are appended.
-    File(PathBuf),
-}
-
 impl RefillPlan {
     fn resolve(levels: &SettingLevels<'_>) -> Self {
         let count = |key| levels.count(key).unwrap_or(1);
@@ -256,10 +251,8 @@ impl EdgePlan {
             }),
             state_directory: directory_or_default(top, "state_directory", machine.state_directory.clone()),
             acme: AcmePlan::resolve(top),
-            access_log: top.text("access_log").map(|text| match text {
-                "-" => AccessLogTarget::Stdout,
-                path => AccessLogTarget::File(path.into()),
-            }),
+            access_log: top.text("access_log").and_then(|text| AccessLogTarget::parse(text).ok()),
+            log_terms: LogTerms::resolve(top),
             log_level: top.text("log_level").and_then(LogLevel::by_name).unwrap_or(LogLevel::Info),
             trusted_proxies: peers.trusted,
             purge_peers: peers.purging,
@@ -784,10 +777,11 @@ mod tests {
                 "acme_eab_file",
                 "acme_ca_file",
                 "include",
-                "access_log",
                 "trusted_proxies",
                 "purge_peers",
                 "token_file",
+                "access_log",
+                "access_log_where",
                 "guard.deny",
                 "guard.allow",
                 "static_tree.directory"

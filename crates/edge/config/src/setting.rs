@@ -6,9 +6,11 @@
 use crate::certificates;
 use crate::origin_member::OriginMember;
 use crate::peers::PeerEntry;
+use crate::plan::AccessLogTarget;
 use address::Address;
 use document::quantity::{format_duration, format_size, parse_duration, parse_size};
 use profiles::{AUTO, Profile};
+use request_log::filter::Filter;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -88,6 +90,10 @@ pub enum SettingKind {
     Choice(&'static [&'static str]),
     /// Any non-empty text.
     Text,
+    /// A destination of log lines: see [`AccessLogTarget`].
+    LogTarget,
+    /// An expression of the filter language: see [`request_log::filter`].
+    Filter,
     /// `leader`, or an IP address that is neither loopback nor unspecified.
     ClientAddress,
     /// `auto`, the name of a shipped profile, or the path of a profile's file. A path contains a
@@ -177,8 +183,8 @@ pub enum SettingValue {
     Count(u64),
     /// Of [`SettingKind::Switch`].
     Switch(bool),
-    /// Of [`SettingKind::Choice`], [`SettingKind::Text`], [`SettingKind::ClientAddress`] and
-    /// [`SettingKind::Profile`].
+    /// Of [`SettingKind::Choice`], [`SettingKind::Text`], [`SettingKind::LogTarget`],
+    /// [`SettingKind::Filter`], [`SettingKind::ClientAddress`] and [`SettingKind::Profile`].
     Text(String),
     /// Of [`SettingKind::Hosts`], lower case.
     Hosts(Vec<String>),
@@ -208,6 +214,8 @@ impl SettingKind {
             Self::Switch => "true or false".to_owned(),
             Self::Choice(words) => words.join(" or "),
             Self::Text => "text".to_owned(),
+            Self::LogTarget => "path, -, journald or syslog".to_owned(),
+            Self::Filter => "condition".to_owned(),
             Self::ClientAddress => "leader or IP address".to_owned(),
             Self::Profile => format!("{}, or a path", profile_names().join(", ")),
             Self::Hosts => "list of host names, `*.` for all names below one".to_owned(),
@@ -238,6 +246,8 @@ impl SettingKind {
             Self::Switch => "BOOL",
             Self::Choice(_) | Self::Text | Self::Profile => "NAME",
             Self::ClientAddress => "ADDRESS",
+            Self::LogTarget => "TARGET",
+            Self::Filter => "CONDITION",
             Self::Hosts => "HOSTS",
             Self::Ports => "PORTS",
             Self::Peers => "ADDRESSES",
@@ -276,6 +286,10 @@ impl SettingKind {
             Self::Choice(words) => Err(format!("`{text}` is not one of: {}", words.join(", "))),
             Self::Text if text.is_empty() => Err("the text is empty".to_owned()),
             Self::Text => Ok(SettingValue::Text(text.to_owned())),
+            Self::LogTarget => AccessLogTarget::parse(text).map(|_| SettingValue::Text(text.to_owned())),
+            Self::Filter => Filter::parse(text)
+                .map(|_| SettingValue::Text(text.to_owned()))
+                .map_err(|error| error.to_string()),
             Self::ClientAddress => parse_client_address(text),
             Self::Profile => parse_profile(text),
             Self::Hosts => parse_site_name(text).map(|host| SettingValue::Hosts(vec![host])),

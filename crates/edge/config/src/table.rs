@@ -6,7 +6,7 @@ use crate::admin_table::ADMIN;
 use crate::compression_table::COMPRESSION;
 use crate::guard_table::GUARD;
 use crate::listener_table::LISTENER;
-use crate::log_level;
+use crate::log_table::LOGS;
 use crate::route_table::ROUTE;
 use crate::row::{global, row, site};
 use crate::setting::{Setting, SettingKind, SettingScope};
@@ -23,11 +23,13 @@ const STREAMS_MAX: u64 = 10_000;
 
 /// All settings: listeners first, then the edge, then sites and routes, then limits by where they
 /// act.
-pub const SETTINGS: &[Setting] = &joined([LISTENER, ADMIN, EDGE, SITE, COMPRESSION, ROUTE, GUARD, LIMITS]);
+pub const SETTINGS: &[Setting] =
+    &joined([LISTENER, ADMIN, EDGE, LOGS, SITE, COMPRESSION, ROUTE, GUARD, LIMITS]);
 
 const SETTINGS_COUNT: usize = LISTENER.len()
     + ADMIN.len()
     + EDGE.len()
+    + LOGS.len()
     + SITE.len()
     + COMPRESSION.len()
     + ROUTE.len()
@@ -37,7 +39,7 @@ const SETTINGS_COUNT: usize = LISTENER.len()
 /// Concatenates the parts. A `const fn`, because `SETTINGS` is a constant; hence the loops over
 /// indices.
 #[expect(clippy::indexing_slicing, reason = "the compiler evaluates it, and refuses an index out of range")]
-const fn joined(parts: [&[Setting]; 8]) -> [Setting; SETTINGS_COUNT] {
+const fn joined(parts: [&[Setting]; 9]) -> [Setting; SETTINGS_COUNT] {
     let [first, ..] = parts;
     let mut all = [first[0]; SETTINGS_COUNT];
     let (mut part, mut count) = (0, 0);
@@ -196,23 +198,6 @@ const EDGE: &[Setting] = &[
          neither `disk` nor `state_directory` nor `runtime_directory`. The response's content says so with \
          either status. `202` is for clients that give up after a 503.",
     ),
-    row(
-        "access_log",
-        SettingScope::Global,
-        SettingKind::Text,
-        None,
-        "File that gets one line for each request, or `-` for standard output. If left out: no access log.",
-    )
-    .flag("--access-log"),
-    global(
-        "log_level",
-        SettingKind::Choice(log_level::NAMES),
-        "info",
-        "Least severe messages that Petasos writes to standard error. `error`: a function is off, or a part \
-         of Petasos has failed. `warn`: also what needs attention, such as an origin that does not answer. \
-         `info`: also changes of state. `debug`: also each failure that `warn` reports once a minute.",
-    )
-    .flag("--log-level"),
     row(
         "trusted_proxies",
         SettingScope::Global,

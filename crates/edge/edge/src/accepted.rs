@@ -51,7 +51,7 @@ pub(crate) async fn prepare(
     }
     if let Some(tls) = shared.listeners.tls(arrival.listener) {
         stream = Box::pin(secure(shared, index, tls, stream, arrival)).await?;
-        arrival.is_secured = true;
+        (arrival.is_secured, arrival.tls) = (true, stream.tls_version());
         let is_http2 = stream.protocol() == Some(HTTP_2);
         return Some(Prepared { stream, early: BytesMut::new(), arrival, is_http2 });
     }

@@ -12,6 +12,7 @@ pub(crate) mod distrust;
 pub(crate) mod encodings;
 pub(crate) mod ending;
 pub(crate) mod equivalents;
+pub(crate) mod followers;
 pub(crate) mod foreign_ports;
 pub(crate) mod grant;
 pub(crate) mod hit_for_miss;

@@ -32,6 +32,7 @@ pub(crate) mod parameter_flood;
 pub(crate) mod pass;
 pub(crate) mod pipeline;
 pub(crate) mod purge;
+pub(crate) mod record;
 pub(crate) mod redirect;
 pub(crate) mod refusal;
 pub(crate) mod respond;

@@ -454,5 +454,7 @@ fn path_of(target: &AccessLogTarget) -> String {
     match target {
         AccessLogTarget::Stdout => "on standard output".to_owned(),
         AccessLogTarget::File(path) => path.display().to_string(),
+        AccessLogTarget::Syslog(address) => format!("to syslog at {address}"),
+        AccessLogTarget::Journald(_) => "to the journal".to_owned(),
     }
 }

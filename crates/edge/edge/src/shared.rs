@@ -20,6 +20,7 @@ use crate::memory::disk_turns::DiskTurns;
 use crate::memory::encodings::Encodings;
 use crate::memory::ending::Ending;
 use crate::memory::equivalents::Equivalents;
+use crate::memory::followers::Followers;
 use crate::memory::hit_for_miss::HitForMiss;
 use crate::memory::hot_pages::HotPages;
 use crate::memory::leak_guard::LeakGuard;
@@ -122,6 +123,10 @@ pub(crate) struct EdgeState {
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) counters: EdgeCounters,
     pub(crate) log: Option<AccessLog>,
+    /// The clients of the admin address that follow the log.
+    pub(crate) followers: Arc<Followers>,
+    /// The number of the last request to an origin.
+    last_fetch: AtomicU64,
     pub(crate) complaints: Complaints,
     /// How much each client asks for.
     pub(crate) client_rates: ClientRates,
@@ -234,6 +239,8 @@ impl Shared {
             transit: MemoryShare::new(transit_bytes_max),
             counters: EdgeCounters::new(plan.workers),
             log,
+            followers: Arc::default(),
+            last_fetch: AtomicU64::new(0),
             complaints: Complaints::default(),
             client_rates: ClientRates::default(),
             clock: Arc::clone(&system.clock),
@@ -554,6 +561,12 @@ impl Shared {
 }
 
 impl EdgeState {
+    /// The number of a request to an origin whose response has begun.
+    pub(crate) fn next_fetch(&self) -> u64 {
+        // Relaxed is enough: no other memory depends on the number.
+        self.last_fetch.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     /// The counters of a worker.
     pub(crate) fn cells(&self, worker: usize) -> &Cells {
         self.counters.worker(worker)

@@ -174,7 +174,7 @@ pub(crate) fn take(shared: &Arc<Shared>, (index, listener): (usize, usize), stre
     match shared.take_slot(if expects_header { Peer::Unknown } else { peer }) {
         Ok(slot) => {
             cells.count(Metric::ConnectionsAccepted);
-            let arrival = Arrival { peer, listener, is_secured: false };
+            let arrival = Arrival { listener, ..Arrival::from(peer) };
             tokio::spawn(converse(Arc::clone(shared), index, stream, arrival, slot));
         }
         Err(refusal) => cells.count(refusal.metric()),

@@ -12,7 +12,7 @@ use crate::error::{FetchError, UploadError};
 use crate::group::Alternatives;
 use crate::health::WatchedFetch;
 use crate::limit::FetchPermit;
-use crate::origin::{FetchRequest, Origin, OriginConnection, Settings};
+use crate::origin::{FetchRequest, FetchTiming, Origin, OriginConnection, Settings};
 use bytes::{Buf, BufMut as _, Bytes, BytesMut};
 use clock::Monotonic;
 use h1::client::{self, Terms};
@@ -88,6 +88,7 @@ pub struct OriginExchange {
     watched: WatchedFetch,
     request: FetchRequest,
     link: OriginLink,
+    timing: FetchTiming,
     upload: UploadState,
     /// Whether the fetch was stalled because the rest of the request's content has not arrived.
     is_starved: bool,
@@ -133,6 +134,7 @@ impl OriginExchange {
         watched: WatchedFetch,
         request: FetchRequest,
         connection: OriginConnection,
+        timing: FetchTiming,
     ) -> Self {
         let upload = match request.framing {
             BodyFraming::Empty | BodyFraming::UntilClose => UploadState::Done,
@@ -146,6 +148,7 @@ impl OriginExchange {
             watched,
             request,
             link,
+            timing,
             upload,
             is_starved: false,
             patience: Patience::new(),
@@ -157,6 +160,11 @@ impl OriginExchange {
     /// The same exchange, whose request may go to other origins.
     pub(crate) fn with_alternatives(self, alternatives: Alternatives) -> Self {
         Self { alternatives: Some(alternatives), ..self }
+    }
+
+    /// The times until the request could leave.
+    pub const fn timing(&self) -> FetchTiming {
+        self.timing
     }
 
     /// The next event of the response.

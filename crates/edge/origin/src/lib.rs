@@ -34,6 +34,6 @@ pub use group::{GroupMember, OriginGroup};
 pub use health::ProbeTurn;
 pub use introduction::FetchClient;
 pub use limit::{Busy, FetchBounds, FetchLimit, FetchPermit};
-pub use origin::{FetchRequest, Gauges, Origin, Settings};
+pub use origin::{FetchRequest, FetchTiming, Gauges, Origin, Settings};
 pub use security::OriginTls;
 pub use urgency::Urgency;

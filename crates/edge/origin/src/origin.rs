@@ -94,6 +94,17 @@ pub struct FetchRequest {
     pub probe: Option<Arc<ProbeTurn>>,
 }
 
+/// The times of a fetch until its request can leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FetchTiming {
+    /// How long the fetch waited for its turn.
+    pub queue: Duration,
+    /// How long it took to have a connection.
+    pub connect: Duration,
+    /// When it had the connection.
+    pub connected: Monotonic,
+}
+
 /// The numbers of requests and connections of an origin at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gauges {
@@ -175,8 +186,9 @@ impl Origin {
     /// [`FetchError`] if there is no permit or no connection in time, or if the breaker rejects the
     /// request.
     pub async fn fetch(self: &Arc<Self>, request: FetchRequest) -> Result<OriginExchange, FetchError> {
+        let begun = self.clock.monotonic();
         let probe = self.admit(request.probe.clone())?;
-        let permit = self.turn(&request.urgency, probe.is_some()).await?;
+        let (permit, permitted) = self.turn(&request.urgency, probe.is_some(), begun).await?;
         // The origin may have become unreachable while the request waited.
         let probe = self.admit(probe)?;
         let mut watched = WatchedFetch::begin(self, request.page, probe.as_deref());
@@ -186,18 +198,26 @@ impl Origin {
             Some((stream, made)) => OriginConnection { stream, made, is_reused: true },
             None => self.connect(request.client).await.inspect_err(|error| watched.failed(error))?,
         };
-        Ok(OriginExchange::new(Arc::clone(self), permit, watched, request, connection))
+        let connected = self.clock.monotonic();
+        let timing =
+            FetchTiming { queue: permitted.since(begun), connect: connected.since(permitted), connected };
+        Ok(OriginExchange::new(Arc::clone(self), permit, watched, request, connection, timing))
     }
 
-    /// Waits for a permit, and notes whether requests wait long for it.
-    async fn turn(&self, urgency: &Urgency, is_probe: bool) -> Result<FetchPermit, FetchError> {
-        let begun = self.clock.monotonic();
+    /// Waits for a permit since `begun`, and notes whether requests wait long for it. Returns the
+    /// time at which it came, too.
+    async fn turn(
+        &self,
+        urgency: &Urgency,
+        is_probe: bool,
+        begun: Monotonic,
+    ) -> Result<(FetchPermit, Monotonic), FetchError> {
         let permit = self.limit.acquire(urgency, is_probe).await;
         let now = self.clock.monotonic();
         if permit.is_err() || now.since(begun) >= BUSY_WAIT {
             self.busy_until_nanos.store(now.plus(BUSY_LASTS).as_nanos(), Ordering::Relaxed);
         }
-        Ok(permit?)
+        Ok((permit?, now))
     }
 
     /// Whether requests wait long in the queue, or find it full.

@@ -52,6 +52,7 @@ names! {
     SURROGATE_CONTROL = "Surrogate-Control";
     SURROGATE_KEY = "Surrogate-Key";
     TE = "TE";
+    TRACEPARENT = "Traceparent";
     TRAILER = "Trailer";
     TRANSFER_ENCODING = "Transfer-Encoding";
     UPGRADE = "Upgrade";

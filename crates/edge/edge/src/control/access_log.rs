@@ -2,29 +2,18 @@
 //!
 //! Invariants: a worker never waits for the log. If lines arrive faster than they can be written,
 //! the surplus is dropped and counted. Text from clients is escaped, so that each request is
-//! exactly one line.
-//!
-//! The fields are in the order of [`FORMAT`]; `reference` explains them.
+//! exactly one line. The crate `request_log` makes the lines; `reference` explains their fields.
 
 use crate::control::log_output::{LogOutput, LogState};
-use crate::request::date::push_log_date;
 use crate::upkeep::leaving::join_in_time;
 use crate::upkeep::supervisor::{self, ThreadEnd};
-use bytes::Bytes;
-use clock::Timestamp;
-use config::AccessLogTarget;
-use message::{RequestHead, Status, Version, names};
-use net::Peer;
-use semantics::Reason;
-use std::io::{self, Write as _};
+use config::{AccessLogTarget, LogFormat, LogTerms};
+use request_log::{RequestRecord, push_combined, push_journal_entry, push_json, push_syslog_header};
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 use threads::JoinHandle;
-
-/// The fields of a line: the combined log format, followed by fields of the edge.
-pub(crate) const FORMAT: &str = "PEER - - [DATE] \"REQUEST LINE\" STATUS BYTES \"REFERER\" \"USER-AGENT\" \
-                                 HOST VERDICT REASON MICROSECONDS";
 
 /// How long the writer lets lines accumulate, so that one write carries many.
 const GATHERING: Duration = Duration::from_millis(10);
@@ -32,25 +21,26 @@ const GATHERING: Duration = Duration::from_millis(10);
 /// Initial capacity of a line in bytes; most lines need no second allocation.
 const LINE_BYTES: usize = 384;
 
-/// The record of one request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LogEntry<'a> {
-    pub(crate) peer: Peer,
-    pub(crate) now: Timestamp,
-    pub(crate) request: &'a RequestHead,
-    pub(crate) status: Status,
-    pub(crate) content_bytes: u64,
-    pub(crate) reason: Reason,
-    /// Whether the client speaks HTTP/2. The version in its head is that of HTTP/1 then.
-    pub(crate) is_http2: bool,
-    pub(crate) elapsed: Duration,
-}
+/// As [`LINE_BYTES`], for a line of JSON.
+const JSON_LINE_BYTES: usize = 768;
 
 /// The workers' handle of the log; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct AccessLog {
     lines: SyncSender<Vec<u8>>,
     state: Arc<LogState>,
+    envelope: Envelope,
+}
+
+/// What surrounds a line on its way.
+#[derive(Clone, Debug)]
+enum Envelope {
+    /// Nothing.
+    Plain,
+    /// The header of syslog, with this name of the machine.
+    Syslog(Arc<str>),
+    /// The fields of an entry of the journal.
+    Journal,
 }
 
 /// The writer thread, to be joined when the log ends.
@@ -66,12 +56,20 @@ impl AccessLog {
     /// If the file cannot be opened or the system cannot create a thread.
     pub(crate) fn start(target: &AccessLogTarget, lines_max: usize) -> io::Result<(Self, LogWriter)> {
         let state = Arc::<LogState>::default();
-        Self::start_with(LogOutput::open(target, Arc::clone(&state))?, state, lines_max)
+        let envelope = match target {
+            AccessLogTarget::Stdout | AccessLogTarget::File(_) => Envelope::Plain,
+            AccessLogTarget::Syslog(_) => {
+                Envelope::Syslog(rustix::system::uname().nodename().to_string_lossy().into())
+            }
+            AccessLogTarget::Journald(_) => Envelope::Journal,
+        };
+        Self::start_with(LogOutput::open(target, Arc::clone(&state))?, state, envelope, lines_max)
     }
 
     fn start_with(
         mut output: LogOutput,
         state: Arc<LogState>,
+        envelope: Envelope,
         lines_max: usize,
     ) -> io::Result<(Self, LogWriter)> {
         let (lines, received) = sync_channel(lines_max);
@@ -81,7 +79,7 @@ impl AccessLog {
             // All senders are gone.
             ThreadEnd::Due
         })?;
-        Ok((Self { lines, state }, LogWriter { thread }))
+        Ok((Self { lines, state, envelope }, LogWriter { thread }))
     }
 
     /// Reopens the file, for example after log rotation has renamed it. Does not block.
@@ -97,9 +95,50 @@ impl AccessLog {
         self.state.lost()
     }
 
-    /// Queues a line for the writer. Returns false if it was dropped because the queue is full.
-    pub(crate) fn record(&self, entry: &LogEntry<'_>) -> bool {
-        !matches!(self.lines.try_send(line(entry)), Err(TrySendError::Full(_)))
+    /// Whether lines go to the journal, whose entries have more than the line.
+    pub(crate) const fn is_journal(&self) -> bool {
+        matches!(self.envelope, Envelope::Journal)
+    }
+
+    /// Queues the line of a request for the writer, if the terms want one. Returns false if it was
+    /// dropped because the queue is full.
+    pub(crate) fn record(&self, record: &RequestRecord<'_>, terms: &LogTerms) -> bool {
+        if terms.filter.as_ref().is_some_and(|filter| !filter.holds(record)) {
+            return true;
+        }
+        if terms.every > 1 && !record.is_error() && !self.state.draws(terms.every) {
+            return true;
+        }
+        let line = self.enveloped(record, terms.format);
+        !matches!(self.lines.try_send(line), Err(TrySendError::Full(_)))
+    }
+
+    /// The line of a request with what surrounds it.
+    fn enveloped(&self, record: &RequestRecord<'_>, format: LogFormat) -> Vec<u8> {
+        let mut text = Vec::with_capacity(match format {
+            LogFormat::Combined => LINE_BYTES,
+            LogFormat::Json => JSON_LINE_BYTES,
+        });
+        if let Envelope::Syslog(host) = &self.envelope {
+            push_syslog_header(&mut text, record.at, host, std::process::id());
+        }
+        match format {
+            LogFormat::Combined => push_combined(&mut text, record),
+            LogFormat::Json => push_json(&mut text, record),
+        }
+        match &self.envelope {
+            Envelope::Plain => text,
+            Envelope::Syslog(_) => {
+                // A datagram ends by itself.
+                text.pop();
+                text
+            }
+            Envelope::Journal => {
+                let mut entry = Vec::with_capacity(text.len() + LINE_BYTES);
+                push_journal_entry(&mut entry, record, &text);
+                entry
+            }
+        }
     }
 }
 
@@ -125,87 +164,56 @@ fn write_lines(lines: &Receiver<Vec<u8>>, output: &mut LogOutput) {
     }
 }
 
-fn line(entry: &LogEntry<'_>) -> Vec<u8> {
-    let request = entry.request;
-    let mut line = Vec::with_capacity(LINE_BYTES);
-    // Writing to a Vec cannot fail.
-    let _ = write!(line, "{} - - [", entry.peer);
-    push_log_date(&mut line, entry.now);
-    line.extend_from_slice(b"] \"");
-    push_escaped(&mut line, request.method.as_bytes());
-    line.push(b' ');
-    push_escaped(&mut line, &request.target);
-    line.extend_from_slice(match request.version {
-        _ if entry.is_http2 => b" HTTP/2.0\" ",
-        Version::Http10 => b" HTTP/1.0\" ",
-        Version::Http11 => b" HTTP/1.1\" ",
-    });
-    let _ = write!(line, "{} {} \"", entry.status, entry.content_bytes);
-    push_value(&mut line, request.fields.first("Referer"));
-    line.extend_from_slice(b"\" \"");
-    push_value(&mut line, request.fields.first(names::USER_AGENT));
-    line.extend_from_slice(b"\" ");
-    push_value(&mut line, request.fields.first(names::HOST));
-    let (verdict, micros) = (entry.reason.verdict(), entry.elapsed.as_micros());
-    let _ = writeln!(line, " {verdict} {} {micros}", entry.reason);
-    line
-}
-
-fn push_value(line: &mut Vec<u8>, value: Option<&Bytes>) {
-    match value {
-        Some(value) => push_escaped(line, value),
-        None => line.push(b'-'),
-    }
-}
-
-/// Appends bytes so that they cannot end a quoted part or a line: quotes, backslashes and
-/// everything except printable ASCII are escaped.
-fn push_escaped(line: &mut Vec<u8>, octets: &[u8]) {
-    for &octet in octets {
-        match octet {
-            b'"' | b'\\' | 0..=0x1f | 0x7f.. => {
-                let _ = write!(line, "\\x{octet:02x}");
-            }
-            _ => line.push(octet),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{AccessLog, LogEntry, LogOutput, LogState, LogWriter};
+    use super::{AccessLog, Envelope, LogOutput, LogState, LogWriter};
     use clock::Timestamp;
-    use message::{Fields, Method, RequestHead, Status, Version};
-    use net::Peer;
+    use config::{LogFormat, LogTerms};
+    use message::Method;
+    use request_log::{ClientName, Phases, Protocol, RequestRecord};
     use semantics::Reason;
     use std::io::{self, Write};
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
-    fn request() -> RequestHead {
-        let mut fields = Fields::new();
-        fields.push("Host", "example.test");
-        fields.push("User-Agent", "a\"b\nc\\");
-        RequestHead { method: Method::Get, target: "/page?x=1".into(), version: Version::Http11, fields }
-    }
-
-    fn entry(request: &RequestHead) -> LogEntry<'_> {
-        LogEntry {
-            peer: Peer::Ip("127.0.0.1:5".parse().unwrap()),
-            now: Timestamp::from_secs(784_111_777),
-            request,
-            status: Status::OK,
+    fn record() -> RequestRecord<'static> {
+        RequestRecord {
+            at: Timestamp::from_secs(784_111_777),
+            peer: ClientName::Ip("127.0.0.1".parse().unwrap()),
+            client: ClientName::Ip("127.0.0.1".parse().unwrap()),
+            method: &Method::Get,
+            target: b"/page?x=1",
+            protocol: Protocol::Http11,
+            tls: None,
+            host: Some(b"example.test"),
+            site: None,
+            status: 200,
             content_bytes: 12_972,
-            is_http2: false,
+            received_bytes: 0,
+            sent_bytes: 0,
             reason: Reason::HitFresh,
-            elapsed: Duration::from_micros(42),
+            key: None,
+            referer: None,
+            agent: Some(b"a\"b\nc\\"),
+            trace: None,
+            time: Duration::from_micros(42),
+            phases: Phases::default(),
+            fetch: None,
         }
     }
 
-    fn started(output: Box<dyn Write + Send>, lines_max: usize) -> (AccessLog, LogWriter) {
+    fn terms() -> LogTerms {
+        LogTerms { format: LogFormat::Combined, filter: None, every: 1, is_anonymous: false }
+    }
+
+    fn started(
+        output: Box<dyn Write + Send>,
+        envelope: Envelope,
+        lines_max: usize,
+    ) -> (AccessLog, LogWriter) {
         let state = Arc::<LogState>::default();
-        AccessLog::start_with(LogOutput::new(output, Arc::clone(&state)), state, lines_max).unwrap()
+        AccessLog::start_with(LogOutput::new(output, Arc::clone(&state)), state, envelope, lines_max).unwrap()
     }
 
     #[derive(Clone, Default)]
@@ -221,19 +229,61 @@ mod tests {
         }
     }
 
-    #[test]
-    fn client_text_is_escaped_into_one_line() {
+    /// The text that a log has after it wrote these records.
+    fn written<'a>(
+        envelope: Envelope,
+        terms: &LogTerms,
+        records: impl IntoIterator<Item = RequestRecord<'a>>,
+    ) -> String {
         let output = Shared::default();
-        let (log, writer) = started(Box::new(output.clone()), 8);
-        assert!(log.record(&entry(&request())));
+        let (log, writer) = started(Box::new(output.clone()), envelope, 4096);
+        records.into_iter().for_each(|record| assert!(log.record(&record, terms)));
         drop(log);
         writer.finish();
-        let text = String::from_utf8(output.0.lock().unwrap().clone()).unwrap();
-        assert_eq!(
-            text,
-            "127.0.0.1 - - [06/Nov/1994:08:49:37 +0000] \"GET /page?x=1 HTTP/1.1\" 200 12972 \"-\" \
-             \"a\\x22b\\x0ac\\x5c\" example.test hit hit-fresh 42\n"
-        );
+        let octets = output.0.lock().unwrap().clone();
+        String::from_utf8(octets).unwrap()
+    }
+
+    const LINE: &str = "127.0.0.1 - - [06/Nov/1994:08:49:37 +0000] \"GET /page?x=1 HTTP/1.1\" 200 12972 \"-\" \
+                        \"a\\x22b\\x0ac\\x5c\" example.test hit hit-fresh 42";
+
+    #[test]
+    fn line_has_what_its_destination_needs_around_it() {
+        let text = |envelope| written(envelope, &terms(), [record()]);
+        assert_eq!(text(Envelope::Plain), format!("{LINE}\n"));
+        let syslog = text(Envelope::Syslog("web1".into()));
+        assert!(syslog.starts_with("<190>1 1994-11-06T08:49:37.000000Z web1 petasos "), "{syslog}");
+        assert!(syslog.ends_with(&format!(" access - {LINE}")), "{syslog}");
+        let entry = text(Envelope::Journal);
+        assert!(entry.starts_with(&format!("MESSAGE={LINE}\nPRIORITY=6\n")), "{entry}");
+        let json = written(Envelope::Plain, &LogTerms { format: LogFormat::Json, ..terms() }, [record()]);
+        assert!(json.starts_with("{\"at\":\"1994") && json.ends_with("}\n"), "{json}");
+    }
+
+    #[test]
+    fn filter_and_sampling_choose_the_lines_and_keep_errors() {
+        let filtered = LogTerms { filter: Some("path = /page".parse().unwrap()), ..terms() };
+        let other = RequestRecord { target: b"/other", ..record() };
+        assert_eq!(written(Envelope::Plain, &filtered, [record(), other]).lines().count(), 1);
+        let sampled = LogTerms { every: 10, ..terms() };
+        let failed = RequestRecord { status: 502, ..record() };
+        let lines =
+            |record| written(Envelope::Plain, &sampled, std::iter::repeat_n(record, 1000)).lines().count();
+        assert!((95..=105).contains(&lines(record())), "{}", lines(record()));
+        assert_eq!(lines(failed), 1000);
+    }
+
+    #[test]
+    fn sampling_is_not_in_step_with_repeated_visits() {
+        // Ten requests for each visit: every target must be sampled.
+        let targets: Vec<String> = (0..10).map(|number| format!("/{number}")).collect();
+        let visits = (0..200).flat_map(|_| &targets);
+        let records = visits.map(|target| RequestRecord { target: target.as_bytes(), ..record() });
+        let text = written(Envelope::Plain, &LogTerms { every: 10, ..terms() }, records);
+        for target in &targets {
+            let count = text.matches(&format!("GET {target} ")).count();
+            assert!((10..=30).contains(&count), "{target}: {count}");
+        }
     }
 
     /// An output that reports the first write and then blocks.
@@ -258,15 +308,15 @@ mod tests {
     fn stuck_log_drops_lines_and_reports_it() {
         let ((entered, has_entered), (leave, wait)) = (channel(), channel());
         let stuck = Stuck { entered, leave: wait };
-        let (log, writer) = started(Box::new(stuck), 1);
-        let request = request();
+        let (log, writer) = started(Box::new(stuck), Envelope::Plain, 1);
+        let (record, terms) = (record(), terms());
         // Record until the buffered writer starts to write; from then on one line fits into the
         // queue.
         while has_entered.try_recv().is_err() {
-            log.record(&entry(&request));
+            log.record(&record, &terms);
             std::thread::yield_now();
         }
-        let kept = (0..10).filter(|_| log.record(&entry(&request))).count();
+        let kept = (0..10).filter(|_| log.record(&record, &terms)).count();
         assert!(kept <= 1, "{kept} of 10 lines fitted into a queue of one");
         drop((log, leave));
         writer.finish();

@@ -1,15 +1,16 @@
-//! The admin address: metrics, liveness, status, `why`, purges and detected profiles, for operators
-//! and their tools.
+//! The admin address: metrics, liveness, status, records of requests, `why`, purges and detected
+//! profiles, for operators and their tools.
 //!
 //! Invariants: only purges and calls about a detected profile change anything. Both need the token
-//! or, without one, a client on this machine. All paths except `/healthz` need the token or a
-//! client on this machine. A client with a certificate needs no token. A request whose Host or
+//! or, without one, a client on this machine. All paths except `/healthz` and `/readyz` need the
+//! token or a client on this machine. A client with a certificate needs no token. A request whose Host or
 //! Origin is not the address itself is refused, because a page of another site could make a browser
 //! send it. The content of a request has a size limit, and is read only after the head has shown
 //! that its client may send the request.
 
 use crate::accepted::secure;
 use crate::control::counters::Metric;
+use crate::control::log_stream::{self, StreamRefusal};
 use crate::control::metrics;
 use crate::control::purge_access::Entrance;
 use crate::control::purge_orders::{carry_out, reply};
@@ -59,6 +60,12 @@ const STATUS_PATH: &[u8] = api::status::PATH.as_bytes();
 
 /// The path where any client, such as a load balancer, learns that the process runs.
 const HEALTH_PATH: &[u8] = b"/healthz";
+
+/// The path where any client learns whether the process takes new connections.
+const READY_PATH: &[u8] = b"/readyz";
+
+/// The path of the stream of records.
+const LOG_PATH: &[u8] = api::log::PATH.as_bytes();
 
 /// The path of the order to read the configuration again.
 const RELOAD_PATH: &[u8] = b"/reload";
@@ -182,7 +189,21 @@ async fn converse(shared: Arc<Shared>, mut client: ClientConnection, is_certifie
         if arrival.is_secured && !Arc::ptr_eq(&shared.listeners, &listeners) {
             return client.linger().await;
         }
-        let reply: PurgeReply = match refusal(&shared, arrival, is_certified, &request.head) {
+        let refused = refusal(&shared, arrival, is_certified, &request.head);
+        if refused.is_none() && path(&request.head) == LOG_PATH && request.head.method == Method::Get {
+            match log_stream::follow(&shared, query(&request.head)) {
+                Ok(following) => {
+                    Box::pin(log_stream::stream(&shared, &mut client, &request, following)).await;
+                }
+                Err(StreamRefusal { code, why }) => {
+                    let recipient = Recipient::new(&request.head.method, request.head.version, false);
+                    let page = AdminPage::plain(code, &format!("{why}\n"));
+                    send(&shared, &mut client, page.into(), recipient).await;
+                }
+            }
+            return client.linger().await;
+        }
+        let reply: PurgeReply = match refused {
             Some(page) => page.into(),
             None => {
                 let content = read_content(&mut client, &request).await;
@@ -235,7 +256,9 @@ fn refusal(
         return None;
     } else if is_call {
         shared.purge_access.may_purge(Entrance::Admin, peer, &request.fields).err()?.text()
-    } else if path(request) == HEALTH_PATH || shared.purge_access.may_read(peer, &request.fields) {
+    } else if [HEALTH_PATH, READY_PATH].contains(&path(request))
+        || shared.purge_access.may_read(peer, &request.fields)
+    {
         return None;
     } else {
         NO_READER
@@ -317,13 +340,15 @@ async fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> 
     }
     match path(request) {
         HEALTH_PATH => AdminPage::plain(200, "ok\n"),
+        READY_PATH if shared.is_draining() => AdminPage::plain(503, "draining\n"),
+        READY_PATH => AdminPage::plain(200, "ready\n"),
         b"/metrics" => {
             AdminPage { status: Status::OK, media_type: metrics::MEDIA_TYPE, text: metrics::render(shared) }
         }
         STATUS_PATH => AdminPage { status: Status::OK, media_type: JSON, text: written(&status(shared)) },
         _ => AdminPage::plain(
             404,
-            "There are /metrics, /healthz, /status, /why, /purge, /profile and /reload.\n",
+            "There are /metrics, /healthz, /readyz, /status, /log, /why, /purge, /profile and /reload.\n",
         ),
     }
 }
@@ -331,6 +356,12 @@ async fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> 
 /// The path without the query.
 fn path(request: &RequestHead) -> &[u8] {
     request.target.split(|&octet| octet == b'?').next().unwrap_or_default()
+}
+
+/// The query without its question mark.
+fn query(request: &RequestHead) -> &[u8] {
+    let mark = request.target.iter().position(|&octet| octet == b'?');
+    mark.and_then(|mark| request.target.get(mark + 1..)).unwrap_or_default()
 }
 
 /// Explains the request that the content describes.
@@ -573,6 +604,8 @@ mod tests {
             assert_eq!(ask(method, target, "Bearer s"), 200, "{target}");
         }
         assert_eq!(ask(Method::Get, "/healthz", "Bearer wrong"), 200);
+        assert_eq!(ask(Method::Get, "/readyz", "Bearer wrong"), 200);
+        assert_eq!(ask(Method::Get, "/log", "Bearer wrong"), 403);
     }
 
     #[test]

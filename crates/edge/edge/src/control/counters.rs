@@ -454,6 +454,12 @@ metrics! {
     AccessLogDropped: Counter "access_log_dropped",
         "Access log lines dropped because the log could not be written, or not fast enough. Free disk \
          space, use a faster disk, or raise limits.access_log_lines_max.";
+    LogFollowers: Gauge "log_followers",
+        "Clients of the admin address that follow the log (petasos log, petasos top), at most 8. While there \
+         is one, each request is recorded in full.";
+    LogSkipped: Counter "log_skipped",
+        "Records of requests that a client following the log did not get, because it reads too slowly. It \
+         learns their number. Use a filter, or a faster connection.";
     MessagesLost: Counter "messages_lost",
         "Messages to standard error that were lost because it is closed, full or read too slowly.";
     Panics: Counter "panics",

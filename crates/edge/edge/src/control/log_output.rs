@@ -1,8 +1,10 @@
-//! The file or stream that receives the access log.
+//! The file, stream or socket that receives the access log.
 //!
 //! Invariants: a line is written completely, or lost and counted. An output that fails, or a file
 //! that cannot be reopened, stops nothing: the old file stays open, and the operator is told once.
 
+use crate::control::log_socket::LogSocket;
+use address::Address;
 use config::AccessLogTarget;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -20,24 +22,57 @@ pub(crate) struct LogState {
     is_reopening: AtomicBool,
     /// Number of lines that could not be written.
     lost: AtomicU64,
+    /// Number of requests that were drawn for sampling.
+    drawn: AtomicU64,
 }
 
 /// The writer's side of the log.
 pub(crate) struct LogOutput {
-    /// The path of the file; `None` for a stream, which cannot be reopened.
-    path: Option<PathBuf>,
-    to: Box<dyn Write + Send>,
+    /// What the operator calls it.
+    name: String,
+    to: Sink,
     batch: Vec<u8>,
-    batch_lines: u64,
+    /// Where each line of the batch ends.
+    ends: Vec<usize>,
     /// Whether the last write failed, perhaps in the middle of a line.
     is_failing: bool,
     state: Arc<LogState>,
+}
+
+/// Where lines go.
+enum Sink {
+    /// A stream, which cannot be reopened.
+    Stream(Box<dyn Write + Send>),
+    File(PathBuf, File),
+    /// Each line is a datagram.
+    Socket(LogSocket),
+}
+
+/// Lines of a batch that could not be written.
+pub(crate) struct Unwritten {
+    /// Their number; `None` for all of the batch.
+    pub(crate) lines: Option<usize>,
+    pub(crate) error: io::Error,
+}
+
+impl Unwritten {
+    const fn whole_batch(error: io::Error) -> Self {
+        Self { lines: None, error }
+    }
 }
 
 impl LogState {
     /// Requests that the file is reopened.
     pub(crate) fn reopen(&self) {
         self.is_reopening.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the next of many requests is one of the sample, of which each has one in `every`.
+    pub(crate) fn draws(&self, every: u64) -> bool {
+        // Multiples of the golden ratio spread evenly, and are in step with no period of visits.
+        const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+        // Relaxed is enough: no other memory depends on the count.
+        self.drawn.fetch_add(1, Ordering::Relaxed).wrapping_mul(GOLDEN) <= u64::MAX / every
     }
 
     /// Number of lines that could not be written so far.
@@ -52,18 +87,33 @@ impl LogOutput {
     /// # Errors
     /// If the file cannot be opened.
     pub(crate) fn open(target: &AccessLogTarget, state: Arc<LogState>) -> io::Result<Self> {
-        Ok(match target {
-            AccessLogTarget::Stdout => Self::new(Box::new(io::stdout()), state),
-            AccessLogTarget::File(path) => {
-                let output = Self::new(Box::new(open(path)?), state);
-                Self { path: Some(path.clone()), ..output }
+        let (name, to) = match target {
+            AccessLogTarget::Stdout => {
+                ("the access log on standard output".to_owned(), Sink::Stream(Box::new(io::stdout())))
             }
-        })
+            AccessLogTarget::File(path) => {
+                (format!("the access log {}", path.display()), Sink::File(path.clone(), open(path)?))
+            }
+            AccessLogTarget::Syslog(address) => (
+                format!("the access log to syslog at {address}"),
+                Sink::Socket(LogSocket::new(address.clone())),
+            ),
+            AccessLogTarget::Journald(path) => (
+                format!("the access log to the journal at {}", path.display()),
+                Sink::Socket(LogSocket::new(Address::Unix(path.clone()))),
+            ),
+        };
+        Ok(Self::of(name, to, state))
     }
 
     /// A log on a stream.
+    #[cfg(test)]
     pub(crate) fn new(to: Box<dyn Write + Send>, state: Arc<LogState>) -> Self {
-        Self { path: None, to, batch: Vec::new(), batch_lines: 0, is_failing: false, state }
+        Self::of("the access log".to_owned(), Sink::Stream(to), state)
+    }
+
+    fn of(name: String, to: Sink, state: Arc<LogState>) -> Self {
+        Self { name, to, batch: Vec::new(), ends: Vec::new(), is_failing: false, state }
     }
 
     /// Adds a line. An empty one only wakes the writer.
@@ -75,7 +125,7 @@ impl LogOutput {
             return;
         }
         self.batch.extend_from_slice(line);
-        self.batch_lines += 1;
+        self.ends.push(self.batch.len());
         if self.batch.len() >= BATCH_BYTES {
             self.flush();
         }
@@ -86,49 +136,53 @@ impl LogOutput {
         if self.batch.is_empty() {
             return;
         }
-        if self.is_failing {
-            // Ends the partial line that was written before the failure.
-            self.batch.insert(0, b'\n');
-        }
-        let written = self.to.write_all(&self.batch).and_then(|()| self.to.flush());
+        let written = match &mut self.to {
+            Sink::Stream(to) => write_batch(to, &self.batch, self.is_failing),
+            Sink::File(_, file) => write_batch(file, &self.batch, self.is_failing),
+            Sink::Socket(socket) => socket.send_all(&self.batch, &self.ends),
+        };
         let was_failing = std::mem::replace(&mut self.is_failing, written.is_err());
         match written {
-            Ok(()) if was_failing => tracing::info!("{} can be written again", self.name()),
+            Ok(()) if was_failing => tracing::info!("{} can be written again", self.name),
             Ok(()) => {}
-            Err(error) => {
+            Err(Unwritten { lines, error }) => {
                 // Relaxed is enough: no other memory depends on the count.
-                self.state.lost.fetch_add(self.batch_lines, Ordering::Relaxed);
+                self.state.lost.fetch_add(lines.unwrap_or(self.ends.len()) as u64, Ordering::Relaxed);
                 if !was_failing {
-                    tracing::error!("{} cannot be written, so its lines are lost: {error}", self.name());
+                    tracing::error!("{} cannot be written, so its lines are lost: {error}", self.name);
                 }
             }
         }
         self.batch.clear();
-        self.batch_lines = 0;
+        self.ends.clear();
     }
 
     fn reopen(&mut self) {
         self.flush();
-        let Some(path) = &self.path else { return };
-        match open(path) {
-            Ok(file) => {
-                self.to = Box::new(file);
-                self.is_failing = false;
-                tracing::info!("{} is reopened", self.name());
-            }
-            Err(error) => tracing::error!(
-                "{} cannot be reopened; its lines still go to the file that was open: {error}",
-                self.name()
-            ),
+        match &mut self.to {
+            Sink::Stream(_) => {}
+            // The next line opens it again.
+            Sink::Socket(socket) => socket.close(),
+            Sink::File(path, file) => match open(path) {
+                Ok(reopened) => {
+                    *file = reopened;
+                    self.is_failing = false;
+                    tracing::info!("{} is reopened", self.name);
+                }
+                Err(error) => tracing::error!(
+                    "{} cannot be reopened; its lines still go to the file that was open: {error}",
+                    self.name
+                ),
+            },
         }
     }
+}
 
-    fn name(&self) -> String {
-        match &self.path {
-            Some(path) => format!("the access log {}", path.display()),
-            None => "the access log on standard output".to_owned(),
-        }
-    }
+/// Writes the lines of a batch to a stream.
+fn write_batch(to: &mut impl Write, batch: &[u8], is_failing: bool) -> Result<(), Unwritten> {
+    // Ends the partial line that was written before a failure.
+    let begun = if is_failing { to.write_all(b"\n") } else { Ok(()) };
+    begun.and_then(|()| to.write_all(batch)).and_then(|()| to.flush()).map_err(Unwritten::whole_batch)
 }
 
 fn open(path: &Path) -> io::Result<File> {

@@ -149,6 +149,8 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::ThreadsLost => supervisor::lost(),
         Metric::Panics => supervisor::panics(),
         Metric::AccessLogDropped => lines_lost(shared),
+        Metric::LogFollowers => shared.followers.len() as u64,
+        Metric::LogSkipped => shared.followers.skipped(),
         other => read_disk(shared, other),
     };
     vec![MetricValue { site: None, origin: None, value }]

@@ -1,7 +1,7 @@
 //! Renders docs/observing.md from the table of metrics. A test compares the file with this text.
 
-use crate::control::access_log::FORMAT;
 use crate::control::counters::{METRICS, MetricKind};
+use crate::control::log_reference::log_section;
 use std::fmt::Write;
 
 /// The section about messages on standard error.
@@ -29,31 +29,23 @@ pub fn observing_reference() -> String {
         "# Observing the edge\n\n\
          You can observe a running edge by its metrics, its status, its access log and a field of each\n\
          response.\n\n\
-         The admin address (setting `admin`) answers four calls that change nothing:\n\n\
+         The admin address (setting `admin`) answers six calls that change nothing:\n\n\
          * `GET /metrics`: the metrics as OpenMetrics text, for Prometheus and similar systems.\n\
          * `GET /status`: JSON with version, sites, store and connections.\n\
          * `GET /healthz`: whether the process lives.\n\
+         * `GET /readyz`: 200 while the edge takes new connections, 503 while it drains.\n\
+         * `GET /log`: each request as it ends (see below).\n\
          * `POST /why`: how the edge would answer a request, and why (see [why.md](why.md)).\n\n\
          Two other calls change something: purges (see [purging.md](purging.md)) and `POST /profile` (see\n\
          [profiles.md](profiles.md)).\n\n\
          A client on the same machine reads without a token. A client on another machine, or one whose\n\
          request a proxy has forwarded, needs the token of `token_file`. It sends the token as\n\
          `Authorization: Bearer TOKEN`; in Prometheus that is `authorization: {{ credentials_file: FILE }}`.\n\
-         Only `/healthz` answers every client. Each request must name the address by an IP address,\n\
+         Only `/healthz` and `/readyz` answer every client. Each request must name the address by an IP address,\n\
          `localhost` or the configured name. This prevents a page of another site from sending requests\n\
          through a visitor's browser.\n\n\
          Every response carries `Cache-Status` with its reason; [reasons.md](reasons.md) lists the reasons.\n\n\
-         ## The access log\n\n\
-         The setting `access_log` names a file, or `-` for standard output. The edge writes one line for each\n\
-         request: the combined log format, followed by the edge's own fields.\n\n\
-         ```text\n{FORMAT}\n```\n\n\
-         BYTES is the number of content bytes sent. HOST is the host that the client sent, or `-` if it sent\n\
-         none. VERDICT and REASON are names from [reasons.md](reasons.md). MICROSECONDS is the time from the\n\
-         end of the request's head until the edge has handed the last byte to the operating system. The edge\n\
-         writes quotes, backslashes and bytes that are not printable ASCII as `\\xHH`.\n\n\
-         If lines arrive faster than they can be written, the edge drops and counts the surplus. It does the\n\
-         same with messages to standard error, so neither a full disk nor a closed terminal stops the edge.\n\n\
-         {MESSAGES}\n\n\
+         {}\n         {MESSAGES}\n\n\
          ## Signals\n\n\
          | signal | effect |\n|---|---|\n\
          | SIGHUP | Opens the access log again, and puts changed settings and certificates in force (docs/reloading.md). |\n\
@@ -69,7 +61,8 @@ pub fn observing_reference() -> String {
          `petasos_requests_total` counts requests, with the labels `verdict` and `reason`. Metrics about\n\
          origins have the label `site`, whose value is the site's first name, or `any`.\n\n\
          This page is rendered from the table of metrics by `cargo xtask docs`.\n\n\
-         | metric | kind | meaning; what to do |\n|---|---|---|\n"
+         | metric | kind | meaning; what to do |\n|---|---|---|\n",
+        log_section()
     );
     for row in METRICS {
         let (suffix, kind) = match row.kind {

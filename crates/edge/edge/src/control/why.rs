@@ -193,7 +193,7 @@ impl SimulatedRequest {
             }
             Err(error) => Err(Refusal::malformed(error)),
         };
-        Ok(Self { request, arrival: Arrival { peer, listener, is_secured } })
+        Ok(Self { request, arrival: Arrival { listener, is_secured, ..Arrival::from(peer) } })
     }
 }
 

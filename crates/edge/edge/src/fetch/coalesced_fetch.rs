@@ -20,6 +20,7 @@ use bytes::Bytes;
 use defects::{Defect, is_planted};
 use message::{Fields, ResponseHead, Status, names};
 use origin::{FetchError, OriginExchange, Urgency};
+use request_log::FetchPhases;
 use semantics::{Freshness, Reason, VariantKey, VaryRule};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -59,6 +60,8 @@ pub(crate) struct CoalescedFetch {
 #[derive(Clone, Debug)]
 pub(crate) struct FetchProgress {
     pub(crate) started_at: Instant,
+    /// The times of the fetch, once the head of its response has arrived.
+    pub(crate) phases: Option<FetchPhases>,
     /// Informational responses received so far.
     pub(crate) hints: Vec<ResponseHead>,
     pub(crate) state: FetchState,
@@ -92,6 +95,8 @@ pub(crate) struct SharedResponse {
     /// Its tags, and the sequence number at which its fetch began.
     pub(crate) tags: Vec<Bytes>,
     pub(crate) begun: u64,
+    /// The times of its fetch.
+    pub(crate) phases: Option<FetchPhases>,
     /// Whether it will be stored; false if it is known to be too large.
     pub(crate) stored: bool,
     pub(crate) filling: Arc<Filling>,
@@ -152,8 +157,12 @@ impl CoalescedFetch {
     /// No request waits for it yet.
     pub(crate) fn new(known: VaryRule, demand: FetchDemand<'_>, begun: u64) -> Arc<Self> {
         let variant = known.key(demand.fields);
-        let progress =
-            FetchProgress { started_at: Instant::now(), hints: Vec::new(), state: FetchState::Waiting };
+        let progress = FetchProgress {
+            started_at: Instant::now(),
+            phases: None,
+            hints: Vec::new(),
+            state: FetchState::Waiting,
+        };
         Arc::new(Self {
             known,
             variant,
@@ -230,6 +239,20 @@ impl CoalescedFetch {
     /// Whether any request waits for the fetch.
     pub(crate) fn is_awaited(&self) -> bool {
         self.progress.receiver_count() > 0
+    }
+
+    /// Records the times of the fetch, for the records of the requests that wait for it. They learn
+    /// them with the state that is announced next.
+    pub(crate) fn note_phases(&self, phases: FetchPhases) {
+        self.progress.send_if_modified(|progress| {
+            progress.phases = Some(phases);
+            false
+        });
+    }
+
+    /// The times of the fetch, once the head of its response has arrived.
+    pub(crate) fn phases(&self) -> Option<FetchPhases> {
+        self.progress.borrow().phases
     }
 
     /// Passes an informational response to all waiting requests. Its cookies are removed, because

@@ -28,11 +28,13 @@ use crate::request::respond;
 use crate::shared::Shared;
 use crate::sites::Site;
 use crate::upkeep::detection;
+use clock::Monotonic;
 use defects::{Defect, is_planted};
 use h1::BodyFraming;
 use message::{Fields, RequestHead, ResponseHead, Status};
-use origin::{FetchError, FetchRequest, NoUpload, OriginEvent, OriginExchange};
+use origin::{FetchError, FetchRequest, FetchTiming, NoUpload, OriginEvent, OriginExchange};
 use profiles::{ClientAddress, Forwarding};
+use request_log::FetchPhases;
 use semantics::{
     ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VaryRule, combined_head,
     explain_refusal, is_maintenance, is_personal, is_refusal, is_server_error, joined_extent, judge_response,
@@ -137,6 +139,12 @@ pub(crate) async fn run(task: FetchTask) {
     }
 }
 
+/// The times of a fetch whose response's head was received at `received`.
+pub(crate) fn phases_of(number: u64, timing: FetchTiming, received: Monotonic) -> FetchPhases {
+    let FetchTiming { queue, connect, connected } = timing;
+    FetchPhases { number, queue, connect, first_byte: received.since(connected) }
+}
+
 /// Counts why a fetch gave no response or an incomplete one.
 pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
     match error {
@@ -222,6 +230,8 @@ impl FetchTask {
                 }
                 OriginEvent::Head { mut head, framing } => {
                     let received_at = Moment::read(&*self.shared.clock);
+                    let number = self.shared.next_fetch();
+                    self.fetch.note_phases(phases_of(number, exchange.timing(), received_at.monotonic));
                     if is_event_stream(&head) {
                         // An event stream may last for hours and costs the origin little, so it
                         // returns its turn.

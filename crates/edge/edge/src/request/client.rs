@@ -488,11 +488,9 @@ impl ClientConnection {
         self.sent_bytes
     }
 
-    /// Bytes received and sent since the last call. A connection with HTTP/2 counts those of all
-    /// its streams itself.
+    /// Bytes received and sent since the last call.
     pub(crate) fn take_octet_counts(&mut self) -> (u64, u64) {
-        let counts = (std::mem::take(&mut self.received_bytes), std::mem::take(&mut self.sent_bytes));
-        if self.is_http2() { (0, 0) } else { counts }
+        (std::mem::take(&mut self.received_bytes), std::mem::take(&mut self.sent_bytes))
     }
 
     /// Closes a connection with HTTP/1 after the last response to a client that may still be

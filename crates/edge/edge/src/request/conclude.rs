@@ -1,10 +1,8 @@
-//! The last steps of a request: *deliver* or *refuse*, send, *record*.
+//! The last steps of a request: *deliver* or *refuse*, and send.
 //!
 //! Invariants: a connection is kept only if the response was complete and announced that, and if
-//! the request was read to its end. Every request is recorded once, with the bytes that were really
-//! sent.
+//! the request was read to its end. The outcome has the bytes that were really sent.
 
-use crate::control::access_log::LogEntry;
 use crate::control::counters::Metric;
 use crate::fetch::body_repair::BodyRepair;
 use crate::fetch::coalesced_fetch::StreamedResponse;
@@ -64,6 +62,7 @@ impl Visit<'_> {
         match content {
             ContentSource::Stored(object) => self.send_stored(&object, decoded, &account).await,
             ContentSource::Filling { answer, reader, own } => {
+                self.notes.fetch = answer.phases;
                 if let Some(head) = decoded.as_ref().filter(|head| head.fields.has(names::CONTENT_ENCODING)) {
                     return Box::pin(self.send_coded(head, reader, &account)).await;
                 }
@@ -101,29 +100,6 @@ impl Visit<'_> {
         }
         let sent = self.client.flush().await.map_err(Interrupted::from);
         self.outcome(refusal.status, refusal.reason, page_bytes, sent, &written)
-    }
-
-    /// *record*: updates counters and writes the access log.
-    pub(crate) fn record(&mut self, outcome: &RequestOutcome) {
-        let cells = self.cells();
-        cells.count_reason(outcome.reason);
-        let (received, sent) = self.client.take_octet_counts();
-        cells.add(Metric::BytesReceived, received);
-        cells.add(Metric::BytesSent, sent);
-        let Some(log) = &self.shared.log else { return };
-        let recorded = log.record(&LogEntry {
-            peer: self.client.peer(),
-            now: self.begun.wall,
-            request: &self.request.head,
-            status: outcome.status,
-            content_bytes: outcome.content_bytes,
-            reason: outcome.reason,
-            is_http2: self.client.is_http2(),
-            elapsed: self.shared.clock.monotonic().since(self.begun.monotonic),
-        });
-        if !recorded {
-            cells.count(Metric::AccessLogDropped);
-        }
     }
 
     /// The head that replaces the response because of the request's conditions. The origin has

@@ -126,6 +126,7 @@ impl<'a> Visit<'a> {
                     return Err(FetchError::UnaskedSwitch);
                 }
                 OriginEvent::Head { head, framing } => {
+                    self.note_own_fetch(exchange.timing());
                     return Ok((sent_at, StreamedResponse { head, framing, exchange }));
                 }
                 OriginEvent::Informational(_) | OriginEvent::Data(_) | OriginEvent::End(_) => {}

@@ -66,9 +66,24 @@ pub(crate) async fn run(
             Step::Key(subject) => visit.key(subject),
             Step::Lookup(page_request) => visit.lookup(page_request),
             Step::LeakGuard(page_request) => Box::pin(visit.leak_guard(page_request)).await,
-            Step::Read(page_request, shelved) => visit.read(page_request, shelved).await,
-            Step::Wait(waiting) => visit.wait(waiting).await,
-            Step::Pass(passing) => Box::pin(visit.pass(passing)).await,
+            Step::Read(page_request, shelved) => {
+                let begun = visit.begin_phase();
+                let next = visit.read(page_request, shelved).await;
+                visit.end_phase(begun, |phases| &mut phases.disk);
+                next
+            }
+            Step::Wait(waiting) => {
+                let begun = visit.begin_phase();
+                let next = visit.wait(waiting).await;
+                visit.end_phase(begun, |phases| &mut phases.wait);
+                next
+            }
+            Step::Pass(passing) => {
+                let begun = visit.begin_phase();
+                let next = Box::pin(visit.pass(passing)).await;
+                visit.end_phase(begun, |phases| &mut phases.pass);
+                next
+            }
             Step::Deliver(delivery) => break visit.deliver(delivery).await,
             Step::Refuse(refusal) => break visit.refuse(refusal).await,
             Step::Reply(reply, reason) => break visit.reply(reply, reason).await,
@@ -149,6 +164,7 @@ impl<'a> Visit<'a> {
         match KeyOutcome::new(self.shared, subject, &self.request.head, has_content) {
             KeyOutcome::Pass(subject, reason) => Step::Pass(PassRequest::alone(subject, reason)),
             KeyOutcome::LookUp(mut page_request, head) => {
+                self.note_key(&page_request.key);
                 self.looked_up = head;
                 page_request.must_fetch = self.must_fetch;
                 Step::Lookup(page_request)

@@ -5,6 +5,7 @@
 
 use crate::control::counters::Cells;
 use crate::request::client::ClientConnection;
+use crate::request::record::Notes;
 use crate::request::respond::{self, Recipient};
 use crate::shared::Shared;
 use crate::sites::Site;
@@ -66,6 +67,8 @@ pub(crate) struct Visit<'a> {
     pub(crate) looked_up: Option<Box<RequestHead>>,
     /// The site, once it is known.
     pub(crate) site: Option<&'a Arc<Site>>,
+    /// What the record of the request needs of the steps.
+    pub(crate) notes: Notes,
     /// Set while a response is delivered of which Petasos may make coded forms.
     pub(crate) coded_by: Option<&'a CompressionRules>,
 }
@@ -94,6 +97,7 @@ impl<'a> Visit<'a> {
             must_fetch: false,
             looked_up: None,
             site: None,
+            notes: Notes::for_request(shared),
             coded_by: None,
         }
     }

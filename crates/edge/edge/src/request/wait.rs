@@ -51,7 +51,8 @@ impl<'a> Visit<'a> {
         }
         let (mut informed, mut is_silent) = (0, false);
         loop {
-            let FetchProgress { hints, state, .. } = receiver.borrow_and_update().clone();
+            let FetchProgress { hints, state, phases, .. } = receiver.borrow_and_update().clone();
+            self.notes.fetch = phases;
             for hint in hints.into_iter().skip(informed) {
                 informed += 1;
                 self.inform(hint).await;

@@ -56,7 +56,7 @@ pub fn check_directories(plan: &EdgePlan) -> Vec<Diagnostic> {
         help: "name a directory that can be written; certificates that Petasos obtains itself are kept there",
     });
     let log = plan.access_log.as_ref().and_then(|log| match log {
-        AccessLogTarget::Stdout => None,
+        AccessLogTarget::Stdout | AccessLogTarget::Syslog(_) | AccessLogTarget::Journald(_) => None,
         AccessLogTarget::File(path) => Some(NamedDirectory {
             key: "access_log",
             path: path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new(".")),

@@ -52,6 +52,7 @@ impl FetchTask {
         let shared_answer = Arc::new(SharedResponse {
             tags: self.tags(&head.fields),
             begun: self.fetch.begun(),
+            phases: self.fetch.phases(),
             stored: !too_large || spilling.is_under_way(),
             head,
             own_head,

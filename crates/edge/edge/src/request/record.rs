@@ -1,0 +1,186 @@
+//! *record*: counts the verdict of a request, and gives its record to the access log and to the
+//! followers of the log.
+//!
+//! Invariants: every request is recorded once. The steps note nothing that only records need unless
+//! a record is wanted, so that a request without one pays for no clock and no memory.
+
+use crate::control::access_log::AccessLog;
+use crate::control::counters::Metric;
+use crate::fetch::task::phases_of;
+use crate::request::client_address::address_of;
+use crate::request::visit::{RequestOutcome, Visit};
+use crate::shared::Shared;
+use clock::Monotonic;
+use config::{LogFormat, LogTerms};
+use message::{Version, names};
+use net::Peer;
+use origin::FetchTiming;
+use request_log::{
+    ClientName, FetchPhases, PageKey, Phases, Protocol, RequestRecord, trace_of, without_last_bits,
+};
+use std::time::Duration;
+use store::Key;
+
+/// How much of a request is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Detail {
+    /// Nothing but the counters.
+    Counters,
+    /// What a line in the combined format has.
+    Line,
+    /// Everything.
+    Full,
+}
+
+/// What the record of a request needs of its steps.
+#[derive(Debug)]
+pub(crate) struct Notes {
+    detail: Detail,
+    key: Option<Key>,
+    phases: Phases,
+    /// The request to the origin that the response came from.
+    pub(crate) fetch: Option<FetchPhases>,
+}
+
+impl Notes {
+    /// The notes of a request that was just received.
+    pub(crate) fn for_request(shared: &Shared) -> Self {
+        let detail = match &shared.log {
+            _ if shared.followers.is_any() => Detail::Full,
+            None => Detail::Counters,
+            Some(log) if is_full(log, &shared.plan.log_terms) => Detail::Full,
+            Some(_) => Detail::Line,
+        };
+        Self { detail, key: None, phases: Phases::default(), fetch: None }
+    }
+}
+
+/// Whether lines need more than the combined format has.
+fn is_full(log: &AccessLog, terms: &LogTerms) -> bool {
+    log.is_journal() || terms.format == LogFormat::Json || terms.filter.is_some()
+}
+
+impl Visit<'_> {
+    /// The beginning of a phase; `None` if the record does not need it.
+    pub(crate) fn begin_phase(&self) -> Option<Monotonic> {
+        (self.notes.detail == Detail::Full).then(|| self.shared.clock.monotonic())
+    }
+
+    /// Adds the time since the beginning of a phase to its total.
+    pub(crate) fn end_phase(
+        &mut self,
+        begun: Option<Monotonic>,
+        total: impl Fn(&mut Phases) -> &mut Duration,
+    ) {
+        if let Some(begun) = begun {
+            *total(&mut self.notes.phases) += self.shared.clock.monotonic().since(begun);
+        }
+    }
+
+    /// Keeps the cache key for the record.
+    pub(crate) fn note_key(&mut self, key: &Key) {
+        if self.notes.detail == Detail::Full {
+            self.notes.key = Some(key.clone());
+        }
+    }
+
+    /// Keeps the times of the client's own request, when the head of the response has arrived.
+    pub(crate) fn note_own_fetch(&mut self, timing: FetchTiming) {
+        let number = self.shared.next_fetch();
+        if self.notes.detail == Detail::Full {
+            self.notes.fetch = Some(phases_of(number, timing, self.shared.clock.monotonic()));
+        }
+    }
+
+    /// *record*: updates counters, and gives the record to the access log and to followers.
+    pub(crate) fn record(&mut self, outcome: &RequestOutcome) {
+        let cells = self.cells();
+        cells.count_reason(outcome.reason);
+        let (received, sent) = self.client.take_octet_counts();
+        // A connection with HTTP/2 counts the bytes of all its streams itself.
+        if !self.client.is_http2() {
+            cells.add(Metric::BytesReceived, received);
+            cells.add(Metric::BytesSent, sent);
+        }
+        if self.notes.detail > Detail::Counters {
+            self.write_record(outcome, received, sent);
+        }
+    }
+
+    /// Gives the record to all who want it.
+    fn write_record(&self, outcome: &RequestOutcome, received: u64, sent: u64) {
+        let terms = &self.shared.plan.log_terms;
+        let record = self.record_of(outcome, received, sent, terms.is_anonymous);
+        if self.shared.followers.is_any() {
+            self.shared.followers.offer(&record);
+        }
+        let Some(log) = &self.shared.log else { return };
+        if !log.record(&record, terms) {
+            self.cells().count(Metric::AccessLogDropped);
+        }
+    }
+
+    fn record_of(
+        &self,
+        outcome: &RequestOutcome,
+        received_bytes: u64,
+        sent_bytes: u64,
+        is_anonymous: bool,
+    ) -> RequestRecord<'_> {
+        let (head, arrival) = (&self.request.head, self.client.arrival());
+        let is_full = self.notes.detail == Detail::Full;
+        let shown = |name| if is_anonymous { without_last_bits(name) } else { name };
+        let peer = name_of(arrival.peer);
+        let client = if is_full { self.client_name(arrival.peer) } else { peer };
+        let field = |name| head.fields.first(name).map(|value| &value[..]);
+        RequestRecord {
+            at: self.begun.wall,
+            peer: shown(peer),
+            client: shown(client),
+            method: &head.method,
+            target: &head.target,
+            protocol: match head.version {
+                _ if self.client.is_http2() => Protocol::Http2,
+                Version::Http10 => Protocol::Http10,
+                Version::Http11 => Protocol::Http11,
+            },
+            tls: arrival.tls.map(|version| version.name()),
+            host: field(names::HOST),
+            site: self.site.map(|site| site.label()),
+            status: outcome.status.code(),
+            content_bytes: outcome.content_bytes,
+            received_bytes,
+            sent_bytes,
+            reason: outcome.reason,
+            key: self.notes.key.as_ref().map(|key| PageKey {
+                is_https: key.is_https(),
+                host: key.host(),
+                target: key.target(),
+            }),
+            referer: field("Referer"),
+            agent: field(names::USER_AGENT),
+            trace: if is_full { field(names::TRACEPARENT).and_then(trace_of) } else { None },
+            time: self.shared.clock.monotonic().since(self.begun.monotonic),
+            phases: self.notes.phases,
+            fetch: self.notes.fetch,
+        }
+    }
+
+    /// The client, as a trusted proxy reports it.
+    fn client_name(&self, peer: Peer) -> ClientName {
+        let is_trusted = peer.ip().is_some_and(|ip| self.shared.plan.trusted_proxies.contains(ip));
+        if !is_trusted {
+            return name_of(peer);
+        }
+        let address = address_of(self.shared, peer, true, &self.request.head.fields);
+        address.map_or(ClientName::Unknown, ClientName::Ip)
+    }
+}
+
+fn name_of(peer: Peer) -> ClientName {
+    match peer {
+        Peer::Ip(address) => ClientName::Ip(address.ip()),
+        Peer::Unix => ClientName::Unix,
+        Peer::Unknown => ClientName::Unknown,
+    }
+}

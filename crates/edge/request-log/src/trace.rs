@@ -1,0 +1,81 @@
+//! The trace of a request, as the field `traceparent` names it (W3C Trace Context, section 3.2).
+//!
+//! Invariant: a value that the specification calls invalid names no trace.
+
+use std::fmt;
+
+/// The identifier of a trace; never zero.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TraceId([u8; 32]);
+
+/// The length of version 00: two digits, the trace, the parent and the flags, with three hyphens.
+const LENGTH: usize = 55;
+
+/// The trace that a value of `traceparent` names. Later versions may append more fields after
+/// another hyphen.
+pub fn trace_of(value: &[u8]) -> Option<TraceId> {
+    let (known, further) = value.split_at_checked(LENGTH)?;
+    let [v1, v2, b'-', rest @ ..] = known else { return None };
+    let version = [*v1, *v2];
+    let is_further_allowed = version != *b"00" && further.first() == Some(&b'-');
+    if version == *b"ff" || !(further.is_empty() || is_further_allowed) {
+        return None;
+    }
+    let (trace, rest) = rest.split_at_checked(32)?;
+    let [b'-', rest @ ..] = rest else { return None };
+    let (parent, rest) = rest.split_at_checked(16)?;
+    let [b'-', f1, f2] = rest else { return None };
+    let is_hex = |bytes: &[u8]| bytes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let is_set = |bytes: &[u8]| is_hex(bytes) && bytes.iter().any(|&byte| byte != b'0');
+    let is_valid = is_hex(&version) && is_set(trace) && is_set(parent) && is_hex(&[*f1, *f2]);
+    if is_valid { trace.try_into().ok().map(TraceId) } else { None }
+}
+
+impl TraceId {
+    /// The identifier as 32 hexadecimal digits.
+    pub fn as_str(&self) -> &str {
+        // The digits are ASCII.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::trace_of;
+
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+
+    #[test]
+    fn trace_is_read_from_valid_values_only() {
+        let read = |value: &str| trace_of(value.as_bytes()).map(|trace| trace.to_string());
+        let parent = "b7ad6b7169203331";
+        assert_eq!(read(&format!("00-{TRACE}-{parent}-01")).as_deref(), Some(TRACE));
+        assert_eq!(read(&format!("cc-{TRACE}-{parent}-01-more")).as_deref(), Some(TRACE));
+        for wrong in [
+            String::new(),
+            "00".to_owned(),
+            format!("00-{TRACE}-{parent}-01-more"),
+            format!("cc-{TRACE}-{parent}-01.more"),
+            format!("ff-{TRACE}-{parent}-01"),
+            format!("00-{}-{parent}-01", TRACE.to_uppercase()),
+            format!("00-{}-{parent}-01", "0".repeat(32)),
+            format!("00-{TRACE}-{}-01", "0".repeat(16)),
+            format!("00-{TRACE}-{parent}-0g"),
+            format!("00-{TRACE}_{parent}-01"),
+        ] {
+            assert_eq!(read(&wrong), None, "{wrong}");
+        }
+    }
+}

@@ -9,6 +9,7 @@ mod accuracy;
 mod attacks;
 mod crowd;
 mod encodings;
+mod guards;
 mod load;
 mod rivals;
 mod servers;
@@ -33,6 +34,8 @@ pub(crate) enum BenchCommand {
     Accuracy(accuracy::Args),
     /// Measure hits in each content coding, the bytes of a page, and the encoder under a crawl
     Encodings(encodings::Args),
+    /// Flood Petasos, nginx, Varnish and HAProxy, each with limits for its clients
+    Guards(guards::Args),
     /// Request one uncached page with many clients at once: Petasos, Varnish and nginx
     Stampede(stampede::Args),
     /// Compare load generators: petasos bench, a bare loop, wrk, ab, h2load, hey and siege
@@ -60,6 +63,7 @@ pub(crate) fn run(bench: &BenchCommand) -> Result<()> {
         BenchCommand::Attacks(args) => attacks::run(args),
         BenchCommand::Accuracy(args) => accuracy::run(args),
         BenchCommand::Encodings(args) => encodings::run(args),
+        BenchCommand::Guards(args) => guards::run(args),
         BenchCommand::Stampede(args) => stampede::run(args),
         BenchCommand::Load(args) => load::run(args),
         BenchCommand::Static(args) => static_files::run(args),

@@ -6,14 +6,14 @@
 //! visitor counts as refused without a complete 200 response within [`testkit::PATIENCE`]. The
 //! figures are not judged; the limits for Petasos are in `cargo xtask attack`.
 
-mod origin;
-mod peers;
+pub(super) mod origin;
+pub(super) mod peers;
 
 use super::{build, markdown, optimised};
 use anyhow::{Context, Result};
 use clock::Clock;
-use origin::{AttackOrigin, WORKERS};
-use peers::{ComparedServer, PEERS, PeerDirectory, PeerProcess};
+use origin::AttackOrigin;
+use peers::{ComparedServer, PEERS, PeerDirectory, PeerProcess, PeerSetup};
 use platform::SystemClock;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use testkit::{Client, allow_descriptors};
 
+/// Number of workers of the application, and so of its concurrent requests.
+const WORKERS: usize = 64;
 /// Number of slow clients: as many as the application has workers.
 const SLOW: usize = WORKERS;
 /// Number of clients that abort their downloads.
@@ -49,6 +51,17 @@ const SLICE: Duration = Duration::from_millis(50);
 /// Receive buffer of a slow client, in bytes.
 const RECEIVE_BYTES: usize = 4 << 10;
 const SESSION: &str = "Cookie: session=1\r\n";
+
+/// Petasos has its defaults.
+const SETUP: PeerSetup = PeerSetup {
+    directory: "target/bench-attacks",
+    prefix: "",
+    packages: &[],
+    petasos: "",
+    nginx: include_str!("../../../bench/peers/attacks-nginx.conf"),
+    varnish: include_str!("../../../bench/peers/attacks-varnish.vcl"),
+    haproxy: include_str!("../../../bench/peers/attacks-haproxy.cfg"),
+};
 
 /// Arguments of `cargo xtask bench attacks`.
 #[derive(clap::Args)]
@@ -115,7 +128,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
     };
     allow_descriptors(4_096);
-    let directory = PeerDirectory::settle(&program)?;
+    let directory = PeerDirectory::settle(&program, &SETUP)?;
     println!("{}. The application has {WORKERS} workers.", directory.versions()?);
     for attack in ATTACKS.iter().filter(|attack| attack.name.contains(&args.only)) {
         let mut rows = Vec::new();
@@ -133,7 +146,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
 
 /// Runs an attack against one server. Returns a row of the table.
 fn turn(attack: &ServerAttack, peer: ComparedServer, directory: &PeerDirectory) -> Result<Vec<String>> {
-    let origin = AttackOrigin::start()?;
+    let origin = AttackOrigin::start(WORKERS)?;
     let running = directory.start(peer, origin.address())?;
     let stage = AttackedServer { peer, address: running.address, origin: &origin, clock: SystemClock::new() };
     let (outcome, resident) = watched(&running, || (attack.run)(&stage));

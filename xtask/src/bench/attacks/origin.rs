@@ -12,8 +12,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use testkit::HeldPort;
 
-/// Number of workers, and so of concurrent requests.
-pub(super) const WORKERS: usize = 64;
 /// Time that a worker takes for a page.
 const PAGE_TIME: Duration = Duration::from_millis(10);
 /// Length of a download, in bytes: more than the system's buffers hold.
@@ -22,13 +20,14 @@ pub(super) const DOWNLOAD_BYTES: usize = 8 << 20;
 const CONTENT_BYTES_MAX: u64 = 1 << 20;
 
 /// The running application.
-pub(super) struct AttackOrigin {
+pub(in crate::bench) struct AttackOrigin {
     held: HeldPort,
     shared: Arc<OriginShared>,
 }
 
 #[derive(Default)]
 struct OriginShared {
+    workers: usize,
     state: Mutex<OriginState>,
     changed: Condvar,
 }
@@ -43,18 +42,20 @@ struct OriginState {
 }
 
 impl AttackOrigin {
-    pub(super) fn start() -> Result<Self> {
-        let origin = Self { held: HeldPort::take(), shared: Arc::default() };
+    /// Starts an application with this many workers.
+    pub(in crate::bench) fn start(workers: usize) -> Result<Self> {
+        let shared = OriginShared { workers, ..OriginShared::default() };
+        let origin = Self { held: HeldPort::take(), shared: Arc::new(shared) };
         origin.listen()?;
         Ok(origin)
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(in crate::bench) fn address(&self) -> SocketAddr {
         self.held.address()
     }
 
     /// Requests so far.
-    pub(super) fn requests(&self) -> usize {
+    pub(in crate::bench) fn requests(&self) -> usize {
         self.shared.state().requests
     }
 
@@ -135,7 +136,7 @@ impl OriginShared {
     fn take_worker(&self) {
         let mut state = self.state();
         state.requests += 1;
-        while state.busy >= WORKERS && !state.is_refusing {
+        while state.busy >= self.workers && !state.is_refusing {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.busy += 1;

@@ -1,5 +1,5 @@
-//! The servers under attack, started again for each attack: Petasos with its defaults, and Debian's
-//! nginx, Varnish and HAProxy with the configurations in `bench/peers/attacks-*`.
+//! The servers under attack, started again for each attack: Petasos, and Debian's nginx, Varnish and
+//! HAProxy, each with a configuration.
 //!
 //! Invariant: one server runs at a time, as an ordinary user, on a free loopback port, with an
 //! empty cache. Dropping [`PeerProcess`] stops it.
@@ -13,39 +13,54 @@ use std::net::SocketAddr;
 use std::path::Path;
 use testkit::Client;
 
-/// Working directory of the servers, relative to the repository.
-const DIRECTORY: &str = "target/bench-attacks";
+/// How the servers of a benchmark are started.
+pub(in crate::bench) struct PeerSetup {
+    /// Their working directory, relative to the repository.
+    pub directory: &'static str,
+    /// The words before each command.
+    pub prefix: &'static str,
+    /// Further Debian packages.
+    pub packages: &'static [Rival],
+    /// Further lines of the configuration of Petasos.
+    pub petasos: &'static str,
+    /// The configurations of the others, with placeholders.
+    pub nginx: &'static str,
+    pub varnish: &'static str,
+    pub haproxy: &'static str,
+}
+
 /// Memory limit of the caches, in the notations of Petasos and of Varnish.
 const MEMORY: [&str; 2] = ["64MiB", "64m"];
 
 /// A server in the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ComparedServer {
+pub(in crate::bench) enum ComparedServer {
     Petasos,
     Nginx,
     Varnish,
     Haproxy,
 }
 
-pub(super) const PEERS: [ComparedServer; 4] =
+pub(in crate::bench) const PEERS: [ComparedServer; 4] =
     [ComparedServer::Petasos, ComparedServer::Nginx, ComparedServer::Varnish, ComparedServer::Haproxy];
 
 /// Working directory of the servers.
-pub(super) struct PeerDirectory {
+pub(in crate::bench) struct PeerDirectory {
+    setup: &'static PeerSetup,
     place: LabDirectory,
     /// Keeps a second benchmark out.
     _lock: File,
 }
 
 /// A running server.
-pub(super) struct PeerProcess<'a> {
+pub(in crate::bench) struct PeerProcess<'a> {
     place: &'a LabDirectory,
     peer: ComparedServer,
-    pub(super) address: SocketAddr,
+    pub(in crate::bench) address: SocketAddr,
 }
 
 impl ComparedServer {
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::bench) fn name(self) -> &'static str {
         match self {
             Self::Petasos => "petasos",
             Self::Nginx => "nginx",
@@ -71,18 +86,24 @@ impl ComparedServer {
 
 impl PeerDirectory {
     /// Installs missing packages and prepares the directory.
-    pub(super) fn settle(program: &Path) -> Result<Self> {
-        let (place, lock) = rivals::settle(DIRECTORY, program, &PEERS.map(ComparedServer::rival))?;
-        Ok(Self { place, _lock: lock })
+    pub(in crate::bench) fn settle(program: &Path, setup: &'static PeerSetup) -> Result<Self> {
+        let rivals: Vec<_> =
+            PEERS.iter().map(|peer| peer.rival()).chain(setup.packages.iter().copied()).collect();
+        let (place, lock) = rivals::settle(setup.directory, program, &rivals)?;
+        Ok(Self { setup, place, _lock: lock })
     }
 
     /// Name and version of each server.
-    pub(super) fn versions(&self) -> Result<String> {
+    pub(in crate::bench) fn versions(&self) -> Result<String> {
         rivals::versions(&self.place, &PEERS.map(ComparedServer::rival))
     }
 
     /// Starts a server in front of `origin`, with an empty cache.
-    pub(super) fn start(&self, peer: ComparedServer, origin: SocketAddr) -> Result<PeerProcess<'_>> {
+    pub(in crate::bench) fn start(
+        &self,
+        peer: ComparedServer,
+        origin: SocketAddr,
+    ) -> Result<PeerProcess<'_>> {
         let place = &self.place;
         for name in ["nginx-cache", "petasos-disk", "petasos-spool"] {
             let path = place.directory.join("tmp").join(name);
@@ -101,31 +122,25 @@ impl PeerDirectory {
         ];
         let [memory, malloc] = MEMORY;
         let command = match peer {
-            ComparedServer::Petasos => format!(
-                "{site}/petasos serve --origin http://{origin} --listen {address} --admin {admin} --memory {memory} \
+            ComparedServer::Petasos => {
+                place.write("conf/petasos.toml", self.setup.petasos)?;
+                format!(
+                    "{site}/petasos serve {site}/conf/petasos.toml --origin http://{origin} --listen {address} --admin {admin} --memory {memory} \
                  --disk {site}/tmp/petasos-disk --purge-peers 127.0.0.1"
-            ),
+                )
+            }
             ComparedServer::Nginx => {
-                place.write(
-                    "conf/nginx.conf",
-                    &render(include_str!("../../../../bench/peers/attacks-nginx.conf"), &values)?,
-                )?;
+                place.write("conf/nginx.conf", &render(self.setup.nginx, &values)?)?;
                 format!("nginx -p {site}/tmp -c {site}/conf/nginx.conf")
             }
             ComparedServer::Varnish => {
-                place.write(
-                    "conf/attacks.vcl",
-                    &render(include_str!("../../../../bench/peers/attacks-varnish.vcl"), &values)?,
-                )?;
+                place.write("conf/attacks.vcl", &render(self.setup.varnish, &values)?)?;
                 format!(
                     "varnishd -F -T none -n {site}/varnish -f {site}/conf/attacks.vcl -a {address} -s malloc,{malloc}"
                 )
             }
             ComparedServer::Haproxy => {
-                place.write(
-                    "conf/haproxy.cfg",
-                    &render(include_str!("../../../../bench/peers/attacks-haproxy.cfg"), &values)?,
-                )?;
+                place.write("conf/haproxy.cfg", &render(self.setup.haproxy, &values)?)?;
                 format!("haproxy -db -f {site}/conf/haproxy.cfg")
             }
         };
@@ -133,7 +148,14 @@ impl PeerDirectory {
         // spaces.
         let service = LabService {
             name: peer.name(),
-            command: command.split_ascii_whitespace().map(str::to_owned).collect(),
+            command: self
+                .setup
+                .prefix
+                .split(' ')
+                .chain(command.split_ascii_whitespace())
+                .filter(|word| !word.is_empty())
+                .map(str::to_owned)
+                .collect(),
         };
         let running = PeerProcess { place, peer, address };
         place.start(&service, || {
@@ -148,7 +170,7 @@ impl PeerDirectory {
 
 impl PeerProcess<'_> {
     /// Resident memory of all processes of the server, in bytes.
-    pub(super) fn resident_bytes(&self) -> u64 {
+    pub(in crate::bench) fn resident_bytes(&self) -> u64 {
         self.place.resident_bytes(self.peer.name())
     }
 }

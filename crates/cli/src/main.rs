@@ -15,14 +15,17 @@ mod check;
 mod compare;
 mod demo;
 mod demo_site;
+mod follow;
 mod import;
 mod keyboard;
 mod ladder;
 mod ladder_report;
 mod log;
+mod log_command;
 mod output;
 mod profile;
 mod purge;
+mod record_text;
 mod serve;
 mod static_tree;
 mod values;
@@ -71,6 +74,7 @@ fn command() -> Command {
         .subcommand(demo::command())
         .subcommand(why::Args::augment_args(Command::new("why")))
         .subcommand(purge::Args::augment_args(Command::new("purge")))
+        .subcommand(log_command::Args::augment_args(Command::new("log")))
         .subcommand(profile::Args::augment_args(Command::new("profile")))
         .subcommand(static_tree::Args::augment_args(Command::new("static-tree")))
 }
@@ -88,6 +92,7 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(("demo", matches)) => demo::run(matches),
         Some(("why", matches)) => why::run(&why::Args::from_arg_matches(matches)?),
         Some(("purge", matches)) => purge::run(&purge::Args::from_arg_matches(matches)?),
+        Some(("log", matches)) => log_command::run(&log_command::Args::from_arg_matches(matches)?),
         Some(("profile", matches)) => profile::run(&profile::Args::from_arg_matches(matches)?),
         Some(("static-tree", matches)) => static_tree::run(&static_tree::Args::from_arg_matches(matches)?),
         _ => unreachable!("a subcommand is required and all are listed"),

@@ -220,7 +220,10 @@ impl<S: AsyncRead + Unpin> ResponseStream<S> {
     }
 
     /// Reads the head of the final response. Also returns the fault that strict parsing reports.
-    pub(crate) async fn head(&mut self, method: &Method) -> Result<(ResponseHead, Option<ResponseError>), ProbeError> {
+    pub(crate) async fn head(
+        &mut self,
+        method: &Method,
+    ) -> Result<(ResponseHead, Option<ResponseError>), ProbeError> {
         loop {
             let mut copy = self.input.clone();
             if let Some(ResponseEvent::Head(response)) = self.advance().await? {

@@ -27,7 +27,9 @@ mod profile;
 mod purge;
 mod record_text;
 mod serve;
+mod snapshot;
 mod static_tree;
+mod status;
 mod values;
 mod why;
 
@@ -74,6 +76,7 @@ fn command() -> Command {
         .subcommand(demo::command())
         .subcommand(why::Args::augment_args(Command::new("why")))
         .subcommand(purge::Args::augment_args(Command::new("purge")))
+        .subcommand(status::Args::augment_args(Command::new("status")))
         .subcommand(log_command::Args::augment_args(Command::new("log")))
         .subcommand(profile::Args::augment_args(Command::new("profile")))
         .subcommand(static_tree::Args::augment_args(Command::new("static-tree")))
@@ -92,6 +95,7 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(("demo", matches)) => demo::run(matches),
         Some(("why", matches)) => why::run(&why::Args::from_arg_matches(matches)?),
         Some(("purge", matches)) => purge::run(&purge::Args::from_arg_matches(matches)?),
+        Some(("status", matches)) => status::run(&status::Args::from_arg_matches(matches)?),
         Some(("log", matches)) => log_command::run(&log_command::Args::from_arg_matches(matches)?),
         Some(("profile", matches)) => profile::run(&profile::Args::from_arg_matches(matches)?),
         Some(("static-tree", matches)) => static_tree::run(&static_tree::Args::from_arg_matches(matches)?),

@@ -34,7 +34,7 @@ use crate::upkeep::disk_threads::DiskThreads;
 use crate::upkeep::persistence::{self, Persistence};
 use crate::upkeep::tree::StaticTree;
 use bytes::Bytes;
-use clock::Clock;
+use clock::{Clock, Monotonic};
 use config::{EdgeLimits, EdgePlan};
 use defects::{Defect, is_planted};
 use disk::Recovery;
@@ -128,6 +128,8 @@ pub(crate) struct EdgeState {
     last_fetch: AtomicU64,
     pub(crate) complaints: Complaints,
     pub(crate) clock: Arc<dyn Clock>,
+    /// When this process started to serve.
+    pub(crate) started: Monotonic,
     pub(crate) system: System,
     pub(crate) sweeper: Sweeper,
     /// Tells the workers to return free memory to the system because the process exceeds its limit.
@@ -224,6 +226,7 @@ impl Shared {
             last_fetch: AtomicU64::new(0),
             complaints: Complaints::default(),
             clock: Arc::clone(&system.clock),
+            started: system.clock.monotonic(),
             system,
             sweeper: Sweeper::default(),
             memory_short: Notify::new(),

@@ -30,6 +30,7 @@ mod serve;
 mod snapshot;
 mod static_tree;
 mod status;
+mod top;
 mod values;
 mod why;
 
@@ -77,6 +78,7 @@ fn command() -> Command {
         .subcommand(why::Args::augment_args(Command::new("why")))
         .subcommand(purge::Args::augment_args(Command::new("purge")))
         .subcommand(status::Args::augment_args(Command::new("status")))
+        .subcommand(top::Args::augment_args(Command::new("top")))
         .subcommand(log_command::Args::augment_args(Command::new("log")))
         .subcommand(profile::Args::augment_args(Command::new("profile")))
         .subcommand(static_tree::Args::augment_args(Command::new("static-tree")))
@@ -96,6 +98,7 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(("why", matches)) => why::run(&why::Args::from_arg_matches(matches)?),
         Some(("purge", matches)) => purge::run(&purge::Args::from_arg_matches(matches)?),
         Some(("status", matches)) => status::run(&status::Args::from_arg_matches(matches)?),
+        Some(("top", matches)) => top::run(&top::Args::from_arg_matches(matches)?),
         Some(("log", matches)) => log_command::run(&log_command::Args::from_arg_matches(matches)?),
         Some(("profile", matches)) => profile::run(&profile::Args::from_arg_matches(matches)?),
         Some(("static-tree", matches)) => static_tree::run(&static_tree::Args::from_arg_matches(matches)?),

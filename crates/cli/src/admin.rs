@@ -11,7 +11,7 @@ use std::sync::Arc;
 use why::{EdgeAccess, FetchedResponse, Fetcher, ProbeError};
 
 /// The edge that a command calls.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct AdminArgs {
     /// Admin address of the running edge: IP:PORT, NAME:PORT or unix:PATH
     #[arg(long, value_name = "ADDR", default_value = why::ADMIN_DEFAULT)]

@@ -16,18 +16,30 @@ mod compare;
 mod completions;
 mod demo;
 mod demo_site;
+<<<<<<< HEAD
 mod doctor;
+=======
+mod follow;
+>>>>>>> logs
 mod import;
 mod keyboard;
 mod ladder;
 mod ladder_report;
 mod log;
+<<<<<<< HEAD
 mod manual;
+=======
+mod log_command;
+>>>>>>> logs
 mod output;
 mod profile;
 mod purge;
+mod record_text;
 mod serve;
+mod snapshot;
 mod static_tree;
+mod status;
+mod top;
 mod values;
 mod why;
 
@@ -75,6 +87,9 @@ fn command() -> Command {
         .subcommand(demo::command())
         .subcommand(why::Args::augment_args(Command::new("why")))
         .subcommand(purge::Args::augment_args(Command::new("purge")))
+        .subcommand(status::Args::augment_args(Command::new("status")))
+        .subcommand(top::Args::augment_args(Command::new("top")))
+        .subcommand(log_command::Args::augment_args(Command::new("log")))
         .subcommand(profile::Args::augment_args(Command::new("profile")))
         .subcommand(static_tree::Args::augment_args(Command::new("static-tree")))
         .subcommand(completions::Args::augment_args(Command::new("completions")))
@@ -95,6 +110,9 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(("demo", matches)) => demo::run(matches),
         Some(("why", matches)) => why::run(&why::Args::from_arg_matches(matches)?),
         Some(("purge", matches)) => purge::run(&purge::Args::from_arg_matches(matches)?),
+        Some(("status", matches)) => status::run(&status::Args::from_arg_matches(matches)?),
+        Some(("top", matches)) => top::run(&top::Args::from_arg_matches(matches)?),
+        Some(("log", matches)) => log_command::run(&log_command::Args::from_arg_matches(matches)?),
         Some(("profile", matches)) => profile::run(&profile::Args::from_arg_matches(matches)?),
         Some(("static-tree", matches)) => static_tree::run(&static_tree::Args::from_arg_matches(matches)?),
         Some(("completions", matches)) => completions::run(&completions::Args::from_arg_matches(matches)?),

@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use serde_json::Value;
+use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 use testkit::{Client, Edge, Origin, eventually, get, response};
 
 fn origin() -> Origin {
@@ -145,4 +148,105 @@ fn stream_ends_with_the_edge() {
     edge.signal("TERM");
     assert_eq!(edge.wait(), Some(0));
     assert!(follower.client.is_closed());
+}
+
+/// A running `petasos log`.
+struct Command {
+    child: std::process::Child,
+    lines: Option<Receiver<String>>,
+}
+
+impl Command {
+    fn start(edge: &Edge, arguments: &[&str]) -> Self {
+        let mut command = Self::spawn(edge, arguments);
+        let stdout = BufReader::new(command.child.stdout.take().unwrap());
+        let (tell, lines) = channel();
+        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
+        command.lines = Some(lines);
+        command
+    }
+
+    /// Starts the command without reading its output.
+    fn spawn(edge: &Edge, arguments: &[&str]) -> Self {
+        let before = followers(edge);
+        let child = std::process::Command::new(testkit::binary())
+            .args(["log", "--admin", &edge.admin.to_string()])
+            .args(arguments)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        eventually("it follows", || followers(edge) == before + 1);
+        Self { child, lines: None }
+    }
+
+    fn line(&self) -> String {
+        self.lines.as_ref().unwrap().recv_timeout(Duration::from_secs(20)).unwrap()
+    }
+
+    /// The exit code, once the command has ended.
+    fn ended(&mut self) -> Option<i32> {
+        self.child.try_wait().unwrap().and_then(|status| status.code())
+    }
+}
+
+impl Drop for Command {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn log_command_prints_requests_with_their_phases() {
+    let origin = origin();
+    let edge = Edge::start(&origin.url(), &[]);
+    let text = Command::start(&edge, &["--follow", "--where", "path ~ \"^/shop\""]);
+    let json = Command::start(&edge, &["--json"]);
+    get(edge.address, "/other", &[]);
+    get(edge.address, "/shop", &[]);
+    let (first, second) = (text.line(), text.line());
+    assert!(
+        first.contains(" 200 miss     miss-absent ") && first.ends_with("GET example.test/shop"),
+        "{first}"
+    );
+    assert!(second.contains("wait ") && second.contains("| fetch 2: queue "), "{second}");
+    let records = [json.line(), json.line()].map(|line| serde_json::from_str::<Value>(&line).unwrap());
+    assert_eq!(records.map(|record| record["target"].clone()), ["/other", "/shop"]);
+}
+
+#[test]
+fn log_command_follows_an_edge_that_is_replaced() {
+    let origin = origin();
+    let edge = Edge::start(&origin.url(), &[]);
+    let command = Command::start(&edge, &[]);
+    let new = edge.upgraded(&origin.url(), &[]);
+    eventually("it follows the new process", || followers(&new) == 1);
+    get(new.address, "/after", &[]);
+    assert!(command.line().ends_with("GET example.test/after"));
+}
+
+#[test]
+fn log_command_ends_with_its_reader_or_without_an_edge() {
+    let origin = origin();
+    let mut edge = Edge::start(&origin.url(), &[]);
+    let mut command = Command::spawn(&edge, &[]);
+    drop(command.child.stdout.take());
+    eventually("a write meets the closed pipe", || {
+        get(edge.address, "/one", &[]);
+        command.ended().is_some()
+    });
+    assert_eq!(command.ended(), Some(0));
+    for (arguments, words) in [
+        (&["--where", "verdict = mis"][..], "--where: the filter cannot be read at column 11"),
+        (&["--where", "verdict = mis"], "\n  verdict = mis\n            ^"),
+        (&["--admin", "127.0.0.1:1"], "no edge answers at the admin address 127.0.0.1:1"),
+    ] {
+        let output = testkit::petasos([&["log"], arguments].concat());
+        assert_eq!(output.code, Some(2), "{}", output.stderr);
+        assert!(output.stderr.contains(words), "{}", output.stderr);
+    }
+    let mut command = Command::start(&edge, &[]);
+    edge.kill();
+    eventually("it gives up", || command.ended().is_some());
+    assert_eq!(command.ended(), Some(2));
 }

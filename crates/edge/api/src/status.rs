@@ -26,6 +26,9 @@ pub struct EdgeStatus {
     pub sites: Vec<SiteStatus>,
     /// The store in memory.
     pub store: StoreStatus,
+    /// Seconds since the start.
+    #[serde(default)]
+    pub uptime_secs: u64,
     /// The version of the program.
     pub version: String,
     /// Number of workers.

@@ -59,9 +59,9 @@ pub(crate) const GUARD: &[Setting] = &[
         "guard.ban",
         SettingKind::Duration,
         "10s",
-        "Time for which Petasos closes the connections of a client at once, after it has refused 100 of its \
-         requests within 10 seconds by the limits above. `0s`: never. A client behind a trusted proxy gets \
-         429 instead.",
+        "Time for which Petasos refuses a client at once that goes on beyond the limits above: after 100 \
+         refusals within 10 seconds. It closes the connections of the client. `0s`: never. A client behind \
+         a trusted proxy gets 429 instead.",
     ),
     global(
         "guard.stale_when_busy",

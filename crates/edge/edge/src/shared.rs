@@ -36,7 +36,7 @@ use crate::upkeep::disk_threads::DiskThreads;
 use crate::upkeep::persistence::{self, Persistence};
 use crate::upkeep::tree::StaticTree;
 use bytes::Bytes;
-use clock::Clock;
+use clock::{Clock, Monotonic};
 use config::{EdgeLimits, EdgePlan};
 use defects::{Defect, is_planted};
 use disk::Recovery;
@@ -131,6 +131,8 @@ pub(crate) struct EdgeState {
     /// How much each client asks for.
     pub(crate) client_rates: ClientRates,
     pub(crate) clock: Arc<dyn Clock>,
+    /// When this process started to serve.
+    pub(crate) started: Monotonic,
     pub(crate) system: System,
     pub(crate) sweeper: Sweeper,
     /// Tells the workers to return free memory to the system because the process exceeds its limit.
@@ -244,6 +246,7 @@ impl Shared {
             complaints: Complaints::default(),
             client_rates: ClientRates::default(),
             clock: Arc::clone(&system.clock),
+            started: system.clock.monotonic(),
             system,
             sweeper: Sweeper::default(),
             memory_short: Notify::new(),

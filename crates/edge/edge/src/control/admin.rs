@@ -469,6 +469,7 @@ fn status(shared: &Shared) -> api::status::EdgeStatus {
             on_disk_only: store.shelved,
             published: store.published,
         },
+        uptime_secs: shared.clock.monotonic().since(shared.started).as_secs(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         workers: shared.plan.workers,
     }

@@ -2,7 +2,7 @@
 //! behaviour over time. Run those that a change may affect, and report their results with the
 //! change.
 
-use crate::{changes, crash, examples, fuzz, lab, simulate, soak, test, tools};
+use crate::{changes, crash, examples, fuzz, installation, lab, simulate, soak, test, tools};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -50,6 +50,10 @@ pub(crate) enum Long {
     /// Visit the example of each system in Chromium, in front of the real system. With `--source`,
     /// a given Drupal 7 takes the place of its stub
     Examples(examples::Args),
+    /// Install the .deb in a Debian root under systemd, let it accelerate WordPress with a
+    /// certificate by ACME, upgrade it under load, remove and purge it. No request may fail, and
+    /// nothing may be left behind. Needs root
+    Package(installation::Args),
     /// Send 20,000 requests of an ordinary site's visitors through Petasos, 67 a second. 95% must
     /// be hits, and no visitor may receive another's data. `--rates` measures hit ratios at lower
     /// rates (docs/hit-ratio.md)
@@ -72,6 +76,7 @@ pub(crate) fn run(long: &Long) -> Result<()> {
         Long::Sessions => test::sessions(),
         Long::Applications(args) => lab::applications(args),
         Long::Examples(args) => examples::run(args),
+        Long::Package(args) => installation::run(args),
         Long::Traffic(args) => lab::traffic(args),
     }
 }

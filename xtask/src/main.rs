@@ -14,6 +14,7 @@ mod docs;
 mod examples;
 mod fuzz;
 mod go_tools;
+mod installation;
 mod lab;
 mod layers;
 mod long;

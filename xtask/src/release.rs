@@ -39,13 +39,16 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_name = "NAME <MAIL>",
-        default_value = "Petasos maintainers <petasos@packages.example>"
+        default_value = MAINTAINER
     )]
     maintainer: String,
     /// Package this program, built for the target, instead of building one
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
 }
+
+/// The maintainer of packages that nobody publishes.
+const MAINTAINER: &str = "Petasos maintainers <petasos@packages.example>";
 
 /// A machine that packages can be made for.
 struct Target {
@@ -134,6 +137,27 @@ fn make(args: &Args) -> Result<Vec<PathBuf>> {
     made.push(list);
     made.push(sums(&args.out, &made)?);
     Ok(made)
+}
+
+/// Makes a .deb of each of some revisions, of `program` or of one that is built, and returns their
+/// paths.
+pub(crate) fn revisions(program: Option<&Path>, revisions: &[u32], out: &Path) -> Result<Vec<PathBuf>> {
+    let target = &Target::ALL[0];
+    let program =
+        program.map_or_else(|| build(target, Linking::Dynamic), |program| Ok(program.to_owned()))?;
+    let of = |revision: &u32| {
+        let args = Args {
+            deb: true,
+            tarball: false,
+            out: out.to_owned(),
+            target: target.triple.to_owned(),
+            revision: *revision,
+            maintainer: MAINTAINER.to_owned(),
+            program: Some(program.clone()),
+        };
+        make(&args)?.into_iter().next().context("the .deb is the first that is made")
+    };
+    revisions.iter().map(of).collect()
 }
 
 /// How a program finds the C library.

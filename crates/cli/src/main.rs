@@ -16,21 +16,15 @@ mod compare;
 mod completions;
 mod demo;
 mod demo_site;
-<<<<<<< HEAD
 mod doctor;
-=======
 mod follow;
->>>>>>> logs
 mod import;
 mod keyboard;
 mod ladder;
 mod ladder_report;
 mod log;
-<<<<<<< HEAD
-mod manual;
-=======
 mod log_command;
->>>>>>> logs
+mod manual;
 mod output;
 mod profile;
 mod purge;

@@ -194,7 +194,8 @@ fn sample_keeps_all_errors() {
 fn next(receive: impl FnOnce(&mut [u8]) -> std::io::Result<usize>) -> String {
     let mut octets = vec![0; 65_536];
     let length = receive(&mut octets).unwrap();
-    String::from_utf8(octets[..length].to_vec()).unwrap()
+    octets.truncate(length);
+    String::from_utf8(octets).unwrap()
 }
 
 #[test]

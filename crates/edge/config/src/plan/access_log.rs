@@ -1,7 +1,6 @@
 //! Where the access log goes, and what is written there.
 //!
-//! Invariant: a running edge cannot change the destination. Changed terms hold from the next request
-//! on.
+//! Invariant: a running edge cannot change the destination. It can change the terms.
 
 use crate::levels::SettingLevels;
 use crate::setting::SettingValue;

@@ -79,7 +79,7 @@ async fn opened(access: &EdgeAccess<'_>, filter: Option<&str>) -> Result<EdgeStr
         target = format!("{target}?{query}");
     }
     match access.stream(&target).await {
-        Ok(StreamReply::Begun(stream)) => Ok(stream),
+        Ok(StreamReply::Begun(stream)) => Ok(*stream),
         Ok(StreamReply::Refused(status, why)) => Err(NoStream::Refused(format!("{status} {why}"))),
         Err(error) => Err(NoStream::Failed(error)),
     }

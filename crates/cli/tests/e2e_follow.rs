@@ -1,6 +1,11 @@
 //! The real binary's stream of records at the admin address, and the commands that read it.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
 
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};

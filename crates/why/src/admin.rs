@@ -33,7 +33,7 @@ pub struct EdgeStream(ResponseStream<Box<dyn Connection>>);
 /// What became of the request for a stream.
 pub enum StreamReply {
     /// It has begun.
-    Begun(EdgeStream),
+    Begun(Box<EdgeStream>),
     /// The edge refused it, with this status and text.
     Refused(Status, String),
 }
@@ -78,7 +78,7 @@ impl EdgeAccess<'_> {
             let mut reading = ResponseStream::new(connection, &request.method);
             let (head, _) = reading.head(&request.method).await?;
             if head.status == Status::OK {
-                return Ok(StreamReply::Begun(EdgeStream(reading)));
+                return Ok(StreamReply::Begun(Box::new(EdgeStream(reading))));
             }
             let (content, _) = reading.content().await?;
             let line = content.split(|&octet| octet == b'\n').next().unwrap_or_default();

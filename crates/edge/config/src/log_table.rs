@@ -54,6 +54,14 @@ pub(crate) const LOGS: &[Setting] = &[
          bits. 24 bits of an IPv4 address and 48 bits of an IPv6 address remain.",
     ),
     global(
+        "trace_fetches",
+        SettingKind::Switch,
+        "false",
+        "Whether a shared request to the origin begins a trace (W3C Trace Context): it has a `traceparent` of \
+         its own, which `access_log_format = \"json\"` and `petasos log --json` show. A client's own request \
+         keeps the `traceparent` of its client in any case.",
+    ),
+    global(
         "log_level",
         SettingKind::Choice(log_level::NAMES),
         "info",

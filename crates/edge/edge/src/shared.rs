@@ -43,6 +43,7 @@ use disk::Recovery;
 use invalidation::Mode;
 use net::Peer;
 use platform::HashKeys;
+use request_log::TraceId;
 use semantics::Reason;
 use std::fmt;
 use std::hash::BuildHasher;
@@ -125,6 +126,9 @@ pub(crate) struct EdgeState {
     pub(crate) log: Option<AccessLog>,
     /// The clients of the admin address that follow the log.
     pub(crate) followers: Arc<Followers>,
+    /// Makes the traces of fetches unpredictable.
+    trace_keys: HashKeys,
+    last_trace: AtomicU64,
     /// The number of the last request to an origin.
     last_fetch: AtomicU64,
     pub(crate) complaints: Complaints,
@@ -242,6 +246,8 @@ impl Shared {
             counters: EdgeCounters::new(plan.workers),
             log,
             followers: Arc::default(),
+            trace_keys: HashKeys::new(),
+            last_trace: AtomicU64::new(0),
             last_fetch: AtomicU64::new(0),
             complaints: Complaints::default(),
             client_rates: ClientRates::default(),
@@ -564,6 +570,13 @@ impl Shared {
 }
 
 impl EdgeState {
+    /// A new trace, and the number of its first span.
+    pub(crate) fn new_trace(&self) -> (TraceId, u64) {
+        let number = self.last_trace.fetch_add(1, Ordering::Relaxed);
+        let [high, low, span] = [0, 1, 2].map(|part: u8| self.trace_keys.hash_one((number, part)));
+        (TraceId::from_bits(u128::from(high) << 64 | u128::from(low)), span)
+    }
+
     /// The number of a request to an origin whose response has begun.
     pub(crate) fn next_fetch(&self) -> u64 {
         // Relaxed is enough: no other memory depends on the number.

@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn days_of_800_years_follow_each_other() {
-        let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let is_leap =
+            |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
         let mut expected = Day { year: 1970, month: 1, day: 1 };
         for number in 0..292_200 {
             assert_eq!(day_of(number), expected);

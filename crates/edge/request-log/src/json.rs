@@ -64,6 +64,9 @@ fn push_phases(line: &mut Vec<u8>, record: &RequestRecord<'_>) {
         push_number(line, "queue", micros(fetch.queue));
         push_number(line, "connect", micros(fetch.connect));
         push_number(line, "first_byte", micros(fetch.first_byte));
+        if let Some(trace) = &fetch.trace {
+            push_word(line, "trace", trace.as_str());
+        }
         close_object(line, begun);
     }
 }
@@ -143,7 +146,8 @@ fn push_escaped(line: &mut Vec<u8>, bytes: &[u8]) {
 mod tests {
     use super::push_json;
     use crate::record::examples::{bare, miss};
-    use crate::record::{PageKey, RequestRecord};
+    use crate::record::{FetchPhases, PageKey, RequestRecord};
+    use crate::trace::TraceId;
     use message::Method;
     use proptest::prelude::*;
 
@@ -168,6 +172,9 @@ mod tests {
                 "\n"
             )
         );
+        let fetch = miss().fetch.map(|fetch| FetchPhases { trace: Some(TraceId::from_bits(10)), ..fetch });
+        let traced = line(&RequestRecord { fetch, ..miss() });
+        assert!(traced.ends_with(",\"trace\":\"0000000000000000000000000000000a\"}}\n"), "{traced}");
         assert_eq!(
             line(&bare()),
             concat!(

@@ -112,6 +112,8 @@ pub struct FetchPhases {
     pub connect: Duration,
     /// From then until the head of the response.
     pub first_byte: Duration,
+    /// The trace that the edge began for it. `None` for a client's own request.
+    pub trace: Option<TraceId>,
 }
 
 impl<'a> RequestRecord<'a> {
@@ -212,6 +214,7 @@ pub(crate) mod examples {
                 queue: Duration::from_micros(1000),
                 connect: Duration::from_micros(200),
                 first_byte: Duration::from_micros(102_800),
+                trace: None,
             }),
         }
     }

@@ -32,6 +32,22 @@ pub fn trace_of(value: &[u8]) -> Option<TraceId> {
 }
 
 impl TraceId {
+    /// The identifier with these bits. Zero, which is invalid, becomes one.
+    pub fn from_bits(bits: u128) -> Self {
+        let mut digits = [b'0'; 32];
+        // Both have 32 digits.
+        for (digit, text) in digits.iter_mut().zip(format!("{:032x}", bits.max(1)).bytes()) {
+            *digit = text;
+        }
+        Self(digits)
+    }
+
+    /// The value of `traceparent` for a request of this trace that has no parent but `parent`, and
+    /// that should be recorded.
+    pub fn to_traceparent(&self, parent: u64) -> String {
+        format!("00-{self}-{:016x}-01", parent.max(1))
+    }
+
     /// The identifier as 32 hexadecimal digits.
     pub fn as_str(&self) -> &str {
         // The digits are ASCII.
@@ -53,9 +69,17 @@ impl fmt::Debug for TraceId {
 
 #[cfg(test)]
 mod tests {
-    use super::trace_of;
+    use super::{TraceId, trace_of};
 
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+
+    #[test]
+    fn own_traces_are_valid() {
+        for (bits, parent) in [(0, 0), (1, 2), (u128::MAX, u64::MAX), (0xabc << 64, 7)] {
+            let trace = TraceId::from_bits(bits);
+            assert_eq!(trace_of(trace.to_traceparent(parent).as_bytes()), Some(trace));
+        }
+    }
 
     #[test]
     fn trace_is_read_from_valid_values_only() {

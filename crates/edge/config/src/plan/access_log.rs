@@ -1,6 +1,6 @@
 //! Where the access log goes, and what is written there.
 //!
-//! Invariant: a running edge cannot change the destination. The terms hold from the next request on.
+//! Invariant: a running edge cannot change the destination. It can change the terms.
 
 use crate::levels::SettingLevels;
 use crate::setting::SettingValue;
@@ -38,6 +38,8 @@ pub struct LogTerms {
     pub every: u64,
     /// Whether addresses of clients are shown without their last bits.
     pub is_anonymous: bool,
+    /// Whether a shared fetch begins a trace.
+    pub traces_fetches: bool,
 }
 
 /// The form of a line.
@@ -84,6 +86,7 @@ impl LogTerms {
             filter: top.text("access_log_where").and_then(|text| Filter::parse(text).ok()),
             every: top.count("access_log_every").unwrap_or(1),
             is_anonymous: top.value("anonymise_addresses") == Some(SettingValue::Switch(true)),
+            traces_fetches: top.value("trace_fetches") == Some(SettingValue::Switch(true)),
         }
     }
 }

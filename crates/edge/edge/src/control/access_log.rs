@@ -204,7 +204,13 @@ mod tests {
     }
 
     fn terms() -> LogTerms {
-        LogTerms { format: LogFormat::Combined, filter: None, every: 1, is_anonymous: false }
+        LogTerms {
+            format: LogFormat::Combined,
+            filter: None,
+            every: 1,
+            is_anonymous: false,
+            traces_fetches: false,
+        }
     }
 
     fn started(

@@ -3,10 +3,10 @@
 //!
 //! Invariants: only purges and calls about a detected profile change anything. Both need the token
 //! or, without one, a client on this machine. All paths except `/healthz` and `/readyz` need the
-//! token or a client on this machine. A client with a certificate needs no token. A request whose Host or
-//! Origin is not the address itself is refused, because a page of another site could make a browser
-//! send it. The content of a request has a size limit, and is read only after the head has shown
-//! that its client may send the request.
+//! token or a client on this machine. A client with a certificate needs no token. A request whose
+//! Host or Origin is not the address itself is refused, because a page of another site could make a
+//! browser send it. The content of a request has a size limit, and is read only after the head has
+//! shown that its client may send the request.
 
 use crate::accepted::secure;
 use crate::control::counters::Metric;

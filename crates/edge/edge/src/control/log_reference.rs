@@ -26,6 +26,7 @@ const MEMBERS: &[(&str, &str)] = &[
     ("fetch.queue", "waiting for a turn at the origin"),
     ("fetch.connect", "making the connection; about 0 for a kept one"),
     ("fetch.first_byte", "waiting for the head of the response"),
+    ("fetch.trace", "the trace that the edge began for a shared fetch (`trace_fetches`)"),
 ];
 
 /// The views of a running edge.

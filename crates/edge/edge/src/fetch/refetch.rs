@@ -39,7 +39,8 @@ pub(crate) fn task(
     let (https, rules) = (key.is_https(), site.rules());
     let subject = RequestSubject { site, host, target, https, trusted: false, peer: None, rules };
     let head = forward::shared_head(&subject, &shared.loop_mark, key, Method::Get, fields, fetch.known());
-    let asks = forward::fetch_fields(None, base.as_ref(), fields, site.policy());
+    let mut asks = forward::fetch_fields(None, base.as_ref(), fields, site.policy());
+    let trace = forward::begin_trace(shared, &mut asks);
     let Ok(request) = forward::without_content(&forward::with_fields(&head, asks)) else {
         shared.fetches.remove(key, &fetch);
         return None;
@@ -55,6 +56,7 @@ pub(crate) fn task(
         fetch: Arc::clone(&fetch),
         base: base.map(|base| base.object),
         impersonal: true,
+        trace,
     };
     Some((fetch, task))
 }

@@ -34,7 +34,7 @@ use h1::BodyFraming;
 use message::{Fields, RequestHead, ResponseHead, Status};
 use origin::{FetchError, FetchRequest, FetchTiming, NoUpload, OriginEvent, OriginExchange};
 use profiles::{ClientAddress, Forwarding};
-use request_log::FetchPhases;
+use request_log::{FetchPhases, TraceId};
 use semantics::{
     ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VaryRule, combined_head,
     explain_refusal, is_maintenance, is_personal, is_refusal, is_server_error, joined_extent, judge_response,
@@ -70,6 +70,8 @@ pub(crate) struct FetchTask {
     pub(crate) base: Option<Arc<Object>>,
     /// Whether the origin is sent the placeholder address, which belongs to no client.
     pub(crate) impersonal: bool,
+    /// The trace that was begun for the fetch.
+    pub(crate) trace: Option<TraceId>,
 }
 
 /// The origin's response before it is judged.
@@ -142,7 +144,7 @@ pub(crate) async fn run(task: FetchTask) {
 /// The times of a fetch whose response's head was received at `received`.
 pub(crate) fn phases_of(number: u64, timing: FetchTiming, received: Monotonic) -> FetchPhases {
     let FetchTiming { queue, connect, connected } = timing;
-    FetchPhases { number, queue, connect, first_byte: received.since(connected) }
+    FetchPhases { number, queue, connect, first_byte: received.since(connected), trace: None }
 }
 
 /// Counts why a fetch gave no response or an incomplete one.
@@ -231,7 +233,8 @@ impl FetchTask {
                 OriginEvent::Head { mut head, framing } => {
                     let received_at = Moment::read(&*self.shared.clock);
                     let number = self.shared.next_fetch();
-                    self.fetch.note_phases(phases_of(number, exchange.timing(), received_at.monotonic));
+                    let phases = phases_of(number, exchange.timing(), received_at.monotonic);
+                    self.fetch.note_phases(FetchPhases { trace: self.trace, ..phases });
                     if is_event_stream(&head) {
                         // An event stream may last for hours and costs the origin little, so it
                         // returns its turn.

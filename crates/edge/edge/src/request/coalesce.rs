@@ -134,7 +134,8 @@ impl<'a> Visit<'a> {
             fetch.known(),
         );
         let policy = subject.site.policy();
-        let asks = forward::fetch_fields(fetch.range(), base.as_ref(), &self.head().fields, policy);
+        let mut asks = forward::fetch_fields(fetch.range(), base.as_ref(), &self.head().fields, policy);
+        let trace = forward::begin_trace(self.shared, &mut asks);
         let Ok(request) = forward::without_content(&forward::with_fields(&head, asks)) else {
             self.shared.fetches.remove(key, &fetch);
             return Err(Refusal::unwritable());
@@ -150,6 +151,7 @@ impl<'a> Visit<'a> {
             fetch,
             base: base.map(|base| base.object),
             impersonal: forward::is_impersonal(subject),
+            trace,
         });
         Ok(())
     }

@@ -10,6 +10,7 @@
 
 use crate::fetch::base::Base;
 use crate::request::guard::{CDN_LOOP, RequestSubject, forwards_left};
+use crate::shared::Shared;
 use bytes::{Bytes, BytesMut};
 use config::FieldRules;
 use h1::{BodyFraming, Request, WriteError};
@@ -17,6 +18,7 @@ use message::{Fields, Method, RequestHead, Version, names};
 use net::Peer;
 use origin::{FetchClient, FetchRequest, Urgency};
 use profiles::{ClientAddress, NOBODYS_ADDRESS, Policy};
+use request_log::TraceId;
 use semantics::{Doubt, VaryRule, confirming_fields, missing_part_fields, passed_fields, shared_fields};
 use std::net::IpAddr;
 use store::Key;
@@ -127,6 +129,17 @@ pub(crate) fn fetch_fields(
         },
         (None, None) => Fields::new(),
     }
+}
+
+/// Begins a trace for a shared fetch with these fields, if the settings say so. Its number follows
+/// from no client.
+pub(crate) fn begin_trace(shared: &Shared, asks: &mut Fields) -> Option<TraceId> {
+    if !shared.plan.log_terms.traces_fetches {
+        return None;
+    }
+    let (trace, span) = shared.new_trace();
+    asks.push(names::TRACEPARENT, trace.to_traceparent(span));
+    Some(trace)
 }
 
 /// Returns the head with these fields added.

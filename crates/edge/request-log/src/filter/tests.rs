@@ -30,7 +30,7 @@ fn conditions_hold_for_the_records_that_they_describe() {
         "time > 100ms and time < 1s and wait = 104ms and send = 1ms and disk = 0ms and pass = 0s",
         "fetch = 17 and queue >= 1ms and connect < 1ms and first_byte > 100ms",
     ] {
-        assert!(holds(&text, &miss()), "{text}");
+        assert!(holds(text, &miss()), "{text}");
         assert!(!holds(&format!("not ({text})"), &miss()), "{text}");
     }
 }
@@ -111,9 +111,9 @@ enum Model {
     Time(&'static str, u64),
     PathPrefix(String),
     IsGet(bool),
-    Not(Box<Model>),
-    And(Box<Model>, Box<Model>),
-    Or(Box<Model>, Box<Model>),
+    Not(Box<Self>),
+    And(Box<Self>, Box<Self>),
+    Or(Box<Self>, Box<Self>),
 }
 
 impl Model {

@@ -129,6 +129,7 @@ impl ModelWorld {
             fetch,
             base: base.map(|base| base.object),
             impersonal: true,
+            trace: None,
         };
         let world = Arc::clone(self);
         let validator = sent.fields.first("If-None-Match").map(|tag| text(std::slice::from_ref(tag)));

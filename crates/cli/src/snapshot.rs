@@ -129,6 +129,7 @@ pub(crate) mod examples {
             fetches_waiting: 0,
             names: vec!["a.test".to_owned()],
             origin: "http://127.0.0.1:8000".to_owned(),
+            origins: Vec::new(),
             profile: "auto".to_owned(),
             purges_itself: false,
             recognised_by: None,

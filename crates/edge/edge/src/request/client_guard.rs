@@ -47,7 +47,8 @@ impl Visit<'_> {
         if guard.allow.contains(address) {
             return None;
         }
-        let now = self.begun.monotonic;
+        // A request may have waited for a fetch since it began.
+        let now = self.now().monotonic;
         let refusal = self.shared.client_rates.grant(address, of, guard.ban, now).err()?;
         if refusal.is_banned_now {
             let text = format!(

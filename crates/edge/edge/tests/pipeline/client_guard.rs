@@ -149,3 +149,18 @@ fn stale_page_is_sent_at_once_while_the_queue_is_long() {
     assert_eq!((stale.status, reason(&stale)), (200, "stale-origin-busy"));
     stage.await_quiet();
 }
+
+#[test]
+fn wait_for_a_fetch_is_no_excess() {
+    let gate = Gate::default();
+    let stage = stage(|plan| plan.guard.origin_requests = limit(1, 3));
+    let held = gate.clone();
+    stage.becomes(move |_| behind(&held, response("200 OK", &["Cache-Control: private"], b"own")));
+    let mut clients = stage.crowd(2, &["X-Forwarded-For: 192.0.2.1"]);
+    stage.pass(20);
+    // It comes after the wait of the first two has begun, and is counted before their own requests.
+    stage.becomes(|_| response("200 OK", &["Cache-Control: private"], b"own"));
+    assert_eq!(get(&stage, "192.0.2.1", "/own").status, 200);
+    gate.open();
+    assert!(clients.iter_mut().all(|client| client.read().status == 200));
+}

@@ -193,13 +193,15 @@ impl Routing {
         })
     }
 
-    /// How many routes have an origin with limits of its own.
-    pub fn origins(&self) -> usize {
-        let has_origin = |route: &&SiteRoute| match &route.answer {
-            RouteAnswer::Pages(pages) => pages.is_elsewhere || pages.fetches_max.is_some(),
-            _ => false,
-        };
-        self.routes.iter().filter(has_origin).count()
+    /// The largest numbers of fetches of the origins of routes that have limits of their own.
+    /// `usual` is that of a route that states none.
+    pub fn fetches_max(&self, usual: usize) -> impl Iterator<Item = usize> {
+        self.routes.iter().filter_map(move |route| match &route.answer {
+            RouteAnswer::Pages(pages) if pages.is_elsewhere || pages.fetches_max.is_some() => {
+                Some(pages.fetches_max.map_or(usual, |fetches| fetches as usize))
+            }
+            _ => None,
+        })
     }
 
     /// The answer to a request.

@@ -2,7 +2,6 @@
 //!
 //! Invariant: a figure beyond its bound is recorded once.
 
-use crate::settings::STALLED_FETCHES_MAX;
 use crate::society::{SharedEdge, Society};
 use actors::{Moment, Timeline, lock};
 use edge::{EmbeddedEdge, Metric};
@@ -99,9 +98,7 @@ pub(crate) async fn watch(world: World, society: Society, edge: SharedEdge, time
 fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) -> Option<String> {
     let settings = &society.settings;
     let memory = settings.memory_bytes;
-    // Stalled fetches count as active again when their clients go on, beyond the limit.
-    let of_origins = |origins: usize| (origins * (settings.fetches_max + STALLED_FETCHES_MAX)) as u64;
-    let origins = &society.upkeep.origins;
+    let fetches = &society.upkeep.fetches;
     // A process that hands over ends only after its last request.
     let allocated_max = (memory + BESIDE_BYTES) * society.upkeep.processes.load(Ordering::Relaxed);
     let bounds = [
@@ -109,7 +106,7 @@ fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) ->
         (
             "bodies outside the store take",
             edge.metric(Metric::FillingBytes),
-            memory / 8 + SMALL_BODY_BYTES * (of_origins(origins.all()) + DISK_READS_MAX),
+            memory / 8 + SMALL_BODY_BYTES * (fetches.all() as u64 + DISK_READS_MAX),
         ),
         ("buffers take", edge.metric(Metric::BufferedBytes), memory / 100 * BUFFERS_PERCENT),
         ("the spool takes", edge.metric(Metric::SpoolBytes), settings.spool_bytes.unwrap_or(0)),
@@ -124,7 +121,7 @@ fn excess(world: &World, society: &Society, edge: &EmbeddedEdge, before: u64) ->
             (memory / 8).clamp(QUEUE_BYTES.0, QUEUE_BYTES.1) / 2 + PUSH_BYTES,
         ),
         // Without those from origins that a reload has replaced.
-        ("active fetches are", edge.metric(Metric::OriginFetchesActive), of_origins(origins.largest())),
+        ("active fetches are", edge.metric(Metric::OriginFetchesActive), fetches.largest() as u64),
         ("the edge has allocated", edge_bytes(world, society, before, allocated_max), allocated_max),
     ];
     let beyond = bounds.into_iter().find(|(_, value, bound)| value > bound);

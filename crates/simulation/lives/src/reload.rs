@@ -209,7 +209,7 @@ impl<C: Fn() -> Option<Pipe> + Send> Reloader<C> {
         };
         let (name, begun) = (planned.to_string(), self.timeline.now());
         if planned.change.replaces_origins() {
-            self.society.upkeep.origins.replace(new.origins());
+            self.society.upkeep.fetches.replace(new.all_fetches_max());
         }
         let id = (!planned.change.is_refused()).then(|| {
             // A start from now on reads the changed file.

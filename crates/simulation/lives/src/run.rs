@@ -63,7 +63,7 @@ pub fn run(plan: &RunPlan, options: &RunOptions) -> RunOutcome {
         site: Arc::new(Mutex::new(Site::new(Arc::clone(&plan.site)))),
         ledger: Arc::clone(&ledger),
         allocated_bytes: options.allocated_bytes,
-        upkeep: Upkeep::new(plan.settings.origins()),
+        upkeep: Upkeep::new(plan.settings.all_fetches_max()),
     };
     let mut outcome = RunOutcome::default();
     let mut begins = Moment::default();
@@ -82,7 +82,7 @@ pub fn run(plan: &RunPlan, options: &RunOptions) -> RunOutcome {
             lock(&ledger).restarts(society.settings.rules(options.trace));
         }
         lock(&ledger).starts();
-        society.upkeep = Upkeep::new(society.settings.origins());
+        society.upkeep = Upkeep::new(society.settings.all_fetches_max());
         let (society, life_plan) = (society.clone(), life.clone());
         let lived = catch_unwind(AssertUnwindSafe(|| {
             World::resume(seed, settings, before.as_ref(), |world| {

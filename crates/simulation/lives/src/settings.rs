@@ -316,9 +316,12 @@ impl Settings {
         std::iter::once(unknown.to_owned()).chain(sites).chain(further).collect()
     }
 
-    /// The number of origins with limits of their own, at most.
-    pub fn origins(&self) -> usize {
-        self.naming.sites() * (1 + self.routing.origins())
+    /// The largest number of fetches from all origins together. Stalled fetches count as active
+    /// again when their clients go on, beyond the limit.
+    pub fn all_fetches_max(&self) -> usize {
+        let of_routes = self.routing.fetches_max(self.fetches_max);
+        let of_origins = std::iter::once(self.fetches_max).chain(of_routes);
+        self.naming.sites() * of_origins.map(|fetches| fetches + STALLED_FETCHES_MAX).sum::<usize>()
     }
 
     /// The secret of clients that purge, if there is one.

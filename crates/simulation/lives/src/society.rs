@@ -26,37 +26,37 @@ pub(crate) struct Society {
 pub(crate) struct Upkeep {
     /// The processes of the edge that have not ended.
     pub(crate) processes: Arc<AtomicU64>,
-    pub(crate) origins: Arc<OriginCounts>,
+    pub(crate) fetches: Arc<FetchBounds>,
     /// An operator does not change the configuration while a process takes over, because that one
     /// has read it already.
     pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Upkeep {
-    /// For a life that begins with one process and this many origins.
-    pub(crate) fn new(origins: usize) -> Self {
+    /// For a life that begins with one process and this largest number of fetches.
+    pub(crate) fn new(fetches: usize) -> Self {
         let processes = Arc::new(AtomicU64::new(1));
-        Self { processes, origins: Arc::new(OriginCounts::new(origins)), turn: Arc::default() }
+        Self { processes, fetches: Arc::new(FetchBounds::new(fetches)), turn: Arc::default() }
     }
 }
 
-/// How many origins with limits of their own a life has had.
-pub(crate) struct OriginCounts {
-    /// The largest number in one configuration.
+/// The largest numbers of fetches of the configurations that a life has had.
+pub(crate) struct FetchBounds {
+    /// The largest number of one configuration.
     largest: AtomicUsize,
-    /// All of them. Fetches from replaced ones go on.
+    /// Their sum. Fetches from replaced origins go on.
     all: AtomicUsize,
 }
 
-impl OriginCounts {
-    fn new(origins: usize) -> Self {
-        Self { largest: AtomicUsize::new(origins), all: AtomicUsize::new(origins) }
+impl FetchBounds {
+    fn new(fetches: usize) -> Self {
+        Self { largest: AtomicUsize::new(fetches), all: AtomicUsize::new(fetches) }
     }
 
-    /// Counts the origins of a configuration that may replace all earlier ones.
-    pub(crate) fn replace(&self, origins: usize) {
-        self.largest.fetch_max(origins, Ordering::Relaxed);
-        self.all.fetch_add(origins, Ordering::Relaxed);
+    /// Counts the fetches of a configuration that may replace all earlier origins.
+    pub(crate) fn replace(&self, fetches: usize) {
+        self.largest.fetch_max(fetches, Ordering::Relaxed);
+        self.all.fetch_add(fetches, Ordering::Relaxed);
     }
 
     pub(crate) fn largest(&self) -> usize {
@@ -73,11 +73,11 @@ pub(crate) type SharedEdge = Arc<Mutex<Option<EmbeddedEdge>>>;
 
 #[cfg(test)]
 mod tests {
-    use super::OriginCounts;
+    use super::FetchBounds;
 
     #[test]
-    fn replaced_origins_count_beside_the_largest_number() {
-        let counts = OriginCounts::new(2);
+    fn replaced_fetches_count_beside_the_largest_number() {
+        let counts = FetchBounds::new(2);
         counts.replace(3);
         counts.replace(1);
         assert_eq!((counts.largest(), counts.all()), (3, 6));

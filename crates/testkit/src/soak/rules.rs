@@ -18,7 +18,7 @@ pub(super) const IDLE: [&str; 11] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 75] = [
+pub(super) const ZERO: [&str; 77] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
@@ -67,6 +67,8 @@ pub(super) const ZERO: [&str; 75] = [
     "petasos_damaged_responses_cut_total",
     "petasos_disk_verify_damaged_total",
     "petasos_access_log_dropped_total",
+    "petasos_log_followers",
+    "petasos_log_skipped_total",
     "petasos_messages_lost_total",
     "petasos_panics_total",
     "petasos_threads_lost_total",

@@ -1,5 +1,5 @@
-//! The servers under attack, started again for each attack: Petasos, and Debian's nginx, Varnish and
-//! HAProxy, each with a configuration.
+//! The servers under attack, started again for each attack: Petasos, and Debian's nginx, Varnish
+//! and HAProxy, each with a configuration.
 //!
 //! Invariant: one server runs at a time, as an ordinary user, on a free loopback port, with an
 //! empty cache. Dropping [`PeerProcess`] stops it.

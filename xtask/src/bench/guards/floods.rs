@@ -12,8 +12,8 @@ pub(super) struct Flood {
     pub(super) name: &'static str,
     /// Number of attackers, each with its own thread.
     pub(super) attackers: u16,
-    /// The work of one attacker: its server, its number, whether the flood is over, and the count of
-    /// what it has sent.
+    /// The work of one attacker: its server, its number, whether the flood is over, and the count
+    /// of what it has sent.
     pub(super) attack: fn(&FloodedServer, u16, &dyn Fn() -> bool, &AtomicU64),
 }
 

@@ -2,8 +2,8 @@
 //! application with few workers. Honest visitors send requests before and during each flood.
 //!
 //! Invariant: every server has the same flood, the same visitors and a fresh application. The
-//! server has one core; application, visitors and attackers share another, and attackers have the lowest
-//! priority. The figures are not judged.
+//! server has one core; application, visitors and attackers share another, and attackers have the
+//! lowest priority. The figures are not judged.
 
 mod floods;
 

@@ -2,7 +2,7 @@
 //! behaviour over time. Run those that a change may affect, and report their results with the
 //! change.
 
-use crate::{changes, crash, examples, fuzz, installation, lab, simulate, soak, test, tools};
+use crate::{changes, crash, examples, fuzz, installation, lab, monitoring, simulate, soak, test, tools};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -54,6 +54,8 @@ pub(crate) enum Long {
     /// certificate by ACME, upgrade it under load, remove and purge it. No request may fail, and
     /// nothing may be left behind. Needs root
     Package(installation::Args),
+    /// Check the alert rules in contrib/prometheus with promtool, and run their tests
+    Monitoring,
     /// Send 20,000 requests of an ordinary site's visitors through Petasos, 67 a second. 95% must
     /// be hits, and no visitor may receive another's data. `--rates` measures hit ratios at lower
     /// rates (docs/hit-ratio.md)
@@ -77,6 +79,7 @@ pub(crate) fn run(long: &Long) -> Result<()> {
         Long::Applications(args) => lab::applications(args),
         Long::Examples(args) => examples::run(args),
         Long::Package(args) => installation::run(args),
+        Long::Monitoring => monitoring::run(),
         Long::Traffic(args) => lab::traffic(args),
     }
 }

@@ -18,6 +18,7 @@ mod installation;
 mod lab;
 mod layers;
 mod long;
+mod monitoring;
 mod node;
 mod packages;
 mod place;

@@ -59,7 +59,10 @@ pub fn observing_reference() -> String {
          `systemctl kill -s USR1 petasos`.\n\n\
          ## Metrics\n\n\
          `petasos_requests_total` counts requests, with the labels `verdict` and `reason`. Metrics about\n\
-         origins have the label `site`, whose value is the site's first name, or `any`.\n\n\
+         origins have the label `site`, whose value is the site's first name, or `any`. If a site has\n\
+         several origins, they also have the label `origin`.\n\n\
+         `contrib/prometheus` has alert rules, `contrib/grafana` a dashboard;\n\
+         [operations.md](operations.md) says what to do about each alert.\n\n\
          This page is rendered from the table of metrics by `cargo xtask docs`.\n\n\
          | metric | kind | meaning; what to do |\n|---|---|---|\n",
         log_section()
@@ -73,4 +76,37 @@ pub fn observing_reference() -> String {
         let _ = writeln!(page, "| `petasos_{}{suffix}` | {kind} | {} |", row.name, row.help);
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::METRICS;
+    use crate::control::counters::MetricKind;
+
+    /// The names that follow `petasos_` in a text.
+    fn named(text: &str) -> impl Iterator<Item = &str> {
+        let is_name = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '_';
+        text.split("petasos_").skip(1).filter_map(move |rest| rest.split(|c| !is_name(c)).next())
+    }
+
+    #[test]
+    fn rules_and_dashboard_name_existing_metrics() {
+        let rules = include_str!("../../../../../contrib/prometheus/petasos.rules.yml");
+        let tests = include_str!("../../../../../contrib/prometheus/petasos.tests.yml");
+        let dashboard = include_str!("../../../../../contrib/grafana/petasos.json");
+        let mut exposed: Vec<_> = METRICS
+            .iter()
+            .map(|row| match row.kind {
+                MetricKind::Counter => format!("{}_total", row.name),
+                MetricKind::Gauge => row.name.to_owned(),
+            })
+            .collect();
+        exposed.push("requests_total".to_owned());
+        for text in [rules, tests, dashboard] {
+            assert!(named(text).count() > 2);
+            for name in named(text) {
+                assert!(exposed.iter().any(|known| known == name), "petasos_{name}");
+            }
+        }
+    }
 }

@@ -44,7 +44,9 @@ impl Visit<'_> {
     /// How long the client must wait if its request is beyond a limit.
     fn beyond(&self, address: IpAddr, of: (Demand, RateLimit)) -> Option<std::time::Duration> {
         let guard = &self.shared.plan.guard;
-        if guard.allow.contains(address) {
+        // An application may purge many pages at once.
+        let may_purge = of.0 == Demand::Request && self.shared.plan.purge_peers.contains(address);
+        if may_purge || guard.allow.contains(address) {
             return None;
         }
         // A request may have waited for a fetch since it began.

@@ -18,10 +18,11 @@ pub(crate) fn start_due(shared: &Shared) {
         };
         for origin in site.origin.origins().filter(needs_check) {
             let (origin, label) = (Arc::clone(origin), site.label().to_owned());
+            let is_plural = site.origin.is_plural();
             let check = check(site, &origin, shared);
             tokio::spawn(async move {
                 if let Some(is_well) = origin.check(&check).await {
-                    log(&origin, &label, is_well);
+                    log(&origin, (&label, is_plural), is_well);
                 }
             });
         }
@@ -48,13 +49,13 @@ fn head(path: &str, host: &str) -> Bytes {
     format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {agent}\r\nAccept: */*\r\n\r\n").into()
 }
 
-fn log(origin: &Origin, site: &str, is_well: bool) {
+/// Reports a new verdict. `is_plural`: the site has other origins.
+fn log(origin: &Origin, (site, is_plural): (&str, bool), is_well: bool) {
     let url = origin.url();
+    let effect = if is_plural { "other origins of the site get its requests" } else { "the site has no other" };
     if is_well {
         tracing::info!("origin {url} (site {site}) passes its health checks again");
     } else {
-        tracing::warn!(
-            "origin {url} (site {site}) fails its health checks; other origins of the site get its requests"
-        );
+        tracing::warn!("origin {url} (site {site}) fails its health checks; {effect}");
     }
 }

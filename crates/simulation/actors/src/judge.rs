@@ -7,7 +7,7 @@ use crate::content::{ContentId, NONE};
 use crate::event::{Asked, Stamp};
 use crate::exchange::{Ending, Reply};
 use crate::integrity;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, VARIANTS_MAX};
 use crate::page::PagePlan;
 use crate::rules::Rule;
 use crate::site::{USER_COOKIE, chosen_language};
@@ -116,16 +116,17 @@ impl Ledger {
     }
 
     /// A damaged body breaks off once. Then it is forgotten, and the origin sends it again.
-    /// Requests that had begun by then may still have it.
+    /// Requests that had begun by then may still have it. The edge may have the content in several
+    /// variants of the page, each with a body of its own.
     fn judge_damage(&mut self, asked: &Asked, ended: Stamp, reply: &Reply, id: ContentId) {
         let sent = self.begun.get(&id).map(|begun| begun.last).unwrap_or_default();
-        let earlier = self
-            .broken
-            .insert(id, ended)
-            .filter(|earlier| earlier.number > sent.number && earlier.number < asked.begun.number);
-        if let Some(earlier) = earlier {
+        let (earlier, times) = self.broken.get(&id).copied().unwrap_or_default();
+        let is_again = earlier.number > sent.number && earlier.number < asked.begun.number;
+        let times = if is_again { times + 1 } else { 1 };
+        self.broken.insert(id, (ended, times));
+        if times > VARIANTS_MAX {
             let text = format!(
-                "{} broke off although it did so at {} (event {}), and the origin has not sent it since",
+                "{} broke off for the {times}th time, last at {} (event {}), and the origin has not sent it since",
                 told(asked, reply),
                 earlier.at,
                 earlier.number

@@ -30,6 +30,9 @@ const VIOLATIONS_MAX: usize = 100;
 /// Longest time until the edge uses a disk again that has failed.
 const DISK_BACK_MAX: Duration = Duration::from_secs(5);
 
+/// The most variants of a page in which the edge has a content at the same time.
+pub const VARIANTS_MAX: u32 = 8;
+
 /// The ledger as all actors share it.
 pub type SharedLedger = Arc<Mutex<Ledger>>;
 
@@ -75,7 +78,7 @@ pub struct Ledger {
     /// writes that were not synced. Their checksums find that when they are read.
     pub(crate) may_lack_bytes: bool,
     /// Contents whose delivery from the store broke off, with the time.
-    pub(crate) broken: BTreeMap<ContentId, Stamp>,
+    pub(crate) broken: BTreeMap<ContentId, (Stamp, u32)>,
     /// Whether the edge was killed and has not started again.
     is_dead: bool,
     /// The rules before each reload of this life.

@@ -50,7 +50,7 @@ pub use exchange::{Ask, Ending, HeldCopy, RangeSpec, Reply};
 pub use fault::{OriginFault, OriginFaults};
 pub use frames::Breach;
 pub use intruder::{Attempt, Intruder, IntruderPlan};
-pub use ledger::{Ledger, SharedLedger, Tally};
+pub use ledger::{Ledger, SharedLedger, Tally, VARIANTS_MAX};
 pub use moment::{Moment, Timeline};
 pub use operator::{AdminCall, Operator, OperatorPlan, PlannedCall};
 pub use order::{PlannedPurge, WrittenPurge};

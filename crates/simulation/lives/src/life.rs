@@ -14,7 +14,7 @@ use crate::society::{SharedEdge, Society};
 use crate::survey::survey;
 use actors::{
     Editor, EditorPlan, FaultPlace, Intruder, IntruderPlan, Operator, OperatorPlan, Origin, PageKind,
-    PurgePlan, Purger, Timeline, TunnelPlan, Tunneller, Visit, Visitor, VisitorPlan, lock,
+    PurgePlan, Purger, Timeline, TunnelPlan, Tunneller, VARIANTS_MAX, Visit, Visitor, VisitorPlan, lock,
 };
 use edge::{EmbeddedEdge, Metric, System};
 use net::{Peer, Stream};
@@ -58,9 +58,6 @@ const CALM_DAMAGE_PLACES: u64 = 64;
 
 /// How many downloads of each large page it repeats.
 const CALM_DOWNLOADS: u64 = 6;
-
-/// The most stored responses of a page that can be damaged at the same time: one for each variant.
-const VARIANTS_MAX: u32 = 8;
 /// Connections that wait to be accepted by the origin.
 const BACKLOG: usize = 64;
 

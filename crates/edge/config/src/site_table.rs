@@ -42,8 +42,7 @@ pub(crate) const SITE: &[Setting] = &[
         "Path that Petasos requests from each origin to learn whether it works, for example `/healthz`. \
          After two failures in a row, a site's other origins get its requests; two successes end that. A \
          failure is an error, a status from 400 on, or no response within `limits.probe_pause_max`. If left \
-         out: Petasos requests `/` from those of several origins that have failed, and a status below 500 \
-         brings them back.",
+         out: Petasos requests `/` from those of several origins that refuse connections or are silent.",
     ),
     site(
         "origin_check_interval",

@@ -2,6 +2,7 @@
 //!
 //! Invariant: at most one check of an origin is under way, and it ends in time.
 
+use crate::error::FetchError;
 use crate::exchange::{NoUpload, OriginEvent};
 use crate::health::ProbeTurn;
 use crate::introduction::FetchClient;
@@ -21,7 +22,8 @@ pub struct HealthCheck {
     pub interval: Duration,
     /// The longest time of a check.
     pub timeout: Duration,
-    /// Whether statuses from 400 on are failures. Otherwise only server errors are.
+    /// Whether the operator has chosen the path, so that a status from 400 on is a failure of the
+    /// origin. Otherwise the check only shows the breaker whether the origin answers.
     pub is_strict: bool,
     /// The client that a PROXY header names.
     pub client: FetchClient,
@@ -44,15 +46,15 @@ impl Origin {
         }
         let _turn = CheckTurn(self);
         let result = tokio::time::timeout(check.timeout, self.try_check(check)).await;
-        // Without a path of the operator a failure says nothing: the page may be broken for itself.
-        let is_well = result.unwrap_or(Some(false)).filter(|is_well| *is_well || check.is_strict)?;
+        // Without a path of the operator the result says nothing: the page may be broken for itself.
+        // The breaker has learned from the exchange.
+        let is_well = result.unwrap_or(Some(false)).filter(|_| check.is_strict)?;
         self.service.checked(is_well, self.clock.monotonic())
     }
 
-    /// Whether the origin answers as it should; `None` if it was not asked because it is busy,
-    /// which is no failure.
+    /// Whether the origin answers as it should; `None` if it was not asked, because its next probe is
+    /// not due.
     async fn try_check(self: &Arc<Self>, check: &HealthCheck) -> Option<bool> {
-        use crate::error::FetchError::{BreakerOpen, Busy};
         let probe: Option<Arc<ProbeTurn>> = self.claim_probe();
         let request = FetchRequest {
             head: check.head.clone(),
@@ -65,17 +67,16 @@ impl Origin {
             page: None,
             probe,
         };
-        let mut exchange = match self.fetch(request).await {
+        let mut exchange = match self.fetch_aside(request).await {
             Ok(exchange) => exchange,
-            Err(Busy(_) | BreakerOpen) => return None,
+            Err(FetchError::BreakerOpen) => return None,
             Err(_) => return Some(false),
         };
         loop {
             match exchange.next(&mut NoUpload).await {
                 Ok(OriginEvent::Informational(_)) => {}
                 Ok(OriginEvent::Head { head, .. }) => {
-                    let failing = if check.is_strict { 400 } else { 500 };
-                    return Some(head.status.code() < failing);
+                    return Some(head.status.code() < 400);
                 }
                 Ok(OriginEvent::Data(_) | OriginEvent::End(_)) | Err(_) => return Some(false),
             }

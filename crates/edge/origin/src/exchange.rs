@@ -9,7 +9,7 @@
 //! not interpret responses.
 
 use crate::error::{FetchError, UploadError};
-use crate::group::Alternatives;
+use crate::group::{Alternatives, is_unsent};
 use crate::health::WatchedFetch;
 use crate::limit::FetchPermit;
 use crate::origin::{FetchRequest, FetchTiming, Origin, OriginConnection, Settings};
@@ -84,7 +84,9 @@ pub enum OriginEvent {
 #[derive(Debug)]
 pub struct OriginExchange {
     origin: Arc<Origin>,
+    /// `None` for a health check, and once it was given up.
     permit: Option<FetchPermit>,
+    is_check: bool,
     watched: WatchedFetch,
     request: FetchRequest,
     link: OriginLink,
@@ -130,7 +132,7 @@ enum UploadState {
 impl OriginExchange {
     pub(crate) fn new(
         origin: Arc<Origin>,
-        permit: FetchPermit,
+        permit: Option<FetchPermit>,
         watched: WatchedFetch,
         request: FetchRequest,
         connection: OriginConnection,
@@ -144,7 +146,8 @@ impl OriginExchange {
         let link = OriginLink::new(connection, &request, origin.settings());
         Self {
             origin,
-            permit: Some(permit),
+            is_check: permit.is_none(),
+            permit,
             watched,
             request,
             link,
@@ -178,14 +181,20 @@ impl OriginExchange {
     pub async fn next(&mut self, upload: &mut impl Upload) -> Result<OriginEvent, FetchError> {
         loop {
             self.patience.reset();
+            let mut is_repeated = false;
             let event = match poll_fn(|context| self.poll_event(context, upload)).await {
                 // TLS may report the end of an idle connection by an alert.
-                Err(error) if self.link.reused && self.is_unanswered(&error) => self.repeat(upload).await,
+                Err(error) if self.link.reused && self.is_unanswered(&error) => {
+                    is_repeated = true;
+                    self.repeat(upload).await
+                }
                 other => other,
             };
             let Err(error) = event else { return event };
             self.watched.failed(&error);
-            let alternatives = if self.is_unanswered(&error) { self.alternatives.take() } else { None };
+            // An origin that has ended closes its idle connections and refuses a new one.
+            let may_move = self.is_unanswered(&error) || is_repeated && is_unsent(&error);
+            let alternatives = if may_move { self.alternatives.take() } else { None };
             let Some(alternatives) = alternatives else { return Err(error) };
             // The failed origin has the request no longer.
             self.permit = None;
@@ -409,7 +418,9 @@ impl OriginExchange {
                     self.upload = UploadState::Abandoned;
                 }
                 let status = response.head.status.code();
-                self.origin.service.responded(status, self.origin.clock.monotonic());
+                if !self.is_check {
+                    self.origin.service.responded(status, self.origin.clock.monotonic());
+                }
                 if response.head.status == Status::NOT_MODIFIED && !self.request.is_conditional {
                     return Err(FetchError::UnaskedNotModified);
                 }

@@ -122,14 +122,15 @@ impl OriginGroup {
         self.origins().all(|origin| origin.is_open())
     }
 
-    /// Whether a request may be the next probe of an origin.
+    /// Whether a request may be the next probe of an origin. No request is while an origin answers;
+    /// the others have health checks then.
     pub fn is_probe_due(&self) -> bool {
-        self.origins().any(|origin| origin.is_probe_due())
+        self.is_open() && self.origins().any(|origin| origin.is_probe_due())
     }
 
-    /// Claims the turn of the next probe of an origin; `None` if no probe is due.
+    /// Claims the turn of the next probe of an origin; `None` if no request may be one.
     pub fn claim_probe(&self) -> Option<Arc<ProbeTurn>> {
-        self.origins().find_map(Origin::claim_probe)
+        if self.is_open() { self.origins().find_map(Origin::claim_probe) } else { None }
     }
 
     /// Waits until the breakers of all origins are open.
@@ -153,12 +154,20 @@ impl OriginGroup {
 
     /// Whether requests wait long in the queues of all origins, or find them full.
     pub fn is_busy(&self) -> bool {
-        self.origins().all(|origin| origin.is_busy())
+        self.best().all(|origin| origin.is_busy())
     }
 
     /// Whether an origin has capacity for background fetches.
     pub fn has_time(&self) -> bool {
-        self.origins().any(|origin| origin.has_time())
+        self.best().any(|origin| origin.has_time())
+    }
+
+    /// The origins of the best standing, which get the requests.
+    fn best(&self) -> impl Iterator<Item = &Arc<Origin>> {
+        let standing =
+            |origin: &Arc<Origin>| if self.is_plural() { origin.standing() } else { Standing::Well };
+        let best = self.origins().map(standing).min();
+        self.origins().filter(move |origin| Some(standing(origin)) == best)
     }
 
     /// The numbers of requests and connections of all origins.
@@ -200,6 +209,8 @@ impl Alternatives {
             self.tried.push(place);
             match origin.fetch(request.clone()).await {
                 Ok(exchange) => return Ok(exchange.with_alternatives(self)),
+                // An origin that was asked says more than one that was not.
+                Err(FetchError::BreakerOpen) => {}
                 Err(unsent) if is_unsent(&unsent) => error = unsent,
                 Err(other) => return Err(other),
             }
@@ -209,7 +220,7 @@ impl Alternatives {
 }
 
 /// Whether the origin has seen nothing of a request whose fetch ended in this way.
-fn is_unsent(error: &FetchError) -> bool {
+pub(crate) fn is_unsent(error: &FetchError) -> bool {
     matches!(
         error,
         FetchError::BreakerOpen

@@ -185,6 +185,10 @@ impl WatchedFetch {
     /// did answer.
     pub(crate) fn failed(&mut self, error: &FetchError) {
         if !std::mem::replace(&mut self.is_over, true) {
+            // The breaker learns nothing of silence from passes, but no client causes these.
+            if matches!(error, FetchError::Closed | FetchError::ConnectTimeout | FetchError::Unreachable(_)) {
+                self.origin.service.failed(self.origin.clock.monotonic());
+            }
             self.origin.health(|breaker, now| breaker.failed(&self.begun, OriginFailure::of(error), now));
         }
     }

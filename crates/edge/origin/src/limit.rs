@@ -71,8 +71,8 @@ impl FetchLimit {
 
     /// Waits for a permit for one fetch.
     ///
-    /// If the queue is full, a request replaces the last one that is less urgent. A probe may also
-    /// take a permit that an open breaker reserves for probes.
+    /// If the queue is full, a person's request replaces the last robot's. A probe may also take a
+    /// permit that an open breaker reserves for probes.
     ///
     /// # Errors
     /// [`Busy`] if the queue is full, if a person's request took this one's place, or if the wait
@@ -105,6 +105,11 @@ impl FetchLimit {
     /// Number of active fetches.
     pub fn active(&self) -> usize {
         lock(&self.turns).active()
+    }
+
+    /// Whether all permits for ordinary fetches are in use.
+    pub(crate) fn is_full(&self) -> bool {
+        lock(&self.turns).is_full()
     }
 
     /// Number of requests in the queue.

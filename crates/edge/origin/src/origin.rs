@@ -201,7 +201,25 @@ impl Origin {
         let connected = self.clock.monotonic();
         let timing =
             FetchTiming { queue: permitted.since(begun), connect: connected.since(permitted), connected };
-        Ok(OriginExchange::new(Arc::clone(self), permit, watched, request, connection, timing))
+        Ok(OriginExchange::new(Arc::clone(self), Some(permit), watched, request, connection, timing))
+    }
+
+    /// Sends a request beside the limit, on a connection of its own: a health check, which must not
+    /// wait behind the requests that it is about.
+    ///
+    /// # Errors
+    /// As for [`Origin::fetch`], except that the origin is never busy.
+    pub(crate) async fn fetch_aside(
+        self: &Arc<Self>,
+        request: FetchRequest,
+    ) -> Result<OriginExchange, FetchError> {
+        let begun = self.clock.monotonic();
+        let probe = self.admit(request.probe.clone())?;
+        let mut watched = WatchedFetch::begin(self, request.page, probe.as_deref());
+        let connection = self.connect(request.client).await.inspect_err(|error| watched.failed(error))?;
+        let connected = self.clock.monotonic();
+        let timing = FetchTiming { queue: Duration::ZERO, connect: connected.since(begun), connected };
+        Ok(OriginExchange::new(Arc::clone(self), None, watched, request, connection, timing))
     }
 
     /// Waits for a permit since `begun`, and notes whether requests wait long for it. Returns the
@@ -214,7 +232,8 @@ impl Origin {
     ) -> Result<(FetchPermit, Monotonic), FetchError> {
         let permit = self.limit.acquire(urgency, is_probe).await;
         let now = self.clock.monotonic();
-        if permit.is_err() || now.since(begun) >= BUSY_WAIT {
+        // A client that waits for its own share makes the origin busy for nobody else.
+        if (permit.is_err() || now.since(begun) >= BUSY_WAIT) && self.limit.is_full() {
             self.busy_until_nanos.store(now.plus(BUSY_LASTS).as_nanos(), Ordering::Relaxed);
         }
         Ok((permit?, now))

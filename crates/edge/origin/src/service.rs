@@ -55,11 +55,12 @@ impl Service {
     /// Notes the status of a response. Server errors are 500 to 504: others say what a request
     /// asked for (501, 505) or are about its storage (507).
     pub(crate) fn responded(&self, status: u16, now: Monotonic) {
+        if matches!(status, 500 | 502..=504) { self.failed(now) } else { self.record().errors = 0 }
+    }
+
+    /// Notes that a request had no response because its connection could not be made or ended.
+    pub(crate) fn failed(&self, now: Monotonic) {
         let mut record = self.record();
-        if !matches!(status, 500 | 502..=504) {
-            record.errors = 0;
-            return;
-        }
         record.errors += 1;
         if record.errors >= ERRORS_MAX {
             record.errors = 0;
@@ -143,7 +144,8 @@ mod tests {
             service.responded(status, at(1));
             assert!(!service.is_failing(at(1)));
         }
-        (0..4).for_each(|_| service.responded(503, at(2)));
+        (0..2).for_each(|_| service.responded(503, at(2)));
+        (0..2).for_each(|_| service.failed(at(2)));
         assert!(service.is_failing(at(2)) && service.is_failing(at(11)));
         assert!(!service.is_failing(at(12)));
     }

@@ -14,6 +14,9 @@ use tokio::sync::Notify;
 #[derive(Clone, Debug, Default)]
 pub struct Urgency(Arc<UrgencyState>);
 
+/// The rank of a person without a session.
+pub(crate) const PERSON: u8 = Rank::Person as u8;
+
 /// Who waits for a fetch, beginning with the least urgent.
 #[derive(Clone, Copy, Debug)]
 enum Rank {

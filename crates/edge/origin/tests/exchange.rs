@@ -8,8 +8,8 @@ use h1::{BodyError, BodyFraming};
 use message::{Frame, Method};
 use net::SystemNetwork;
 use petasos_origin::{
-    BreakerLimits, FetchBounds, FetchClient, FetchError, FetchRequest, NoUpload, Origin, OriginEvent,
-    OriginExchange, Settings, Upload, UploadError, Urgency,
+    BreakerLimits, FetchBounds, FetchClient, FetchError, FetchRequest, GroupMember, NoUpload, Origin,
+    OriginEvent, OriginExchange, OriginGroup, Settings, Upload, UploadError, Urgency,
 };
 use platform::SystemClock;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use testkit::{Action, Gate, response};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 /// Longer than any test takes.
 const FOREVER: Duration = Duration::from_secs(3600);
@@ -149,6 +149,81 @@ async fn connection_to_a_host_name_is_not_used_for_long() {
             let (_, error) = events(&mut exchange, NoUpload).await;
             assert_eq!((error, origin.gauges().idle), (None, idle), "{host}");
         }
+    }
+}
+
+#[tokio::test]
+async fn request_on_a_connection_of_an_ended_origin_moves() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let ended = origin_with(&format!("http://{}", listener.local_addr().unwrap()), settings());
+    let server = testkit::Origin::start(|_| response("200 OK", &[], b"hello"));
+    let well = origin_with(&server.url(), settings());
+    // The turns of the heavier one come first.
+    let members =
+        [(ended, 100), (well, 1)].map(|(origin, weight)| GroupMember { origin, weight }).into_iter();
+    let group = Arc::new(OriginGroup::new(members.collect()));
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = [0; 1000];
+        let _ = stream.read(&mut head).await.unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").await.unwrap();
+        drop(listener);
+        let _ = stream.read(&mut head).await.unwrap();
+    });
+    for expected in ["hi", "hello"] {
+        let request = request(&Method::Get, "/", BodyFraming::Empty);
+        let mut exchange = group.fetch(request).await.unwrap();
+        let (events, error) = events(&mut exchange, NoUpload).await;
+        assert_eq!((content(&events), error), (expected.as_bytes().to_vec(), None));
+    }
+    assert_eq!(group.retries(), 1);
+}
+
+#[tokio::test]
+async fn no_request_probes_an_origin_while_another_answers() {
+    let server = testkit::Origin::start(|_| response("200 OK", &[], b"hello"));
+    let clock = Arc::new(ManualClock::default());
+    let new = |url: &str| {
+        Arc::new(Origin::new(url.parse().unwrap(), settings(), clock.clone(), Arc::new(SystemNetwork)))
+    };
+    let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let dead = new(&format!("http://127.0.0.1:{port}"));
+    let refused = dead.fetch(request(&Method::Get, "/", BodyFraming::Empty)).await;
+    assert_eq!(refused.err(), Some(FetchError::Refused));
+    clock.advance(Duration::from_secs(1));
+    let member = |origin: &Arc<Origin>| GroupMember { origin: origin.clone(), weight: 1 };
+    let both = OriginGroup::new(vec![member(&dead), member(&new(&server.url()))]);
+    assert!(!both.is_open() && !both.is_probe_due() && both.claim_probe().is_none());
+    assert!(both.has_time() && !both.is_busy());
+    let alone = OriginGroup::new(vec![member(&dead)]);
+    assert!(alone.is_open() && alone.claim_probe().is_some());
+}
+
+#[tokio::test]
+async fn client_that_waits_for_its_share_makes_no_origin_busy() {
+    let server = testkit::Origin::start(|_| response("200 OK", &[], b"hello"));
+    let clock = Arc::new(ManualClock::default());
+    let bounds = FetchBounds { fetches_max: 2, client_fetches_max: 1, ..settings().bounds };
+    for (clients, is_busy) in [([1, 1, 1], false), ([1, 2, 3], true)] {
+        let settings = Settings { bounds, ..settings() };
+        let url = server.url().parse().unwrap();
+        let origin = Arc::new(Origin::new(url, settings, clock.clone(), Arc::new(SystemNetwork)));
+        let begin = |client: u8| {
+            let (origin, request) = (origin.clone(), request(&Method::Get, "/", BodyFraming::Empty));
+            request.urgency.is_wanted_by(Some([192, 0, 2, client].into()));
+            tokio::spawn(async move { origin.fetch(request).await.unwrap() })
+        };
+        let held = begin(clients[0]).await.unwrap();
+        let other = if is_busy { Some(begin(clients[1]).await.unwrap()) } else { None };
+        let late = begin(clients[2]);
+        while origin.gauges().waiting == 0 {
+            tokio::task::yield_now().await;
+        }
+        clock.advance(Duration::from_secs(1));
+        drop(held);
+        let late = late.await.unwrap();
+        assert_eq!(origin.is_busy(), is_busy);
+        drop((late, other));
     }
 }
 
@@ -377,7 +452,7 @@ async fn failed_upload_is_not_an_error_of_the_origin() {
 
 #[tokio::test]
 async fn expectation_holds_the_content_back() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = origin_with(&format!("http://{}", listener.local_addr().unwrap()), settings());
     let server = async {
         for answer in ["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 417 No\r\nContent-Length: 0\r\n\r\n"] {

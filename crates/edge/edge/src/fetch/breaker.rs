@@ -50,7 +50,7 @@ pub(crate) fn log_changes(shared: &Shared) {
 }
 
 fn line(site: &Site, origin: &OriginUrl, change: &BreakerChange) -> String {
-    let is_plural = site.origin.is_plural();
+    let has_others = site.origin.is_plural() && !site.origin.is_open();
     let site = site.label();
     let what = match change.to {
         BreakerState::Closed => {
@@ -64,7 +64,7 @@ fn line(site: &Site, origin: &OriginUrl, change: &BreakerChange) -> String {
         }
         BreakerState::Unreachable => "accepts no connection".to_owned(),
     };
-    let until = if is_plural {
+    let until = if has_others {
         "the site's other origins get its requests"
     } else {
         "stale copies are served at once until it answers"

@@ -1,11 +1,12 @@
-//! Health checks of origins: each that has one configured, and each of several that has failed.
+//! Health checks of origins: each that has one configured, and each of several whose breaker is
+//! open.
 //!
 //! Invariant: a change of the verdict is one line in the log.
 
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
-use origin::{FetchClient, HealthCheck, Origin, Standing};
+use origin::{FetchClient, HealthCheck, Origin};
 use profiles::NOBODYS_ADDRESS;
 use std::sync::Arc;
 
@@ -13,9 +14,7 @@ use std::sync::Arc;
 pub(crate) fn start_due(shared: &Shared) {
     for site in shared.sites.of_each_origin() {
         let is_always = site.plan.balance.check_path.is_some();
-        let needs_check = |origin: &&Arc<Origin>| {
-            is_always || site.origin.is_plural() && origin.standing() != Standing::Well
-        };
+        let needs_check = |origin: &&Arc<Origin>| is_always || site.origin.is_plural() && origin.is_open();
         for origin in site.origin.origins().filter(needs_check) {
             let (origin, label) = (Arc::clone(origin), site.label().to_owned());
             let is_plural = site.origin.is_plural();
@@ -52,7 +51,8 @@ fn head(path: &str, host: &str) -> Bytes {
 /// Reports a new verdict. `is_plural`: the site has other origins.
 fn log(origin: &Origin, (site, is_plural): (&str, bool), is_well: bool) {
     let url = origin.url();
-    let effect = if is_plural { "other origins of the site get its requests" } else { "the site has no other" };
+    let effect =
+        if is_plural { "other origins of the site get its requests" } else { "the site has no other" };
     if is_well {
         tracing::info!("origin {url} (site {site}) passes its health checks again");
     } else {

@@ -141,6 +141,14 @@ fn unanswered_request_is_repeated_only_if_harmless() {
 }
 
 #[test]
+fn origin_that_closes_connections_gets_no_requests_for_a_while() {
+    let script = |number: usize, _: &Seen| if number == 0 { vec![Action::Close] } else { page("private") };
+    let group = Group::with(2, script, |_| {});
+    let statuses: Vec<_> = (0..40).map(|number| group.post(&format!("/{number}")).status).collect();
+    assert_eq!(statuses.iter().filter(|status| **status == 502).count(), 5);
+}
+
+#[test]
 fn repeated_requests_are_a_tenth_of_all() {
     let group = Group::with(
         2,

@@ -6,7 +6,7 @@
 //! together.
 
 use super::{FetchBounds, FetchPermit};
-use crate::urgency::Urgency;
+use crate::urgency::{PERSON, Urgency};
 use platform::HashMap;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -25,6 +25,8 @@ pub(super) struct Turns {
     shares: HashMap<IpAddr, Share>,
     /// The number of the next place in the queue.
     next: u64,
+    /// Requests that were called from the queue.
+    calls: u32,
 }
 
 /// The fetches and places in the queue of one client.
@@ -62,11 +64,16 @@ impl Turns {
             queue: VecDeque::new(),
             shares: HashMap::default(),
             next: 0,
+            calls: 0,
         }
     }
 
     pub(super) const fn active(&self) -> usize {
         self.active
+    }
+
+    pub(super) const fn is_full(&self) -> bool {
+        self.active >= self.ceiling
     }
 
     pub(super) fn waiting(&self) -> usize {
@@ -165,15 +172,19 @@ impl Turns {
     /// Removes the next request from the queue and begins its fetch, if one may begin.
     ///
     /// It is the first one of the most urgent rank; requests of clients that have their share are
-    /// passed over.
+    /// passed over. Each fourth time, a session counts for no more than any other person: everybody
+    /// can claim to have one.
     pub(super) fn call(&mut self) -> Option<(Waiter, Option<IpAddr>)> {
         if self.active >= self.bounds.fetches_max {
             return None;
         }
         let may = |waiter: &Waiter| self.may_begin(waiter.urgency.client(), waiter.is_probe);
         let permitted = self.queue.iter().enumerate().filter(|(_, waiter)| may(waiter));
-        let first = permitted.max_by_key(|(position, waiter)| (waiter.urgency.rank(), Reverse(*position)));
+        let rank_max = if self.calls % 4 == 3 { PERSON } else { u8::MAX };
+        let rank = |waiter: &Waiter| waiter.urgency.rank().min(rank_max);
+        let first = permitted.max_by_key(|(position, waiter)| (rank(waiter), Reverse(*position)));
         let position = first?.0;
+        self.calls = self.calls.wrapping_add(1);
         let waiter = self.remove(position)?;
         let client = waiter.urgency.client();
         self.active += 1;
@@ -181,14 +192,12 @@ impl Turns {
         Some((waiter, client))
     }
 
-    /// Removes the least urgent request below `rank` that came last; `false` if there is none. A
-    /// probe keeps its place, because people wait for its result too.
+    /// Removes the robot's request that came last, for a person's request; `false` if there is
+    /// none. A probe keeps its place, because people wait for its result too.
     fn displace(&mut self, rank: u8) -> bool {
-        let others = self.queue.iter().enumerate();
-        let below = others.filter(|(_, waiter)| waiter.urgency.rank() < rank && !waiter.is_probe);
-        let last = below.min_by_key(|(position, waiter)| (waiter.urgency.rank(), Reverse(*position)));
-        let position = last.map(|(position, _)| position);
-        position.and_then(|position| self.remove(position)).is_some()
+        let is_less = |waiter: &Waiter| waiter.urgency.rank() < rank.min(PERSON) && !waiter.is_probe;
+        let last = self.queue.iter().rposition(is_less);
+        last.and_then(|position| self.remove(position)).is_some()
     }
 
     fn remove(&mut self, position: usize) -> Option<Waiter> {

@@ -552,7 +552,9 @@ impl Shared {
             return Err(ConnectionRefusal::Denied);
         }
         let is_banned = self.client_rates.ban_of(address, self.clock.monotonic()).is_some();
-        if is_banned && !guard.allow.contains(address) { Err(ConnectionRefusal::Banned) } else { Ok(()) }
+        // The purges of an application must not be lost.
+        let is_exempt = guard.allow.contains(address) || self.plan.purge_peers.contains(address);
+        if is_banned && !is_exempt { Err(ConnectionRefusal::Banned) } else { Ok(()) }
     }
 
     /// The address whose connections are counted. A trusted proxy and a peer on this machine are

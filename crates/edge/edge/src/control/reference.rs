@@ -85,7 +85,9 @@ mod tests {
 
     /// The names that follow `petasos_` in a text.
     fn named(text: &str) -> impl Iterator<Item = &str> {
-        let is_name = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '_';
+        let is_name = |character: char| {
+            character.is_ascii_lowercase() || character.is_ascii_digit() || character == '_'
+        };
         text.split("petasos_").skip(1).filter_map(move |rest| rest.split(|c| !is_name(c)).next())
     }
 

@@ -83,9 +83,14 @@ struct CellRate {
 
 impl CellRate {
     /// How long a request must wait; zero if it is granted now. It is not counted.
-    fn wait(self, limit: RateLimit, times: u32, now: Monotonic) -> Duration {
+    fn wait(&mut self, limit: RateLimit, times: u32, now: Monotonic) -> Duration {
         let interval = interval_nanos(limit, times);
-        let tolerance = interval.saturating_mul(u64::from(limit.burst.saturating_mul(times)) - 1);
+        let burst = u64::from(limit.burst.saturating_mul(times));
+        // After a reload with a larger rate the client is due no later than one that has just used
+        // its whole burst.
+        let whole = interval.saturating_mul(burst);
+        self.due_nanos = self.due_nanos.min(now.as_nanos().saturating_add(whole));
+        let tolerance = interval.saturating_mul(burst - 1);
         Duration::from_nanos(self.due_nanos.saturating_sub(now.as_nanos().saturating_add(tolerance)))
     }
 
@@ -124,11 +129,11 @@ impl Rates {
 impl Shard {
     /// The entry of a client or network, which is among the new ones from now on.
     fn entry(&mut self, key: u64) -> &mut Rates {
+        let old = self.old.remove(&key);
         if self.new.len() >= ENTRIES_MAX && !self.new.contains_key(&key) {
             self.old = std::mem::take(&mut self.new);
         }
-        let old = &mut self.old;
-        self.new.entry(key).or_insert_with(|| old.remove(&key).unwrap_or_default())
+        self.new.entry(key).or_insert(old.unwrap_or_default())
     }
 
     fn known(&self, key: u64) -> Option<&Rates> {
@@ -243,6 +248,18 @@ mod tests {
         assert_eq!(ask(1100), Ok(()));
         let other = rates.grant(client, (Demand::Origin, LIMIT), None, at(1100));
         assert_eq!(other, Ok(()), "each demand has its own limit");
+    }
+
+    #[test]
+    fn larger_limit_holds_at_once() {
+        let rates = ClientRates::default();
+        let client: IpAddr = "192.0.2.1".parse().unwrap();
+        let ask = |per_second, millis| {
+            let limit = RateLimit { per_second, burst: 1000 };
+            rates.grant(client, (Demand::Origin, limit), None, at(millis)).is_ok()
+        };
+        assert!((0..1000).all(|_| ask(1, 0)) && !ask(1, 10));
+        assert!(!ask(100, 9) && ask(100, 20));
     }
 
     #[test]

@@ -13,7 +13,11 @@ use std::net::IpAddr;
 
 impl Visit<'_> {
     /// The refusal of a client that is denied, or that has sent too many requests.
-    pub(crate) fn refused_client(&self) -> Option<Refusal> {
+    pub(crate) fn refused_client(&mut self) -> Option<Refusal> {
+        // Some steps let the request start anew.
+        if std::mem::replace(&mut self.is_counted, true) {
+            return None;
+        }
         let guard = &self.shared.plan.guard;
         if guard.deny.is_empty() && guard.requests.is_none() && !self.shared.client_rates.has_banned() {
             return None;
@@ -23,8 +27,11 @@ impl Visit<'_> {
             self.cells().count(Metric::ClientsDenied);
             return Some(Refusal::denied_client());
         }
-        let wait = self.shared.client_rates.ban_of(address, self.begun.monotonic);
-        if let Some(wait) = wait.filter(|_| !guard.allow.contains(address)) {
+        // An application may purge many pages at once, and its purges must not be lost.
+        if guard.allow.contains(address) || self.shared.plan.purge_peers.contains(address) {
+            return None;
+        }
+        if let Some(wait) = self.shared.client_rates.ban_of(address, self.begun.monotonic) {
             self.cells().count(Metric::ClientsBanned);
             return Some(Refusal::client_rate(wait));
         }
@@ -44,9 +51,7 @@ impl Visit<'_> {
     /// How long the client must wait if its request is beyond a limit.
     fn beyond(&self, address: IpAddr, of: (Demand, RateLimit)) -> Option<std::time::Duration> {
         let guard = &self.shared.plan.guard;
-        // An application may purge many pages at once.
-        let may_purge = of.0 == Demand::Request && self.shared.plan.purge_peers.contains(address);
-        if may_purge || guard.allow.contains(address) {
+        if guard.allow.contains(address) {
             return None;
         }
         // A request may have waited for a fetch since it began.

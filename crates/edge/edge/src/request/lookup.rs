@@ -263,7 +263,10 @@ impl<'a> PageRequest<'a> {
         let is_open = self.subject.site.origin.is_open();
         let has_failed =
             || shared.recently_failed.reason(&self.key, now.monotonic) == Some(Reason::OriginFailing);
-        let is_busy = shared.plan.guard.stale_when_busy && self.subject.site.origin.is_busy();
+        // Visitors see a page about maintenance instead of stale ones.
+        let is_busy = shared.plan.guard.stale_when_busy
+            && self.subject.site.origin.is_busy()
+            && !self.is_closed(shared, now);
         if !is_open && !is_busy && !has_failed() {
             return None;
         }

@@ -79,7 +79,8 @@ impl<'a> Visit<'a> {
         let Ok(request) = self.own_request(&passing, registered.as_ref(), framing) else {
             return Step::Refuse(Refusal::unwritable());
         };
-        if matches!(passing.reason, Reason::PassCookie | Reason::PassAuthorization) {
+        let has_session = matches!(passing.reason, Reason::PassCookie | Reason::PassAuthorization);
+        if has_session && !is_robot(&self.request.head.fields) {
             request.urgency.rise_for_session();
         }
         match self.exchange(&passing.subject, request).await {

@@ -61,6 +61,8 @@ pub(crate) struct Visit<'a> {
     pub(crate) recipient: Recipient<'a>,
     /// Whether the request had the password of its site or route.
     pub(crate) is_authorised: bool,
+    /// Whether the request was counted against the limits of its client.
+    pub(crate) is_counted: bool,
     /// Whether the page is fetched even if it is stored.
     pub(crate) must_fetch: bool,
     /// The request as the look-up sees it, if that differs from the request that was sent.
@@ -94,6 +96,7 @@ impl<'a> Visit<'a> {
             begun,
             recipient,
             is_authorised: false,
+            is_counted: false,
             must_fetch: false,
             looked_up: None,
             site: None,

@@ -96,6 +96,7 @@ fn client_that_goes_on_beyond_its_limits_is_banned_for_a_while() {
     let change = |plan: &mut EdgePlan| {
         plan.guard.requests = limit(1, 1);
         plan.guard.ban = Some(Duration::from_secs(10));
+        plan.purge_peers = peers(&[]);
     };
     let direct = Stage::with(change, |_| response("200 OK", &["Cache-Control: max-age=1000"], b"page"));
     let mut client = connect(&direct.edge);
@@ -121,6 +122,19 @@ fn ban_behind_a_proxy_concerns_one_client() {
     stage.pass(2);
     assert_eq!(get(&stage, "192.0.2.1", "/own").status, 429, "its rate permits it, its ban does not");
     assert_eq!(get(&stage, "192.0.2.2", "/own").status, 200);
+}
+
+#[test]
+fn purges_of_a_banned_application_are_carried_out() {
+    let change = |plan: &mut EdgePlan| {
+        plan.guard.origin_requests = limit(1, 1);
+        plan.guard.ban = Some(Duration::from_secs(10));
+    };
+    let direct = Stage::with(change, |_| response("200 OK", &["Cache-Control: private"], b"page"));
+    (0..110).for_each(|number| drop(direct.get(&format!("/{number}"), &[])));
+    assert_eq!(direct.get("/", &[]).status, 429);
+    assert_eq!(direct.ask("PURGE", "/", &[]).status, 200);
+    assert_eq!(direct.metric("petasos_clients_banned_total", ""), 0);
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod crowd;
 mod encodings;
 mod guards;
 mod load;
+mod origins;
 mod rivals;
 mod servers;
 mod stampede;
@@ -18,6 +19,7 @@ mod starved;
 mod static_files;
 mod store;
 mod tls;
+mod visitors;
 
 use anyhow::{Context, Result, ensure};
 use std::os::unix::process::CommandExt;
@@ -38,6 +40,8 @@ pub(crate) enum BenchCommand {
     Guards(guards::Args),
     /// Request one uncached page with many clients at once: Petasos, Varnish and nginx
     Stampede(stampede::Args),
+    /// Let the application fail behind Petasos, nginx, Varnish and HAProxy in seven ways
+    Origins(origins::Args),
     /// Compare load generators: petasos bench, a bare loop, wrk, ab, h2load, hey and siege
     Load(load::Args),
     /// Compare the sending of files: Petasos, nginx and H2O
@@ -66,6 +70,7 @@ pub(crate) fn run(bench: &BenchCommand) -> Result<()> {
         BenchCommand::Guards(args) => guards::run(args),
         BenchCommand::Stampede(args) => stampede::run(args),
         BenchCommand::Load(args) => load::run(args),
+        BenchCommand::Origins(args) => origins::run(args),
         BenchCommand::Static(args) => static_files::run(args),
         BenchCommand::Store(args) => store::run(args),
         BenchCommand::Tls(args) => tls::run(args),

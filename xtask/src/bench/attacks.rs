@@ -35,7 +35,7 @@ const EACH: usize = 10;
 /// Stored pages that have expired when the application fails.
 const STALE: usize = 100;
 /// Time until these pages have expired, also by a clock that counts whole seconds.
-const EXPIRY: Duration = Duration::from_millis(2_100);
+pub(super) const EXPIRY: Duration = Duration::from_millis(2_100);
 /// Time between the first and the second visits while the application fails.
 const OUTAGE: Duration = Duration::from_secs(3);
 /// Number of stored pages during bans, and number of bans.
@@ -53,7 +53,7 @@ const RECEIVE_BYTES: usize = 4 << 10;
 const SESSION: &str = "Cookie: session=1\r\n";
 
 /// Petasos has its defaults.
-const SETUP: PeerSetup = PeerSetup {
+pub(super) const SETUP: PeerSetup = PeerSetup {
     directory: "target/bench-attacks",
     prefix: "",
     packages: &[],

@@ -10,32 +10,21 @@ mod floods;
 use super::attacks::origin::AttackOrigin;
 use super::attacks::peers::{ComparedServer, PEERS, PeerDirectory, PeerSetup};
 use super::markdown;
+use super::visitors::{MEASURED, VISITORS, Visit, VisitKind, VisitedServer, millis, percentile};
 use anyhow::{Context, Result};
-use clock::{Clock, Monotonic};
 use floods::{FLOODS, Flood};
-use platform::SystemClock;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use testkit::{Client, allow_descriptors};
+use testkit::allow_descriptors;
 
 /// Workers of the application. Each takes 10 ms for a page, so it answers 1,600 requests a second.
 const WORKERS: usize = 16;
-/// Number of honest visitors, each in a network of its own.
-const HONEST: u8 = 20;
-/// Time between two requests of a visitor.
-const VISIT_EVERY: Duration = Duration::from_millis(100);
 /// One of this many requests of a visitor is for a page that is never stored.
 const OWN_EVERY: usize = 5;
-/// Time for which visitors send requests, without and with a flood.
-const MEASURED: Duration = Duration::from_secs(8);
 /// Time for a flood to take effect before the visits.
 const SETTLE: Duration = Duration::from_secs(3);
-/// Receive buffer of an ordinary client, in bytes.
-const RECEIVE_BYTES: usize = 64 << 10;
 /// Bound of the descriptors of this program.
 const DESCRIPTORS: u64 = 16_384;
 
@@ -59,20 +48,6 @@ pub(crate) struct Args {
     /// Test this binary of Petasos instead of the one that was built
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
-}
-
-/// A server with its application.
-pub(super) struct FloodedServer {
-    pub(super) address: SocketAddr,
-    clock: SystemClock,
-}
-
-/// What visitors have seen.
-#[derive(Debug, Default)]
-struct Visits {
-    hits: Vec<Duration>,
-    own: Vec<Duration>,
-    refused: usize,
 }
 
 /// Runs the floods and prints one table for each.
@@ -126,12 +101,12 @@ fn use_second_core() {
 fn turn(flood: &Flood, peer: ComparedServer, directory: &PeerDirectory) -> Result<Vec<String>> {
     let origin = AttackOrigin::start(WORKERS)?;
     let running = directory.start(peer, origin.address())?;
-    let server = FloodedServer { address: running.address, clock: SystemClock::new() };
-    // The pages are stored.
-    for visitor in 0..HONEST {
-        let _ = server.ask(visitor_address(visitor), &page(visitor));
+    let server = VisitedServer::new(running.address);
+    for visitor in 0..VISITORS {
+        // Stores the page. A server that does not answer has no figures below.
+        let _ = server.ask(visitor, &page(visitor));
     }
-    let quiet = server.visit();
+    let quiet = server.visit(request);
     let (is_over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let (visits, requests, sent) = std::thread::scope(|threads| {
         for number in 0..flood.attackers {
@@ -144,100 +119,34 @@ fn turn(flood: &Flood, peer: ComparedServer, directory: &PeerDirectory) -> Resul
         }
         std::thread::sleep(SETTLE);
         let before = (origin.requests(), sent.load(Ordering::Relaxed));
-        let visits = server.visit();
+        let visits = server.visit(request);
         let after = (origin.requests(), sent.load(Ordering::Relaxed));
         is_over.store(true, Ordering::Relaxed);
         (visits, after.0 - before.0, after.1 - before.1)
     });
     let seconds = MEASURED.as_secs_f64();
     let refused = visits.refused;
-    let all = refused + visits.hits.len() + visits.own.len();
+    let all = refused + visits.stored.len() + visits.own.len();
     let mut row = vec![peer.name().to_owned(), format!("{refused} of {all}")];
-    for (quiet, flooded) in [(quiet.hits, visits.hits), (quiet.own, visits.own)] {
-        let (quiet, flooded) = (p99(quiet), p99(flooded));
+    for (quiet, flooded) in [(quiet.stored, visits.stored), (quiet.own, visits.own)] {
+        let (quiet, flooded) = (percentile(quiet, 99), percentile(flooded, 99));
         row.push(format!("{}, {}", millis(quiet), millis(flooded)));
-        row.push(quiet.zip(flooded).map_or_else(dash, |(quiet, flooded)| {
-            format!("{:.2}", flooded.as_secs_f64() / quiet.as_secs_f64())
-        }));
+        let times = quiet.zip(flooded).map(|(quiet, flooded)| flooded.as_secs_f64() / quiet.as_secs_f64());
+        row.push(times.map_or_else(|| "-".to_owned(), |times| format!("{times:.2}")));
     }
     row.push(format!("{:.0}", sent as f64 / seconds));
     row.push(format!("{:.0}", requests as f64 / seconds));
     Ok(row)
 }
 
-fn p99(mut times: Vec<Duration>) -> Option<Duration> {
-    times.sort_unstable();
-    times.get((times.len() * 99).div_ceil(100).saturating_sub(1)).copied()
-}
-
-fn millis(time: Option<Duration>) -> String {
-    time.map_or_else(dash, |time| format!("{:.1}", time.as_secs_f64() * 1e3))
-}
-
-fn dash() -> String {
-    "-".to_owned()
-}
-
-fn visitor_address(visitor: u8) -> [u8; 4] {
-    [127, 0, 100 + visitor, 1]
-}
-
 fn page(visitor: u8) -> String {
     format!("/page/{visitor}")
 }
 
-impl FloodedServer {
-    /// Sends a request on a new connection. Returns the time of a complete 200 response.
-    fn ask(&self, from: [u8; 4], target: &str) -> Option<Duration> {
-        let begun = self.clock.monotonic();
-        let request = format!("GET {target} HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n");
-        let answer = Client::try_connect_from(from, self.address, RECEIVE_BYTES)?.try_ask(request)?;
-        (answer.status == 200 && answer.complete).then(|| self.clock.monotonic().since(begun))
+/// The requests of a visitor: most for a stored page.
+fn request(visitor: u8, number: usize) -> Visit {
+    if number % OWN_EVERY == 0 {
+        return Visit { target: format!("/own/{visitor}/{number}"), kind: VisitKind::Own };
     }
-
-    /// Honest visitors send requests at a constant rate.
-    fn visit(&self) -> Visits {
-        let visits = Mutex::new(Visits::default());
-        std::thread::scope(|threads| {
-            for visitor in 0..HONEST {
-                let visits = &visits;
-                threads.spawn(move || self.visit_as(visitor, visits));
-            }
-        });
-        visits.into_inner().unwrap_or_default()
-    }
-
-    fn visit_as(&self, visitor: u8, visits: &Mutex<Visits>) {
-        let begun = self.clock.monotonic();
-        // Shifted, so that the visitors alternate.
-        let mut next = begun.plus(VISIT_EVERY * u32::from(visitor) / u32::from(HONEST));
-        for number in 0.. {
-            std::thread::sleep(next.since(self.clock.monotonic()));
-            if self.clock.monotonic().since(begun) >= MEASURED {
-                return;
-            }
-            let is_own = number % OWN_EVERY == 0;
-            let target = if is_own { format!("/own/{visitor}/{number}") } else { page(visitor) };
-            let time = self.ask(visitor_address(visitor), &target);
-            // A poisoned lock means that another visitor panicked, which has already been printed.
-            let Ok(mut visits) = visits.lock() else { return };
-            match time {
-                Some(time) if is_own => visits.own.push(time),
-                Some(time) => visits.hits.push(time),
-                None => visits.refused += 1,
-            }
-            drop(visits);
-            next = later(next.plus(VISIT_EVERY), self.clock.monotonic());
-        }
-    }
-
-    /// The time of the server's clock.
-    pub(super) fn now(&self) -> Monotonic {
-        self.clock.monotonic()
-    }
-}
-
-/// The later of two times.
-fn later(one: Monotonic, other: Monotonic) -> Monotonic {
-    if one.since(other).is_zero() { other } else { one }
+    Visit { target: page(visitor), kind: VisitKind::Stored }
 }

@@ -36,9 +36,21 @@ struct OriginShared {
 struct OriginState {
     is_refusing: bool,
     is_hung: bool,
+    fault: Option<PageFault>,
     busy: usize,
     requests: usize,
     connections: Vec<Weak<TcpStream>>,
+}
+
+/// What is wrong with the responses of the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::bench) enum PageFault {
+    /// Each takes this long.
+    Slow(Duration),
+    /// Each second one has status 503.
+    HalfErrors,
+    /// Each ends before its content is complete.
+    Truncated,
 }
 
 impl AttackOrigin {
@@ -65,12 +77,26 @@ impl AttackOrigin {
     }
 
     /// From now on, no request is answered.
-    pub(super) fn hang(&self) {
+    pub(in crate::bench) fn hang(&self) {
         self.shared.state().is_hung = true;
     }
 
+    /// From now on, responses have this fault.
+    pub(in crate::bench) fn fail(&self, fault: PageFault) {
+        self.shared.state().fault = Some(fault);
+    }
+
+    /// Accepts connections again.
+    ///
+    /// # Errors
+    /// If the port cannot be opened.
+    pub(in crate::bench) fn revive(&self) -> Result<()> {
+        self.shared.state().is_refusing = false;
+        self.listen()
+    }
+
     /// Closes all connections and refuses new ones from now on.
-    pub(super) fn refuse(&self) {
+    pub(in crate::bench) fn refuse(&self) {
         self.shared.state().is_refusing = true;
         // Wakes the accepting thread, so that it closes the listener.
         let _ = TcpStream::connect(self.address());
@@ -167,12 +193,23 @@ impl OriginShared {
         while state.is_hung && !state.is_refusing {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        let (fault, number) = (state.fault.filter(|_| !is_probe), state.requests);
         drop(state);
         let target = head.split(' ').nth(1)?;
         if !is_probe {
-            std::thread::sleep(PAGE_TIME);
+            std::thread::sleep(if let Some(PageFault::Slow(time)) = fault { time } else { PAGE_TIME });
         }
-        connection.write_all(&response(target)).ok()?;
+        match fault {
+            Some(PageFault::HalfErrors) if number % 2 == 0 => {
+                connection.write_all(b"HTTP/1.1 503 Oh\r\nContent-Length: 2\r\n\r\nno").ok()?;
+            }
+            Some(PageFault::Truncated) => {
+                let whole = response(target);
+                connection.write_all(whole.get(..whole.len() - 1)?).ok()?;
+                return None;
+            }
+            _ => connection.write_all(&response(target)).ok()?,
+        }
         let is_last = head.to_ascii_lowercase().contains("\r\nconnection: close\r\n");
         // Varnish's probes read until the connection is closed.
         if is_last { connection.shutdown(Shutdown::Write).ok().and(None) } else { Some(()) }

@@ -1,7 +1,7 @@
 //! The floods. Each attacker sends requests at a constant rate at most, from addresses of one
 //! network of 24 bits.
 
-use super::{FloodedServer, later};
+use crate::bench::visitors::{VisitedServer, later};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(super) struct Flood {
     pub(super) attackers: u16,
     /// The work of one attacker: its server, its number, whether the flood is over, and the count
     /// of what it has sent.
-    pub(super) attack: fn(&FloodedServer, u16, &dyn Fn() -> bool, &AtomicU64),
+    pub(super) attack: fn(&VisitedServer, u16, &dyn Fn() -> bool, &AtomicU64),
 }
 
 pub(super) const FLOODS: [Flood; 6] = [
@@ -41,19 +41,19 @@ const SLICES: u32 = 8;
 const RECEIVE_BYTES: usize = 64 << 10;
 const SLOW_RECEIVE_BYTES: usize = 4 << 10;
 
-fn own_pages(server: &FloodedServer, number: u16, is_over: &dyn Fn() -> bool, sent: &AtomicU64) {
+fn own_pages(server: &VisitedServer, number: u16, is_over: &dyn Fn() -> bool, sent: &AtomicU64) {
     repeat(server, number, is_over, sent, |count| get(&format!("/own/{number}/{count}"), ""));
 }
 
-fn random_queries(server: &FloodedServer, number: u16, is_over: &dyn Fn() -> bool, sent: &AtomicU64) {
+fn random_queries(server: &VisitedServer, number: u16, is_over: &dyn Fn() -> bool, sent: &AtomicU64) {
     repeat(server, number, is_over, sent, |count| get(&format!("/page/1?{number}x{count}"), ""));
 }
 
-fn missing_pages(server: &FloodedServer, number: u16, is_over: &dyn Fn() -> bool, sent: &AtomicU64) {
+fn missing_pages(server: &VisitedServer, number: u16, is_over: &dyn Fn() -> bool, sent: &AtomicU64) {
     repeat(server, number, is_over, sent, |count| get(&format!("/none/{number}/{count}"), ""));
 }
 
-fn large_heads(server: &FloodedServer, number: u16, is_over: &dyn Fn() -> bool, sent: &AtomicU64) {
+fn large_heads(server: &VisitedServer, number: u16, is_over: &dyn Fn() -> bool, sent: &AtomicU64) {
     let field = format!("X-Large: {}\r\n", "x".repeat(1_000)).repeat(60);
     repeat(server, number, is_over, sent, |_| get("/page/1", &field));
 }
@@ -70,7 +70,7 @@ fn address(number: u16, count: u32) -> [u8; 4] {
 
 /// Sends one request after the other, each on a new connection and from another address.
 fn repeat(
-    server: &FloodedServer,
+    server: &VisitedServer,
     number: u16,
     is_over: &dyn Fn() -> bool,
     sent: &AtomicU64,
@@ -90,7 +90,7 @@ fn repeat(
     }
 }
 
-fn slow_heads(server: &FloodedServer, number: u16, is_over: &dyn Fn() -> bool, sent: &AtomicU64) {
+fn slow_heads(server: &VisitedServer, number: u16, is_over: &dyn Fn() -> bool, sent: &AtomicU64) {
     let begin = |address, from| {
         let mut client = Client::try_connect_from(from, address, SLOW_RECEIVE_BYTES)?;
         client.try_send("GET /page/1 HTTP/1.1\r\nHost: bench.test\r\nX-Slow: ")?;
@@ -100,7 +100,7 @@ fn slow_heads(server: &FloodedServer, number: u16, is_over: &dyn Fn() -> bool, s
     hold(server, (number, SLOW_HEADS / 4), is_over, sent, (&begin, &touch));
 }
 
-fn slow_readers(server: &FloodedServer, number: u16, is_over: &dyn Fn() -> bool, sent: &AtomicU64) {
+fn slow_readers(server: &VisitedServer, number: u16, is_over: &dyn Fn() -> bool, sent: &AtomicU64) {
     let begin = |address, from| {
         let mut client = Client::try_connect_from(from, address, SLOW_RECEIVE_BYTES)?;
         client.try_send("GET /film/1 HTTP/1.1\r\nHost: bench.test\r\n\r\n")?;
@@ -117,7 +117,7 @@ type SlowClient<'a> = (&'a dyn Fn(SocketAddr, [u8; 4]) -> Option<Client>, &'a dy
 /// Keeps this many connections of slow clients open. Connections that the server closes are opened
 /// again.
 fn hold(
-    server: &FloodedServer,
+    server: &VisitedServer,
     (number, connections): (u16, u16),
     is_over: &dyn Fn() -> bool,
     sent: &AtomicU64,

@@ -52,8 +52,8 @@ impl Origin {
         self.service.checked(is_well, self.clock.monotonic())
     }
 
-    /// Whether the origin answers as it should; `None` if it was not asked, because its next probe is
-    /// not due.
+    /// Whether the origin answers as it should; `None` if it was not asked, because its next probe
+    /// is not due.
     async fn try_check(self: &Arc<Self>, check: &HealthCheck) -> Option<bool> {
         let probe: Option<Arc<ProbeTurn>> = self.claim_probe();
         let request = FetchRequest {

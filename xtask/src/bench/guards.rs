@@ -145,7 +145,7 @@ fn page(visitor: u8) -> String {
 
 /// The requests of a visitor: most for a stored page.
 fn request(visitor: u8, number: usize) -> Visit {
-    if number % OWN_EVERY == 0 {
+    if number.is_multiple_of(OWN_EVERY) {
         return Visit { target: format!("/own/{visitor}/{number}"), kind: VisitKind::Own };
     }
     Visit { target: page(visitor), kind: VisitKind::Stored }

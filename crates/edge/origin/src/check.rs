@@ -46,8 +46,8 @@ impl Origin {
         }
         let _turn = CheckTurn(self);
         let result = tokio::time::timeout(check.timeout, self.try_check(check)).await;
-        // Without a path of the operator the result says nothing: the page may be broken for itself.
-        // The breaker has learned from the exchange.
+        // Without a path of the operator the result says nothing: the page may be broken for
+        // itself. The breaker has learned from the exchange.
         let is_well = result.unwrap_or(Some(false)).filter(|_| check.is_strict)?;
         self.service.checked(is_well, self.clock.monotonic())
     }

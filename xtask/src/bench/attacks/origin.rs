@@ -200,7 +200,7 @@ impl OriginShared {
             std::thread::sleep(if let Some(PageFault::Slow(time)) = fault { time } else { PAGE_TIME });
         }
         match fault {
-            Some(PageFault::HalfErrors) if number % 2 == 0 => {
+            Some(PageFault::HalfErrors) if number.is_multiple_of(2) => {
                 connection.write_all(b"HTTP/1.1 503 Oh\r\nContent-Length: 2\r\n\r\nno").ok()?;
             }
             Some(PageFault::Truncated) => {

@@ -133,7 +133,7 @@ impl Shard {
         if self.new.len() >= ENTRIES_MAX && !self.new.contains_key(&key) {
             self.old = std::mem::take(&mut self.new);
         }
-        self.new.entry(key).or_insert(old.unwrap_or_default())
+        self.new.entry(key).or_insert_with(|| old.unwrap_or_default())
     }
 
     fn known(&self, key: u64) -> Option<&Rates> {

@@ -74,17 +74,12 @@ fn limit(top: &SettingLevels<'_>, rate: &'static str, burst: &'static str) -> Op
 #[cfg(test)]
 mod tests {
     use super::RateLimit;
-    use crate::{EdgePlan, Machine, Overrides};
+    use crate::EdgePlan;
     use std::time::Duration;
 
     fn load(text: &str) -> Result<EdgePlan, String> {
-        let read = |path: &str| match path {
-            "./deny.txt" => Ok("# spammers\n203.0.113.0/24\n".to_owned()),
-            _ => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),
-        };
-        let text = format!("origin = 'http://a'\n{text}");
-        crate::load("petasos.toml", &text, &Overrides::new(), &Machine::of_size(3, 4 << 30), &read)
-            .map_err(|problems| problems.iter().map(|problem| format!("{problem}\n\n")).collect())
+        let files = [("./deny.txt", "# spammers\n203.0.113.0/24\n")];
+        super::super::loading::load(&format!("origin = 'http://a'\n{text}"), &files)
     }
 
     #[test]

@@ -124,12 +124,10 @@ fn in_vain(level: &Level, key: &str) -> Option<Diagnostic> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{EdgePlan, Machine, Overrides};
+    use crate::EdgePlan;
 
     fn load(text: &str) -> Result<EdgePlan, String> {
-        let read = |_: &str| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        crate::load("petasos.toml", text, &Overrides::new(), &Machine::of_size(3, 4 << 30), &read)
-            .map_err(|problems| problems.iter().map(|problem| format!("{problem}\n\n")).collect())
+        super::super::loading::load(text, &[])
     }
 
     #[test]

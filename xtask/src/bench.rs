@@ -31,17 +31,17 @@ use std::process::Command;
 pub(crate) enum BenchCommand {
     /// Attack Petasos, nginx, Varnish and HAProxy: slow clients, failing applications, bans,
     /// made-up parameters
-    Attacks(attacks::Args),
+    Attacks(attacks::peers::PeerArgs),
     /// Check the load tester's times against a server that knows the true times
     Accuracy(accuracy::Args),
     /// Measure hits in each content coding, the bytes of a page, and the encoder under a crawl
     Encodings(encodings::Args),
     /// Flood Petasos, nginx, Varnish and HAProxy, each with limits for its clients
-    Guards(guards::Args),
+    Guards(attacks::peers::PeerArgs),
     /// Request one uncached page with many clients at once: Petasos, Varnish and nginx
     Stampede(stampede::Args),
     /// Let the application fail behind Petasos, nginx, Varnish and HAProxy in seven ways
-    Origins(origins::Args),
+    Origins(attacks::peers::PeerArgs),
     /// Compare load generators: petasos bench, a bare loop, wrk, ab, h2load, hey and siege
     Load(load::Args),
     /// Compare the sending of files: Petasos, nginx and H2O

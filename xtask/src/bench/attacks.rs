@@ -13,10 +13,9 @@ use super::{build, markdown, optimised};
 use anyhow::{Context, Result};
 use clock::Clock;
 use origin::AttackOrigin;
-use peers::{ComparedServer, PEERS, PeerDirectory, PeerProcess, PeerSetup};
+use peers::{ComparedServer, PEERS, PeerArgs, PeerDirectory, PeerProcess, PeerSetup};
 use platform::SystemClock;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -63,17 +62,6 @@ pub(super) const SETUP: PeerSetup = PeerSetup {
     haproxy: include_str!("../../../bench/peers/attacks-haproxy.cfg"),
 };
 
-/// Arguments of `cargo xtask bench attacks`.
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    /// Run only attacks whose name contains this
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    only: String,
-    /// Test this binary of Petasos instead of building one
-    #[arg(long, value_name = "PATH")]
-    program: Option<PathBuf>,
-}
-
 /// One attack.
 struct ServerAttack {
     name: &'static str,
@@ -118,7 +106,7 @@ struct Visits {
 ///
 /// # Errors
 /// If a server does not start.
-pub(super) fn run(args: &Args) -> Result<()> {
+pub(super) fn run(args: &PeerArgs) -> Result<()> {
     let program = match &args.program {
         Some(program) => program.clone(),
         None => {

@@ -8,13 +8,12 @@
 mod floods;
 
 use super::attacks::origin::AttackOrigin;
-use super::attacks::peers::{ComparedServer, PEERS, PeerDirectory, PeerSetup};
+use super::attacks::peers::{ComparedServer, PEERS, PeerArgs, PeerDirectory, PeerSetup};
 use super::markdown;
 use super::visitors::{MEASURED, VISITORS, Visit, VisitKind, VisitedServer, millis, percentile};
 use anyhow::{Context, Result};
 use floods::{FLOODS, Flood};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use testkit::allow_descriptors;
@@ -39,22 +38,11 @@ const SETUP: PeerSetup = PeerSetup {
     haproxy: include_str!("../../../bench/peers/guards-haproxy.cfg"),
 };
 
-/// Arguments of `cargo xtask bench guards`.
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    /// Run only floods whose name contains this
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    only: String,
-    /// Test this binary of Petasos instead of the one that was built
-    #[arg(long, value_name = "PATH")]
-    program: Option<PathBuf>,
-}
-
 /// Runs the floods and prints one table for each.
 ///
 /// # Errors
 /// If a server does not start.
-pub(super) fn run(args: &Args) -> Result<()> {
+pub(super) fn run(args: &PeerArgs) -> Result<()> {
     let program = match &args.program {
         Some(program) => program.clone(),
         None => super::optimised("petasos")?,

@@ -6,12 +6,11 @@
 //! pages of the visitors were stored and have expired. The figures are not judged.
 
 use super::attacks::origin::{AttackOrigin, PageFault};
-use super::attacks::peers::{ComparedServer, PEERS, PeerDirectory};
+use super::attacks::peers::{ComparedServer, PEERS, PeerArgs, PeerDirectory};
 use super::attacks::{EXPIRY, SETUP};
 use super::markdown;
 use super::visitors::{MEASURED, Visit, VisitKind, VisitedServer, millis, percentile};
 use anyhow::{Context, Result};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -21,17 +20,6 @@ const WORKERS: usize = 16;
 const PAGES: usize = 40;
 /// Time for which a flapping application refuses connections, and for which it accepts them.
 const FLAP: Duration = Duration::from_secs(1);
-
-/// Arguments of `cargo xtask bench origins`.
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    /// Run only failures whose name contains this
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    only: String,
-    /// Test this binary of Petasos instead of the one that was built
-    #[arg(long, value_name = "PATH")]
-    program: Option<PathBuf>,
-}
 
 /// A failure of the application.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +45,7 @@ const FAILURES: [(&str, OriginFailure); 7] = [
 ///
 /// # Errors
 /// If a server does not start.
-pub(super) fn run(args: &Args) -> Result<()> {
+pub(super) fn run(args: &PeerArgs) -> Result<()> {
     let program = match &args.program {
         Some(program) => program.clone(),
         None => super::optimised("petasos")?,

@@ -10,8 +10,19 @@ use crate::service::{LabDirectory, LabService};
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use testkit::Client;
+
+/// Arguments of the benchmarks of these servers.
+#[derive(clap::Args)]
+pub(crate) struct PeerArgs {
+    /// Run only tables whose title contains this
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(in crate::bench) only: String,
+    /// Test this binary of Petasos instead of building one
+    #[arg(long, value_name = "PATH")]
+    pub(in crate::bench) program: Option<PathBuf>,
+}
 
 /// How the servers of a benchmark are started.
 pub(in crate::bench) struct PeerSetup {

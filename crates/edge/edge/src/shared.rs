@@ -542,7 +542,8 @@ impl Shared {
     /// their clients.
     fn admit_client(&self, peer: Peer) -> Result<(), ConnectionRefusal> {
         let guard = &self.plan.guard;
-        if guard.deny.is_empty() && !self.client_rates.has_banned() {
+        let now = self.clock.monotonic();
+        if guard.deny.is_empty() && !self.client_rates.may_ban(now) {
             return Ok(());
         }
         let Some(address) = peer.ip().filter(|ip| !self.plan.trusted_proxies.contains(*ip)) else {
@@ -551,7 +552,7 @@ impl Shared {
         if guard.deny.contains(address) {
             return Err(ConnectionRefusal::Denied);
         }
-        let is_banned = self.client_rates.ban_of(address, self.clock.monotonic()).is_some();
+        let is_banned = self.client_rates.ban_of(address, now).is_some();
         // The purges of an application must not be lost.
         let is_exempt = guard.allow.contains(address) || self.plan.purge_peers.contains(address);
         if is_banned && !is_exempt { Err(ConnectionRefusal::Banned) } else { Ok(()) }

@@ -9,7 +9,7 @@ use config::RateLimit;
 use platform::{HashKeys, HashMap};
 use std::hash::BuildHasher;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -54,8 +54,9 @@ pub(crate) struct RateRefusal {
 pub(crate) struct ClientRates {
     shards: [Mutex<Shard>; SHARDS],
     keys: HashKeys,
-    /// Whether a client was ever banned, so that accepting a connection costs nothing before.
-    has_banned: AtomicBool,
+    /// When the last ban ends, by the monotonic clock, so that requests and connections cost
+    /// nothing while nobody is banned. 0: there was none.
+    last_ban_ends_nanos: AtomicU64,
 }
 
 /// Clients and networks in two generations. If the newer one is full, it becomes the older one.
@@ -162,7 +163,10 @@ impl ClientRates {
         if !wait.is_zero() {
             let is_banned_now = rates.refuse(ban, now);
             drop(shard);
-            self.has_banned.fetch_or(is_banned_now, Ordering::Relaxed);
+            if is_banned_now {
+                let ends = now.plus(ban.unwrap_or_default()).as_nanos();
+                self.last_ban_ends_nanos.fetch_max(ends, Ordering::Relaxed);
+            }
             return Err(RateRefusal { wait, is_banned_now });
         }
         rates.of(demand).count(limit, 1, now);
@@ -171,15 +175,15 @@ impl ClientRates {
         Ok(())
     }
 
-    /// Whether a client was ever banned.
-    pub(crate) fn has_banned(&self) -> bool {
+    /// Whether a client may be banned.
+    pub(crate) fn may_ban(&self, now: Monotonic) -> bool {
         // Relaxed is enough: a ban that is seen late has effect late.
-        self.has_banned.load(Ordering::Relaxed)
+        now.as_nanos() < self.last_ban_ends_nanos.load(Ordering::Relaxed)
     }
 
     /// How long a client is still banned; `None` if it is not.
     pub(crate) fn ban_of(&self, client: IpAddr, now: Monotonic) -> Option<Duration> {
-        if !self.has_banned() {
+        if !self.may_ban(now) {
             return None;
         }
         let key = self.key(client, CLIENT_BITS);
@@ -290,6 +294,7 @@ mod tests {
         assert_eq!(refusals(20_050), Some(true));
         assert_eq!(rates.ban_of(client, at(30_049)), Some(Duration::from_millis(1)));
         assert_eq!(rates.ban_of(client, at(30_050)), None);
+        assert!(rates.may_ban(at(30_049)) && !rates.may_ban(at(30_050)));
         assert_eq!(rates.ban_of("192.0.2.2".parse().unwrap(), at(20_051)), None);
     }
 

@@ -19,7 +19,8 @@ impl Visit<'_> {
             return None;
         }
         let guard = &self.shared.plan.guard;
-        if guard.deny.is_empty() && guard.requests.is_none() && !self.shared.client_rates.has_banned() {
+        let may_be_banned = self.shared.client_rates.may_ban(self.begun.monotonic);
+        if guard.deny.is_empty() && guard.requests.is_none() && !may_be_banned {
             return None;
         }
         let address = self.client_address()?;

@@ -4,7 +4,6 @@
 
 use crate::error::FetchError;
 use crate::exchange::{NoUpload, OriginEvent};
-use crate::health::ProbeTurn;
 use crate::introduction::FetchClient;
 use crate::origin::{FetchRequest, Origin};
 use crate::urgency::Urgency;
@@ -55,7 +54,6 @@ impl Origin {
     /// Whether the origin answers as it should; `None` if it was not asked, because its next probe
     /// is not due.
     async fn try_check(self: &Arc<Self>, check: &HealthCheck) -> Option<bool> {
-        let probe: Option<Arc<ProbeTurn>> = self.claim_probe();
         let request = FetchRequest {
             head: check.head.clone(),
             method: Method::Get,
@@ -65,7 +63,7 @@ impl Origin {
             urgency: Urgency::default(),
             client: check.client,
             page: None,
-            probe,
+            probe: self.claim_probe(),
         };
         let mut exchange = match self.fetch_aside(request).await {
             Ok(exchange) => exchange,

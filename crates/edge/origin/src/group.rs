@@ -152,12 +152,12 @@ impl OriginGroup {
         }
     }
 
-    /// Whether requests wait long in the queues of all origins, or find them full.
+    /// Whether requests wait long in the queues of all origins that get them, or find them full.
     pub fn is_busy(&self) -> bool {
         self.best().all(|origin| origin.is_busy())
     }
 
-    /// Whether an origin has capacity for background fetches.
+    /// Whether an origin that gets requests has capacity for background fetches.
     pub fn has_time(&self) -> bool {
         self.best().any(|origin| origin.has_time())
     }

@@ -101,6 +101,13 @@ impl View {
                 site.breaker
             ));
         }
+        for site in &status.sites {
+            let name = name_of(&site.names);
+            let unwell = site.unwell_origins();
+            found.extend(
+                unwell.map(|origin| format!("the origin {} ({name}) is {}", origin.url, origin.state)),
+            );
+        }
         let is_set = |(name, _): &&(&str, &str)| self.after.metric(name) > 0.0;
         found.extend(ZERO_IF_WELL.iter().filter(is_set).map(|(_, meaning)| (*meaning).to_owned()));
         let grows = |(name, _): &&(&str, &str)| self.growth(name) > 0.0;
@@ -175,6 +182,11 @@ impl View {
                 "site",
                 format!("{name} -> {}, profile {profile}, breaker {}, {fetches}", site.origin, site.breaker),
             );
+            for origin in site.origins.iter().filter(|_| site.origins.len() > 1) {
+                let (active, waiting) = (origin.fetches_active, origin.fetches_waiting);
+                let state = &origin.state;
+                line("  origin", format!("{}, {state}, {active} fetches, {waiting} waiting", origin.url));
+            }
         }
         let store = &status.store;
         line(
@@ -283,6 +295,16 @@ mod tests {
         );
     }
 
+    fn origin(state: &str) -> api::status::OriginStatus {
+        api::status::OriginStatus {
+            connections_idle: 0,
+            fetches_active: 1,
+            fetches_waiting: 0,
+            state: state.to_owned(),
+            url: format!("http://{state}"),
+        }
+    }
+
     #[test]
     fn everything_that_needs_attention_is_a_sentence() {
         let mut after = well(&format!(
@@ -292,11 +314,13 @@ mod tests {
         ));
         after.status.draining = true;
         after.status.sites[0].breaker = "open".to_owned();
+        after.status.sites[0].origins = ["well", "unreachable"].map(origin).into();
         let view = view(after);
         let found = view.attention();
         for words in [
             "drains",
             "the breaker of http://127.0.0.1:8000 (a.test) is open",
+            "the origin http://unreachable (a.test) is unreachable",
             "not in use",
             "lines of the access log are lost",
             "2 requests of the last second failed",
@@ -304,7 +328,9 @@ mod tests {
         ] {
             assert!(found.iter().any(|sentence| sentence.contains(words)), "{words}: {found:?}");
         }
-        assert_eq!(found.len(), 6, "{found:?}");
-        assert!(view.screen(&found).contains("ATTENTION    the edge drains"));
+        assert_eq!(found.len(), 7, "{found:?}");
+        let screen = view.screen(&found);
+        assert!(screen.contains("ATTENTION    the edge drains"));
+        assert!(screen.contains("  origin     http://well, well, 1 fetches, 0 waiting"), "{screen}");
     }
 }

@@ -97,6 +97,10 @@ fn warnings(model: &TopModel) -> Vec<String> {
         let breaker = printable(&site.breaker);
         warnings.push(format!("the breaker of {} is {breaker}", printable(&site.origin)));
     }
+    for origin in model.status().sites.iter().flat_map(|site| site.unwell_origins()) {
+        let state = printable(&origin.state);
+        warnings.push(format!("the origin {} is {state}", printable(&origin.url)));
+    }
     if model.skipped > 0 {
         warnings.push(format!("{} requests are missing here: this reader is too slow", model.skipped));
     }

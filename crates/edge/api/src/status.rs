@@ -111,6 +111,14 @@ pub struct SiteStatus {
     pub uncompressed: Option<String>,
 }
 
+impl SiteStatus {
+    /// The origins of a site with several that are not well. Of a single one, `breaker` says it.
+    pub fn unwell_origins(&self) -> impl Iterator<Item = &OriginStatus> {
+        let is_plural = self.origins.len() > 1;
+        self.origins.iter().filter(move |origin| is_plural && origin.state != "well")
+    }
+}
+
 /// One origin.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct OriginStatus {

@@ -10,7 +10,8 @@
 //! over the complete [`Body`]. Above its limit it becomes a *window*: bytes that every reader has
 //! taken are dropped, and no new reader may join. `poll_ready` then stops the writer while the
 //! slowest reader lags by the size of the window. So a body that will not be stored occupies one
-//! window, however large it is.
+//! window, however large it is. A reader with a slow client takes bytes ahead of it (`poll_ahead`),
+//! as far as it has room for them elsewhere, so that it holds up no other reader.
 //!
 //! Invariant: every reader receives a prefix of the pushed bytes, and sees the end only if the
 //! writer finished. Dropping the writer without `finish_with` aborts the body, so that no reader
@@ -83,6 +84,8 @@ struct Chunk {
 struct ReaderState {
     cursor: u64,
     waker: Option<Waker>,
+    /// Wakes a reader that would read ahead, when the body becomes a window.
+    ahead_waker: Option<Waker>,
 }
 
 impl Filling {
@@ -196,10 +199,14 @@ impl FillingWriter {
 
     /// Turns the body into a window, because it will not be stored after all.
     pub fn stop_keeping(&mut self) {
-        let mut state = self.filling.lock();
-        if state.keep_bytes_max.take().is_some() {
-            state.drop_taken();
-        }
+        let wakers = {
+            let mut state = self.filling.lock();
+            if state.keep_bytes_max.take().is_some() {
+                state.drop_taken();
+            }
+            state.take_reader_wakers()
+        };
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Adds bytes at the end. A kept body that exceeds its limit becomes a window.
@@ -263,6 +270,22 @@ impl FillingReader {
 }
 
 impl FillingReader {
+    /// As [`FillingReader::poll_next`], for a reader that would keep the bytes elsewhere because
+    /// its client does not take them yet. Pending while the body is kept, because its bytes stay in
+    /// memory anyway.
+    pub fn poll_ahead(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
+        {
+            let mut state = self.filling.lock();
+            if state.keep_bytes_max.is_some() {
+                if let Some(reader) = state.reader_mut(self.slot) {
+                    reader.ahead_waker = Some(context.waker().clone());
+                }
+                return Poll::Pending;
+            }
+        }
+        self.poll_next(context)
+    }
+
     /// The trailer fields, once the body has ended.
     pub fn trailer(&self) -> Option<Fields> {
         self.filling.lock().trailer.clone()
@@ -393,8 +416,12 @@ impl FillingState {
         self.had_readers || self.closed
     }
 
+    /// The wakers of the readers that have something to do.
     fn take_reader_wakers(&mut self) -> Vec<Waker> {
-        self.readers.iter_mut().flatten().filter_map(|reader| reader.waker.take()).collect()
+        let is_window = self.keep_bytes_max.is_none();
+        let ahead = |reader: &mut ReaderState| if is_window { reader.ahead_waker.take() } else { None };
+        let readers = self.readers.iter_mut().flatten();
+        readers.flat_map(|reader| [reader.waker.take(), ahead(reader)]).flatten().collect()
     }
 }
 
@@ -533,6 +560,39 @@ mod tests {
         drop(reader);
         assert_eq!(count.wakes(), 2);
         assert_eq!(writer.poll_ready(&mut context, 4), Poll::Ready(Err(Abandoned)));
+    }
+
+    #[test]
+    fn reader_ahead_is_woken_by_the_turn_to_a_window() {
+        for stops in [false, true] {
+            let (mut writer, filling) = Filling::start(3);
+            let mut reader = filling.reader().unwrap();
+            let count = Arc::new(WakeCount::default());
+            let waker = Waker::from(Arc::clone(&count));
+            let mut context = Context::from_waker(&waker);
+            writer.push("abc".into());
+            assert_eq!(reader.poll_ahead(&mut context), Poll::Pending);
+            assert_eq!(count.wakes(), 0);
+            if stops {
+                writer.stop_keeping();
+            } else {
+                writer.push("d".into());
+            }
+            assert_eq!(count.wakes(), 1, "stops: {stops}");
+            assert_eq!(reader.poll_ahead(&mut context), octets("abc"));
+        }
+    }
+
+    #[test]
+    fn reader_ahead_is_not_woken_by_bytes_of_a_kept_body() {
+        let (mut writer, filling) = Filling::start(10);
+        let mut reader = filling.reader().unwrap();
+        let count = Arc::new(WakeCount::default());
+        let waker = Waker::from(Arc::clone(&count));
+        assert_eq!(reader.poll_ahead(&mut Context::from_waker(&waker)), Poll::Pending);
+        writer.push("abc".into());
+        assert_eq!(count.wakes(), 0);
+        assert_eq!(next(&mut reader), octets("abc"));
     }
 
     #[test]

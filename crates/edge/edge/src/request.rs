@@ -37,6 +37,7 @@ pub(crate) mod redirect;
 pub(crate) mod refusal;
 pub(crate) mod respond;
 pub(crate) mod route_answer;
+pub(crate) mod sending;
 pub(crate) mod step;
 pub(crate) mod suspected_write;
 pub(crate) mod tunnel;

@@ -18,6 +18,7 @@ use crate::request::file_response::dated;
 use crate::request::interrupted::Interrupted;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, ResponseAccount, SerialisedHead};
+use crate::request::sending;
 use crate::request::visit::{AfterResponse, RequestOutcome, Visit};
 use crate::upkeep::detection;
 use h1::BodyFraming;
@@ -199,7 +200,8 @@ impl Visit<'_> {
         let written = self.write_head(head, framing, account);
         self.begin(&written);
         let (cells, mut content_bytes) = (self.cells(), 0);
-        let sending = deliver::send_filling(self.client, reader, written.framing, &mut content_bytes);
+        let (framing, buffer) = (written.framing, self.shared.buffers.for_response());
+        let sending = sending::send_filling(self.client, reader, framing, &mut content_bytes, buffer);
         let sent =
             while_open(self.shared, cells, head, pin!(sending)).await.unwrap_or(Err(Interrupted::Drain));
         self.outcome(head.status, account.reason, content_bytes, sent, &written)
@@ -276,7 +278,7 @@ impl Visit<'_> {
         let mut content_bytes = 0;
         let cells = self.cells();
         let buffer = self.shared.buffers.for_response();
-        let sending = deliver::send_exchange(
+        let sending = sending::send_exchange(
             self.client,
             *exchange,
             written.framing,

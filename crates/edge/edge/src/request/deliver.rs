@@ -4,7 +4,6 @@
 //! fails midway, the client can see that the response is incomplete.
 
 use crate::fetch::body_repair::BodyRepair;
-use crate::memory::buffer::Buffer;
 use crate::request::client::{BATCH_BYTES, ClientConnection, SendError};
 use crate::request::excerpt::Extract;
 use crate::request::interrupted::Interrupted;
@@ -12,14 +11,10 @@ use crate::request::respond::SerialisedHead;
 use bytes::Bytes;
 use disk::FileRange;
 use h1::BodyFraming;
-use message::Fields;
-use origin::{FetchError, NoUpload, OriginEvent, OriginExchange};
 use platform::{bring_into_memory, is_in_memory};
-use semantics::{ByteRange, trailer_fields};
-use std::future::poll_fn;
+use semantics::ByteRange;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use store::{Body, FillingReader, Object, OnDisk};
+use store::{Body, Object, OnDisk};
 
 /// Sends a stored response: its prebuilt head, the rest of its head, and its content if
 /// `has_content`. A small response goes out in one system call without touching reference counts.
@@ -254,50 +249,6 @@ pub(crate) fn queue_rest<'a>(
     }
 }
 
-/// Sends the queue and then a body still being filled. Adds the bytes of content to
-/// `content_bytes`.
-pub(crate) async fn send_filling(
-    client: &mut ClientConnection,
-    mut reader: FillingReader,
-    framing: BodyFraming,
-    content_bytes: &mut u64,
-) -> Result<(), Interrupted> {
-    if framing == BodyFraming::Empty {
-        return client.flush().await.map_err(Interrupted::from);
-    }
-    loop {
-        // Content that has already arrived goes out together with the queue, which is flushed only
-        // before waiting for more.
-        let next = match poll_fn(|context| Poll::Ready(reader.poll_next(context))).await {
-            Poll::Ready(next) => next,
-            Poll::Pending => {
-                client.flush().await?;
-                poll_fn(|context| reader.poll_next(context)).await
-            }
-        };
-        match next {
-            Some(Ok(octets)) => {
-                *content_bytes += octets.len() as u64;
-                client.push_content(framing, octets);
-                // The pieces belong to the body that is being filled, which counts them.
-                if client.queued_bytes() as u64 >= BATCH_BYTES {
-                    client.flush().await?;
-                }
-            }
-            Some(Err(_)) => {
-                // The content so far is correct; the client receives it before the connection is
-                // cut.
-                client.flush().await?;
-                return Err(Interrupted::Source(None));
-            }
-            None => {
-                client.push_end(framing, reader.trailer().as_ref());
-                return client.flush().await.map_err(Interrupted::from);
-            }
-        }
-    }
-}
-
 /// The beginning of streamed content.
 #[derive(Debug)]
 pub(crate) struct Beginning {
@@ -333,231 +284,5 @@ impl Beginning {
     /// The whole content, if it is not longer than `bytes_max`.
     pub(crate) fn whole(&self) -> Option<Vec<u8>> {
         (self.bytes <= self.bytes_max).then(|| self.octets())
-    }
-}
-
-/// Sends the queue and then the content of an exchange, while the rest of the request is uploaded.
-/// Adds the bytes of content to `content_bytes`, and copies their beginning into `wanted`.
-///
-/// The origin's response is read ahead of the client while `buffer` has room, so that even with a
-/// slow client the origin is soon free. When the buffer is full, the exchange gives up its turn at
-/// the origin while it waits.
-pub(crate) async fn send_exchange(
-    client: &mut ClientConnection,
-    exchange: OriginExchange,
-    framing: BodyFraming,
-    content_bytes: &mut u64,
-    wanted: Option<&mut Beginning>,
-    buffer: Buffer,
-) -> Result<(), Interrupted> {
-    client.begin_flush();
-    let mut sending = Sending::new(exchange, buffer, wanted, None);
-    poll_fn(|context| sending.poll(client, framing, content_bytes, context)).await?;
-    sending.outcome()
-}
-
-/// The last piece of a content and its trailer, held back.
-#[derive(Debug, Default)]
-pub(crate) struct Tail {
-    last: Option<Bytes>,
-    trailer: Option<Fields>,
-}
-
-/// Like [`send_exchange`], but holds back the last piece of the content. If the client disconnects,
-/// the beginning of the content is still read, because it shows which pages the client's request
-/// has changed.
-pub(crate) async fn send_but_tail(
-    client: &mut ClientConnection,
-    exchange: OriginExchange,
-    framing: BodyFraming,
-    content_bytes: &mut u64,
-    wanted: &mut Beginning,
-    buffer: Buffer,
-) -> (Result<(), Interrupted>, Tail) {
-    client.begin_flush();
-    let mut sending = Sending::new(exchange, buffer, Some(wanted), Some(Tail::default()));
-    let sent = poll_fn(|context| sending.poll(client, framing, content_bytes, context)).await;
-    let outcome = sending.outcome();
-    let is_lost = sending.buffer.is_lost();
-    let Sending { mut exchange, wanted, tail, .. } = sending;
-    // If the request was not completely passed on, the exchange is dropped, so that the origin does
-    // not take the part for the whole.
-    if let (Some(exchange), Some(wanted), true) = (&mut exchange, wanted, client.is_content_passed_on()) {
-        while !wanted.is_full() {
-            match exchange.next(&mut NoUpload).await {
-                Ok(OriginEvent::Data(octets)) => wanted.keep(&octets),
-                Ok(OriginEvent::Informational(_) | OriginEvent::Head { .. }) => {}
-                Ok(OriginEvent::End(_)) | Err(_) => break,
-            }
-        }
-    }
-    // After lost bytes the last piece would be at the wrong position.
-    let tail = tail.filter(|_| !is_lost).unwrap_or_default();
-    (sent.map_err(Interrupted::from).and(outcome), tail)
-}
-
-/// Sends the piece that [`send_but_tail`] held back, and the end of the content if it is `whole`.
-pub(crate) async fn send_tail(
-    client: &mut ClientConnection,
-    framing: BodyFraming,
-    tail: Tail,
-    whole: bool,
-) -> Result<(), Interrupted> {
-    if let Some(last) = tail.last {
-        client.push_content(framing, last);
-    }
-    if whole {
-        client.push_end(framing, tail.trailer.as_ref());
-    }
-    client.flush().await.map_err(Interrupted::from)
-}
-
-/// The state of [`send_exchange`].
-struct Sending<'w> {
-    /// `None` once it ended, which frees its turn at the origin.
-    exchange: Option<OriginExchange>,
-    /// Content that the client has not taken yet.
-    buffer: Buffer,
-    /// Whether reading is paused because the buffer is full.
-    held_back: bool,
-    failed: Option<FetchError>,
-    /// The end of the content with its trailer, until it is queued.
-    end: Option<Option<Fields>>,
-    /// Receives a copy of the beginning of the content.
-    wanted: Option<&'w mut Beginning>,
-    /// Receives the last piece of the content, if it is held back.
-    tail: Option<Tail>,
-}
-
-impl<'w> Sending<'w> {
-    const fn new(
-        exchange: OriginExchange,
-        buffer: Buffer,
-        wanted: Option<&'w mut Beginning>,
-        tail: Option<Tail>,
-    ) -> Self {
-        Self { exchange: Some(exchange), buffer, held_back: true, failed: None, end: None, wanted, tail }
-    }
-
-    /// Reads and writes while either makes progress; ready when everything was written.
-    fn poll(
-        &mut self,
-        client: &mut ClientConnection,
-        framing: BodyFraming,
-        content_bytes: &mut u64,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<(), SendError>> {
-        loop {
-            // First, so that a buffer counts as full only if it cannot be moved to the spool
-            // either.
-            let is_wanted = client.has_room(self.buffer.share());
-            let moved = self.buffer.poll_move(context, is_wanted).is_ready();
-            let received = self.poll_receive(client, content_bytes, context);
-            let queued = self.queue(client, framing);
-            if received && client.has_room(self.buffer.share()) && self.exchange.is_some() {
-                continue;
-            }
-            let is_due = client.queued_bytes() > 0;
-            match client.poll_flush(context)? {
-                Poll::Ready(()) if self.is_over() => return Poll::Ready(Ok(())),
-                // The queue has room again for content of the buffer.
-                Poll::Ready(()) if is_due => {}
-                // Another round may make progress.
-                _ if received || moved || queued => {}
-                Poll::Ready(()) | Poll::Pending => return Poll::Pending,
-            }
-        }
-    }
-
-    /// Queues content that the buffer has in memory, up to the size of one write. Returns whether
-    /// anything was queued.
-    fn queue(&mut self, client: &mut ClientConnection, framing: BodyFraming) -> bool {
-        let mut queued = false;
-        while client.has_room(self.buffer.share())
-            && let Some(octets) = self.buffer.pop()
-        {
-            client.push_content(framing, octets);
-            queued = true;
-        }
-        if self.buffer.is_empty()
-            && let Some(trailer) = self.end.take()
-        {
-            client.push_end(framing, trailer.as_ref());
-            queued = true;
-        }
-        queued
-    }
-
-    /// Whether nothing more follows.
-    fn is_over(&self) -> bool {
-        self.buffer.is_lost() || (self.exchange.is_none() && self.buffer.is_empty() && self.end.is_none())
-    }
-
-    /// How the content ended; to be called when everything was written.
-    fn outcome(&mut self) -> Result<(), Interrupted> {
-        match self.failed.take() {
-            Some(error) => Err(Interrupted::Source(Some(error))),
-            None if self.buffer.is_lost() => Err(Interrupted::Spool),
-            None => Ok(()),
-        }
-    }
-
-    /// Takes the next event if there is room for it and it has arrived. Returns whether it did.
-    fn poll_receive(
-        &mut self,
-        client: &mut ClientConnection,
-        content_bytes: &mut u64,
-        context: &mut Context<'_>,
-    ) -> bool {
-        let Some(exchange) = &mut self.exchange else { return false };
-        let event = if self.buffer.has_room() {
-            if std::mem::take(&mut self.held_back) {
-                exchange.resume();
-            }
-            if !self.buffer.has_room_for(exchange.next_read_bytes() as u64) {
-                exchange.shorten_next_read();
-            }
-            exchange.poll_next(context, client)
-        } else {
-            if !self.buffer.is_moving() {
-                // If too many exchanges have given up their turns, this one keeps its own, so the
-                // result does not matter.
-                let _ = exchange.stall();
-            }
-            // The upload continues. Otherwise an origin that responds before it has read everything
-            // and a client that writes before it reads would wait for each other.
-            self.held_back = true;
-            exchange.poll_upload(context, client).map(|error| Err(error.into()))
-        };
-        let Poll::Ready(event) = event else { return false };
-        match event {
-            Ok(OriginEvent::Data(octets)) => {
-                *content_bytes += octets.len() as u64;
-                if let Some(wanted) = &mut self.wanted {
-                    wanted.keep(&octets);
-                }
-                let due = match &mut self.tail {
-                    Some(tail) => tail.last.replace(octets),
-                    None => Some(octets),
-                };
-                due.into_iter().for_each(|octets| self.buffer.push(octets));
-            }
-            Ok(OriginEvent::End(trailer)) => {
-                let trailer = trailer.as_ref().map(trailer_fields);
-                match &mut self.tail {
-                    Some(tail) => tail.trailer = trailer,
-                    None => self.end = Some(trailer),
-                }
-                self.exchange = None;
-            }
-            Ok(OriginEvent::Informational(_) | OriginEvent::Head { .. }) => {}
-            Err(error) => {
-                // The content so far is correct; the client receives it before the connection is
-                // cut.
-                self.failed = Some(error);
-                self.exchange = None;
-            }
-        }
-        true
     }
 }

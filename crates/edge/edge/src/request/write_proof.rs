@@ -5,10 +5,11 @@
 
 use crate::control::purge_orders;
 use crate::fetch::coalesced_fetch::StreamedResponse;
-use crate::request::deliver::{self, Beginning, Tail};
+use crate::request::deliver::Beginning;
 use crate::request::event_stream::while_open;
 use crate::request::interrupted::Interrupted;
 use crate::request::respond::ResponseAccount;
+use crate::request::sending::{self, Tail};
 use crate::request::suspected_write::SuspectedWrite;
 use crate::request::visit::{RequestOutcome, Visit};
 use crate::request::writes;
@@ -55,7 +56,7 @@ impl Visit<'_> {
         self.begin(&written);
         let (mut content_bytes, mut content) = (0, Beginning::new(CONTENT_BYTES_MAX));
         let (cells, buffer) = (self.cells(), self.shared.buffers.for_response());
-        let sending = deliver::send_but_tail(
+        let sending = sending::send_but_tail(
             self.client,
             *exchange,
             written.framing,
@@ -73,7 +74,7 @@ impl Visit<'_> {
             purge_orders::make_unusable(self.shared, key, Vec::new(), stale).await;
         }
         // The content so far is correct; the client receives it even if the rest failed.
-        let rest = deliver::send_tail(self.client, written.framing, tail, sent.is_ok()).await;
+        let rest = sending::send_tail(self.client, written.framing, tail, sent.is_ok()).await;
         self.outcome(head.status, account.reason, content_bytes, sent.and(rest), &written)
     }
 }

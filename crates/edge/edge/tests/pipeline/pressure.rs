@@ -1,13 +1,13 @@
 //! Slow peers and large bodies, and the limits of their cost.
 
-use crate::support::{address, before, connect, metric, plan, reason, start};
+use crate::support::{Stage, address, before, connect, metric, plan, reason, start};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use testkit::{Action, Gate, Origin, eventually, response};
+use testkit::{Action, Client, Gate, Origin, eventually, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";
 
@@ -105,6 +105,34 @@ fn body_beyond_the_transit_memory_is_streamed_and_not_stored() {
     assert_eq!(metric(&edge, "petasos_fillings_unkept_total", ""), 1);
     assert_eq!(metric(&edge, "petasos_store_objects", ""), 1);
     assert_eq!(metric(&edge, "petasos_filling_bytes", ""), 0);
+}
+
+#[test]
+fn slow_client_holds_up_no_other_client_of_its_fetch() {
+    // More than the buffers of both sockets hold.
+    const BODY_BYTES: usize = 24 << 20;
+    let gate = Gate::default();
+    let stage = Stage::with(|plan| plan.limits.object_bytes_max = 1 << 20, {
+        let gate = gate.clone();
+        // Without a length, it shows only later that the body will not be stored.
+        let head = format!("HTTP/1.1 200 OK\r\n{FRESH}\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
+        let rest = format!("{BODY_BYTES:x}\r\n{}\r\n0\r\n\r\n", "x".repeat(BODY_BYTES));
+        let send = |text: &str| Action::Send(text.as_bytes().to_vec());
+        move |_| vec![send(&head), Action::Await(gate.clone()), send(&rest)]
+    });
+    let mut clients: Vec<_> = (0..3).map(|_| stage.begin("GET", "/", &[])).collect();
+    let mut answers: Vec<_> = clients.iter_mut().map(Client::read_head).collect();
+    for client in &mut clients {
+        assert_eq!(client.try_read_chunk().unwrap(), b"x");
+    }
+    gate.open();
+    // The first client takes nothing yet.
+    for place in [1, 2, 0] {
+        assert!(clients[place].read_body(&mut answers[place]), "client {place}");
+        assert_eq!(answers[place].body.len(), BODY_BYTES, "client {place}");
+        assert_eq!(stage.metric("petasos_origin_fetches_active", ""), 0);
+    }
+    assert_eq!(stage.origin.seen().len(), 1, "they shared one fetch");
 }
 
 #[test]

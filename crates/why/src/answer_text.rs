@@ -214,7 +214,8 @@ fn stored_facts(lines: &mut TextLines, url: &HttpUrl, stored: &StoredAnswer) {
     }
     if let Some(sent) = &stored.sent_cache_control {
         let stated = stored.cache_control.as_deref().unwrap_or("nothing");
-        fact(lines, "sent", &format!("Cache-Control: {sent}, by the profile; the application says {stated}"));
+        let by = if sent.starts_with("max-age") { "browser_caching" } else { "the profile" };
+        fact(lines, "sent", &format!("Cache-Control: {sent}, by {by}; the application says {stated}"));
     }
     if stored.stale_while_revalidate_secs > 0 {
         let text = format!(

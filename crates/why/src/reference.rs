@@ -208,8 +208,8 @@ pub const ANSWER_MEMBERS: &[(&str, &str)] = &[
     ("stored.cache_control", "The `Cache-Control` of the application."),
     (
         "stored.sent_cache_control",
-        "The `Cache-Control` that visitors get instead, by the site's profile; `null` if they get the \
-         application's.",
+        "The `Cache-Control` that visitors get instead, by the site's profile or `browser_caching`; `null` \
+         if they get the application's.",
     ),
     ("other_variants_only", "Whether other variants of the page are stored and none for this request."),
     (

@@ -65,6 +65,9 @@ pub(crate) fn widened(mut policy: Policy, levels: &SettingLevels<'_>) -> Policy 
     if let Some(SettingValue::Switch(on)) = levels.value("static_files") {
         policy.static_files = on;
     }
+    if let Some(SettingValue::Switch(on)) = levels.value("browser_caching") {
+        policy.browser_caching = on;
+    }
     if let Some(longest) = levels.duration("static_ttl_max") {
         policy.static_guess_max = policy.static_guess_max.map(|_| longest);
         policy.static_recheck = policy.static_recheck.map(|time| time.min(longest));

@@ -8,9 +8,10 @@ use semantics::is_void_declaration;
 
 /// Settings about cookies, static files and compression that the profile `rfc` ignores, each with
 /// the advice to the operator.
-const UNUSED_BY_LETTER: [(&str, &str); 10] = [
+const UNUSED_BY_LETTER: [(&str, &str); 11] = [
     ("static_files", OF_COOKIES),
     ("static_paths", OF_COOKIES),
+    ("browser_caching", OF_STATEMENTS),
     ("stripped_cookies", OF_COOKIES),
     (
         "static_ttl_max",
@@ -26,6 +27,8 @@ const UNUSED_BY_LETTER: [(&str, &str); 10] = [
 ];
 const OF_CODINGS: &str =
     "leave it out, or choose another profile: `rfc` forwards Accept-Encoding and sends what the origin sends";
+const OF_STATEMENTS: &str =
+    "leave it out, or choose another profile: `rfc` sends browsers what the application states";
 const OF_COOKIES: &str =
     "leave it out, or choose another profile: `rfc` forwards every cookie and trusts the origin's response";
 

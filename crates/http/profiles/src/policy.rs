@@ -266,6 +266,8 @@ pub struct Policy {
     pub stripped_cookies: Vec<Pattern>,
     /// Whether requests with any cookies may be answered with stored static files.
     pub static_files: bool,
+    /// Whether browsers get a lifetime for static files of which the application states none.
+    pub browser_caching: bool,
     /// File name extensions of static files, without the dot.
     pub static_extensions: Vec<String>,
     /// Paths where cookies change no response of a static type, whatever the response says.
@@ -382,6 +384,7 @@ impl Policy {
             keyed_cookies: Vec::new(),
             stripped_cookies: Vec::new(),
             static_files: false,
+            browser_caching: false,
             static_extensions: Vec::new(),
             static_paths: Vec::new(),
             static_guess_max: None,

@@ -178,6 +178,7 @@ fn fill_static(
         return Err(Fault::at("extensions", place, "write the extension of a [[static]] without a dot"));
     }
     policy.static_files = true;
+    policy.browser_caching = true;
     policy.static_extensions.extend(extensions.iter().cloned());
     policy.static_paths.extend(listed("static", "paths", paths)?);
     if recheck_secs.is_some() && paths.is_empty() {

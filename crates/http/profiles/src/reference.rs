@@ -124,6 +124,14 @@ page again. `Age` and the validators stay, so this request gets 304 if the page 
 Pages are HTML and feeds, for every visitor. Petasos does not change `no-store`, `private` and
 `no-cache` of the application, nor any `Cache-Control` of pictures, styles and scripts.
 
+A static file without `Cache-Control`, `Expires` and `Pragma` gets a lifetime in browsers, unless
+`browser_caching` is `false`. If its URL changes with its content, it is `max-age=31536000,
+immutable`: a browser then never asks for it again. Such a URL has a parameter `ver`, `v` or
+`version`, or a hash in the file's name (`app.3f9a2b1c.css`): at least eight hexadecimal digits, of
+which one is a letter and one is not. Any other static file gets `max-age=604800`, a week. Change the
+name or the parameter when such a file must change at once, because no purge reaches browsers. A
+file that sets a cookie gets no lifetime, and neither does one that varies on everything, or the response to a request that passes.
+
 *Writes* are the requests by which an editor or a visitor changes the site. A client can forge
 cookies, nonces and parameters, so only the application's response proves the write: by a redirect
 that only a save leads to, by a field, or by a value in the first 64 KiB of its content. If the

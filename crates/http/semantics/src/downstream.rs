@@ -1,11 +1,12 @@
 //! The caching instructions for visitors' browsers and for caches between them and the edge, which
 //! no purge reaches.
 //!
-//! Invariant: the sent instructions are never laxer than the application's. The age and the
-//! validators do not change, so a downstream cache can still revalidate its copy (RFC 9111 section
+//! Invariant: the sent instructions are never laxer than those that the application states. A static
+//! file of which it states nothing gets a lifetime. The age and the validators do not change, so a downstream cache can still revalidate its copy (RFC 9111 section
 //! 4.3). The stored response keeps the application's instructions.
 
 use crate::Directives;
+use crate::browser_lifetime::browser_lifetime;
 use crate::coding::with_vary;
 use crate::compression::CompressionRules;
 use message::{Fields, ResponseHead, names};
@@ -23,18 +24,25 @@ const PAGES: [&str; 8] = [
     "text/xml",
 ];
 
-/// The head to be sent under the policy; `None` if it is the same as `head`. `rules` are given for
-/// a response of which Petasos may make coded forms.
+/// The head to be sent under the policy; `None` if it is the same as `head`. `target` is that of the
+/// request, or `None` for a response that may be meant for this client alone: no other cache gets a
+/// lifetime for it. `rules` are given for a response of which Petasos may make coded forms.
 pub fn downstream_head(
     head: &ResponseHead,
+    target: Option<&[u8]>,
     policy: &Policy,
     rules: Option<&CompressionRules>,
 ) -> Option<ResponseHead> {
     let named = with_vary(head, policy, rules);
-    with_cache_control(named.as_ref().unwrap_or(head), policy).or(named)
+    with_cache_control(named.as_ref().unwrap_or(head), target, policy).or(named)
 }
 
-fn with_cache_control(head: &ResponseHead, policy: &Policy) -> Option<ResponseHead> {
+fn with_cache_control(head: &ResponseHead, target: Option<&[u8]>, policy: &Policy) -> Option<ResponseHead> {
+    if let Some(lifetime) = target.and_then(|target| browser_lifetime(target, head, policy)) {
+        let mut sent = head.clone();
+        sent.fields.push(names::CACHE_CONTROL, lifetime);
+        return Some(sent);
+    }
     if policy.downstream == Downstream::AsStated || !is_page(&head.fields) {
         return None;
     }
@@ -69,7 +77,7 @@ mod tests {
         let head = ResponseHead { fields: lines.iter().copied().collect(), ..ResponseHead::new(Status::OK) };
         let text = |octets: &[u8]| String::from_utf8(octets.to_vec()).unwrap();
         let line = |field: &message::Field| format!("{}: {}", text(&field.name), text(&field.value));
-        Some(downstream_head(&head, policy, None)?.fields.iter().map(line).collect())
+        Some(downstream_head(&head, Some(b"/a"), policy, None)?.fields.iter().map(line).collect())
     }
 
     const HTML: (&str, &str) = ("Content-Type", "text/html; charset=UTF-8");

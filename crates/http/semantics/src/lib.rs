@@ -42,6 +42,7 @@
 
 mod accepted_codings;
 mod answers;
+mod browser_lifetime;
 mod cache_groups;
 mod cache_status;
 mod changed;

@@ -139,7 +139,7 @@ fn says_shared(response: &Fields, policy: &Policy) -> bool {
 
 /// Whether the content has a static media type, which is not generated for one visitor. A response
 /// with two `Content-Type` fields has none.
-fn has_static_type(response: &Fields) -> bool {
+pub(crate) fn has_static_type(response: &Fields) -> bool {
     let Some(value) = response.only(names::CONTENT_TYPE) else { return false };
     TYPES.iter().any(|known| {
         let start =
@@ -152,7 +152,7 @@ fn has_static_type(response: &Fields) -> bool {
     })
 }
 
-fn path_of(target: &[u8]) -> &[u8] {
+pub(crate) fn path_of(target: &[u8]) -> &[u8] {
     target.split(|&octet| octet == b'?').next().unwrap_or_default()
 }
 

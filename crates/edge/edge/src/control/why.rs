@@ -372,7 +372,9 @@ fn stored_answer(
         status: head.status.code(),
         location: head.fields.only(names::LOCATION).map(|value| difference::text_of(value)),
         cache_control: cache_control(&head),
-        sent_cache_control: downstream_head(&head, policy, None).as_ref().and_then(cache_control),
+        sent_cache_control: downstream_head(&head, Some(target), policy, None)
+            .as_ref()
+            .and_then(cache_control),
         content_bytes: object.content_bytes(),
         is_part: object.part().is_some(),
         forms: object.forms().iter().map(form_answer).collect(),

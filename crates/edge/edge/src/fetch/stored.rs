@@ -17,11 +17,17 @@ use semantics::{
 use std::sync::Arc;
 use store::{Body, CodedForm, ContentPart, Object};
 
-/// The object for a tidy head and its content.
-pub(crate) fn stored_object(head: &ResponseHead, body: Body, freshness: Freshness, site: &Site) -> Object {
+/// The object for a tidy head and the content of the page with this target.
+pub(crate) fn stored_object(
+    head: &ResponseHead,
+    target: &[u8],
+    body: Body,
+    freshness: Freshness,
+    site: &Site,
+) -> Object {
     let is_here = body.on_disk().is_none();
     let rules = site.compression().filter(|rules| is_here && rules.cover(head, body.len()));
-    let prebuilt = prebuilt(head, body.len(), site.policy(), rules);
+    let prebuilt = prebuilt((head, target), body.len(), site.policy(), rules);
     let object = Object::new(head, &prebuilt, body, freshness);
     if rules.is_some() { object.as_encodable() } else { object }
 }
@@ -30,51 +36,55 @@ pub(crate) fn stored_object(head: &ResponseHead, body: Body, freshness: Freshnes
 /// the same content and get new heads.
 pub(crate) fn renewed_object(
     head: &ResponseHead,
+    target: &[u8],
     base: &Arc<Object>,
     freshness: Freshness,
     site: &Site,
 ) -> Object {
-    let object = stored_object(head, base.body(), freshness, site);
+    let object = stored_object(head, target, base.body(), freshness, site);
     let Some(rules) = site.compression().filter(|_| object.is_encodable()) else { return object };
     let codings = rules.codings_for(&head.fields);
     let kept = base.forms().iter().filter(|form| codings.contains(&form.coding));
-    let forms = kept.map(|form| coded_form(head, form.coding, form.object.body(), freshness, site.policy()));
+    let forms = kept.map(|form| {
+        let body = form.object.body();
+        coded_form((head, target), form.coding, body, freshness, site.policy())
+    });
     object.with_forms(forms.collect())
 }
 
 /// The form in `coding` of the response with this head; `body` is its coded content.
 pub(crate) fn coded_form(
-    head: &ResponseHead,
+    (head, target): (&ResponseHead, &[u8]),
     coding: Coding,
     body: Body,
     freshness: Freshness,
     policy: &Policy,
 ) -> CodedForm {
     let head = coded_head(head, coding);
-    let prebuilt = prebuilt(&head, body.len(), policy, None);
+    let prebuilt = prebuilt((&head, target), body.len(), policy, None);
     CodedForm { coding, object: Arc::new(Object::new(&head, &prebuilt, body, freshness)) }
 }
 
 /// The object for a tidy head whose content of `content_bytes` bytes is stored elsewhere.
 pub(crate) fn without_content(
-    head: &ResponseHead,
+    (head, target): (&ResponseHead, &[u8]),
     content_bytes: u64,
     freshness: Freshness,
     policy: &Policy,
 ) -> Object {
-    let prebuilt = prebuilt(head, content_bytes, policy, None);
+    let prebuilt = prebuilt((head, target), content_bytes, policy, None);
     Object::new(head, &prebuilt, Body::default(), freshness)
 }
 
 /// The head as clients receive it. The object also keeps the origin's own head. `rules` are given
 /// for a response that may get coded forms.
 fn prebuilt(
-    head: &ResponseHead,
+    (head, target): (&ResponseHead, &[u8]),
     content_bytes: u64,
     policy: &Policy,
     rules: Option<&CompressionRules>,
 ) -> Bytes {
-    let sent = downstream_head(head, policy, rules);
+    let sent = downstream_head(head, Some(target), policy, rules);
     respond::prebuilt(sent.as_ref().unwrap_or(head), content_bytes)
 }
 
@@ -82,6 +92,7 @@ fn prebuilt(
 pub(crate) fn joined_part(
     stored: &Arc<Object>,
     newer: &SharedResponse,
+    target: &[u8],
     (body, extent): (&Body, ContentRange),
     site: &Site,
 ) -> Option<Object> {
@@ -89,7 +100,7 @@ pub(crate) fn joined_part(
     let joined = joined_extent((&stored.head(), part.extent), (&newer.head, extent))?;
     let head = combined_head(&stored.head(), &newer.head, joined);
     let body = joined_body((&stored.body(), part.extent), (body, extent));
-    let object = stored_object(&head, body, newer.freshness, site);
+    let object = stored_object(&head, target, body, newer.freshness, site);
     // A joined part is not the response to any single `Range`, so it must not be replayed for one.
     let part = ContentPart { extent: joined, asked: Bytes::new() };
     Some(if joined.is_whole() { object } else { object.as_part(part) })

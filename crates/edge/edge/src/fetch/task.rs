@@ -498,8 +498,8 @@ impl FetchTask {
         let variant = rule.stored_key(&self.head.fields, &head.fields);
         let (freshness, site) = (storable.freshness, &self.site);
         let object = Arc::new(match body {
-            Some(body) => stored_object(&head, body, freshness, site),
-            None => renewed_object(&head, base, freshness, site),
+            Some(body) => stored_object(&head, self.key.target(), body, freshness, site),
+            None => renewed_object(&head, self.key.target(), base, freshness, site),
         });
         let tags = match &self.base {
             Some(base) if is_planted(Defect::TagsOfFirstResponse) => self.tags(&base.head().fields),

@@ -42,6 +42,10 @@ impl Visit<'_> {
         self.recipient.persistent &= self.client.is_content_read();
         let accepted = AcceptedCodings::of(&self.request.head.fields);
         self.coded_by = self.rules_for(&content);
+        self.is_for_all = matches!(
+            content,
+            ContentSource::Stored(_) | ContentSource::Filling { .. } | ContentSource::File(..)
+        );
         let (content, form) = match self.chosen(&content, accepted) {
             Some(CodedForm { coding, object }) => (ContentSource::Stored(object), Some(coding)),
             None => (content, None),
@@ -322,7 +326,8 @@ impl Visit<'_> {
 
     /// The head as the site's profile wants it sent to clients.
     fn sent<'h>(&self, head: &'h ResponseHead) -> Cow<'h, ResponseHead> {
-        let other = self.site.and_then(|site| downstream_head(head, site.policy(), self.coded_by));
+        let target = self.is_for_all.then_some(&self.request.head.target[..]);
+        let other = self.site.and_then(|site| downstream_head(head, target, site.policy(), self.coded_by));
         other.map_or(Cow::Borrowed(head), Cow::Owned)
     }
 

@@ -454,7 +454,8 @@ impl<'a> Visit<'a> {
         };
         let rule = registered.entry.fetch.known().union(&rule);
         let (updated, _) = shareable(updated, &storable.withheld, policy);
-        let renewed = renewed_object(&updated, &object, storable.freshness, subject.site);
+        let target = registered.entry.key.target();
+        let renewed = renewed_object(&updated, target, &object, storable.freshness, subject.site);
         let variant = rule.stored_key(fields, &updated.fields);
         registered.entry.fetch.publish(|| {
             // The size is not checked: the body was stored before.

@@ -73,6 +73,8 @@ pub(crate) struct Visit<'a> {
     pub(crate) notes: Notes,
     /// Set while a response is delivered of which Petasos may make coded forms.
     pub(crate) coded_by: Option<&'a CompressionRules>,
+    /// Set while a response is delivered that is not this client's own.
+    pub(crate) is_for_all: bool,
 }
 
 impl<'a> Visit<'a> {
@@ -102,6 +104,7 @@ impl<'a> Visit<'a> {
             site: None,
             notes: Notes::for_request(shared),
             coded_by: None,
+            is_for_all: false,
         }
     }
 

@@ -66,7 +66,8 @@ fn carry_out(shared: &Shared, order: &EncodingOrder) {
                 cells.add(Metric::EncodingBytesRead, bytes);
                 if coded.len() as u64 * 100 <= object.content_bytes() * WORTH_PERCENT {
                     cells.add(Metric::EncodingBytesMade, coded.len() as u64);
-                    forms.push(coded_form(&head, coding, Body::copy_of(&coded), freshness, policy));
+                    let (head, body) = ((&head, order.key.target()), Body::copy_of(&coded));
+                    forms.push(coded_form(head, coding, body, freshness, policy));
                 }
             }
             // What it is not in one coding, it is not in the others either.

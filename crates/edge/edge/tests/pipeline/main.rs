@@ -12,6 +12,7 @@
 
 mod admin_tls;
 mod breaker;
+mod browser_caching;
 mod client_address;
 mod client_guard;
 mod clock_jumps;

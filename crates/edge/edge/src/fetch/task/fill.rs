@@ -191,10 +191,10 @@ impl FetchTask {
     }
 
     fn publish(&self, answer: &SharedResponse, body: Body) {
-        let site = &self.site;
+        let (site, target) = (&self.site, self.key.target());
         let Some(part) = &answer.part else {
             self.site.uncompressed.look(self.site.label(), &self.head, &answer.head, body.len());
-            let made = || Arc::new(stored_object(&answer.head, body, answer.freshness, site));
+            let made = || Arc::new(stored_object(&answer.head, target, body, answer.freshness, site));
             let object = Arc::clone(answer.object.get_or_init(made));
             return self.publish_object(answer.rule.clone(), answer.variant.clone(), object, &answer.tags);
         };
@@ -208,17 +208,18 @@ impl FetchTask {
         // joined.
         let object = stored
             .filter(|(_, softened)| !softened)
-            .and_then(|(stored, _)| joined_part(&stored, answer, (&body, extent), site))
+            .and_then(|(stored, _)| joined_part(&stored, answer, target, (&body, extent), site))
             .unwrap_or_else(|| {
                 let part = ContentPart { extent, asked: part.asked.clone() };
-                stored_object(&answer.head, body, answer.freshness, site).as_part(part)
+                stored_object(&answer.head, target, body, answer.freshness, site).as_part(part)
             });
         self.publish_object(answer.rule.clone(), answer.variant.clone(), Arc::new(object), &answer.tags);
     }
 
     /// Publishes a body that was written to disk.
     fn publish_spilled(&self, answer: &SharedResponse, spill: Spill, bytes: u64) {
-        let object = Arc::new(without_content(&answer.head, bytes, answer.freshness, self.site.policy()));
+        let head = (&answer.head, self.key.target());
+        let object = Arc::new(without_content(head, bytes, answer.freshness, self.site.policy()));
         self.fetch.publish(|| {
             let (rule, variant) = (answer.rule.clone(), answer.variant.clone());
             let (key, begun, tags) = (&self.key, self.fetch.begun(), &answer.tags[..]);

@@ -15,6 +15,7 @@ pub(crate) mod purge_access;
 pub(crate) mod purge_orders;
 pub(crate) mod reach;
 pub(crate) mod reference;
+pub(crate) mod request_times;
 pub(crate) mod token;
 pub(crate) mod uncompressed;
 pub(crate) mod why;

@@ -128,7 +128,7 @@ pub(super) const FAILING: [&str; 6] = [
 ];
 
 /// Counters and gauges of ordinary work, which indicate no error.
-pub(super) const ORDINARY: [&str; 47] = [
+pub(super) const ORDINARY: [&str; 50] = [
     "petasos_background_refreshes_total",
     "petasos_bytes_received_total",
     "petasos_bytes_sent_total",
@@ -161,6 +161,9 @@ pub(super) const ORDINARY: [&str; 47] = [
     "petasos_purges_listed",
     "petasos_refills_postponed_total",
     "petasos_refills_total",
+    "petasos_request_duration_seconds_bucket",
+    "petasos_request_duration_seconds_count",
+    "petasos_request_duration_seconds_sum",
     "petasos_requests_streamed_total",
     "petasos_requests_total",
     "petasos_responses_br_total",

@@ -459,7 +459,7 @@ fn status(shared: &Shared) -> api::status::EdgeStatus {
         connections: shared.connections(),
         disk: disk_status(shared),
         draining: shared.is_draining(),
-        requests: Reason::ALL.iter().map(|&reason| shared.counters.requests(reason)).sum(),
+        requests: Reason::ALL.iter().map(|&reason| shared.sites.measures().requests(reason)).sum(),
         sites: shared.sites.iter().map(|site| site_status(shared, site)).collect(),
         store: api::status::StoreStatus {
             bytes: store.bytes,

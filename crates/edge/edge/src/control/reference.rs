@@ -58,9 +58,16 @@ pub fn observing_reference() -> String {
          For rotation by logrotate, add `postrotate` with `pkill -USR1 -x petasos`, or\n\
          `systemctl kill -s USR1 petasos`.\n\n\
          ## Metrics\n\n\
-         `petasos_requests_total` counts requests, with the labels `verdict` and `reason`. Metrics about\n\
-         origins have the label `site`, whose value is the site's first name, or `any`. If a site has\n\
-         several origins, they also have the label `origin`.\n\n\
+         `petasos_requests_total` counts requests, with the labels `site`, `verdict` and `reason`. The label\n\
+         `site` is the site's first name, or `any`, with the route. It is `-` for requests that reached no\n\
+         site's pages; only those show every reason, also with the value 0. From the 257th site on, sites\n\
+         share the label `(other)`. Metrics about origins have the label `site`, too. If a site has several\n\
+         origins, they also have the label `origin`.\n\n\
+         `petasos_request_duration_seconds` is a histogram of the times of requests, with the labels `site`\n\
+         and `verdict`: from the complete head to the last byte of the response. A request whose\n\
+         `traceparent` is marked as sampled becomes the exemplar of its bucket, with its `trace_id`. Let\n\
+         Prometheus store exemplars by `--enable-feature=exemplar-storage`. Native histograms need the\n\
+         binary format of Prometheus, which Petasos does not write (prometheus-client 0.25 has it).\n\n\
          `contrib/prometheus` has alert rules, `contrib/grafana` a dashboard;\n\
          [operations.md](operations.md) says what to do about each alert.\n\n\
          This page is rendered from the table of metrics by `cargo xtask docs`.\n\n\
@@ -104,6 +111,7 @@ mod tests {
             })
             .collect();
         exposed.push("requests_total".to_owned());
+        exposed.push("request_duration_seconds_bucket".to_owned());
         for text in [rules, tests, dashboard] {
             assert!(named(text).count() > 2);
             for name in named(text) {

@@ -156,8 +156,16 @@ pub struct CostFigures {
 pub struct History {
     /// The minute of the first value, in minutes since 1970. Values follow without gaps.
     pub first_minute: u64,
+    /// Minutes that each value is the mean of; 1 for up to a day, more for a longer time.
+    #[serde(default = "one")]
+    pub minutes_per_value: u64,
     /// The series, in the order in which they are drawn. All have the same number of values.
     pub series: Vec<Series>,
+}
+
+/// The number of minutes per value of documents that do not state it.
+const fn one() -> u64 {
+    1
 }
 
 /// One series.

@@ -163,8 +163,8 @@ pub(crate) mod examples {
 
     /// Metrics of some requests.
     pub(crate) const METRICS: &str = "# TYPE petasos_requests counter\n\
-        petasos_requests_total{site=\"a.test\",verdict=\"hit\",reason=\"hit-fresh\"} 400\n\
-        petasos_requests_total{site=\"b.test\",verdict=\"hit\",reason=\"hit-fresh\"} 500\n\
+        petasos_requests_total{site=\"a.test\",verdict=\"hit\",reason=\"hit-fresh\"} 300\n\
+        petasos_requests_total{site=\"b.test\",verdict=\"hit\",reason=\"hit-fresh\"} 600\n\
         petasos_requests_total{site=\"a.test\",verdict=\"hit\",reason=\"hit-revalidated\"} 60\n\
         petasos_requests_total{site=\"a.test\",verdict=\"miss\",reason=\"miss-absent\"} 40\n\
         petasos_requests_total{site=\"-\",verdict=\"refused\",reason=\"x\"} 10\n\

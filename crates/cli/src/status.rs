@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn screen_of_a_healthy_edge_asks_for_no_attention() {
-        let later = METRICS.replace("} 500", "} 520").replace("total 5000", "total 45000");
+        let later = METRICS.replace("} 600", "} 620").replace("total 5000", "total 45000");
         let view = view(well(&format!("{later}petasos_store_bytes_max 24600000\n")));
         assert!(view.attention().is_empty());
         let expected = "petasos      0.1.0, up 2 h 3 min, 2 workers, 3 connections\n\

@@ -4,11 +4,13 @@
 //! Figures belong to the label of a site, so a reload keeps them. Their number is bounded: the
 //! sites beyond [`SITES_MAX`] share the figures of [`REST`].
 
+use crate::memory::path_groups::{GroupCounts, PathGroups};
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use crate::memory::times::{BOUNDS, TimeCells, TimeFigures, bound_of, micros_of};
 use clock::Timestamp;
 use request_log::TraceId;
 use semantics::{Reason, Verdict};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -54,6 +56,7 @@ pub(crate) struct SiteMeasures {
 struct SiteCells {
     reasons: OnceLock<Box<[AtomicU64]>>,
     verdicts: [OnceLock<Box<VerdictCells>>; VERDICTS],
+    groups: PathGroups,
 }
 
 #[derive(Debug, Default)]
@@ -162,6 +165,20 @@ impl SiteMeasures {
                 *place = Some(Exemplar { trace, micros, at });
             }
         }
+    }
+
+    /// Counts a request with this target for its path group, if it is sampled.
+    #[inline]
+    pub(crate) fn note_path(&self, worker: usize, target: &[u8], reason: Reason) {
+        let is_hit = matches!(reason.verdict(), Verdict::Hit | Verdict::Stale);
+        self.cells(worker).groups.note(target, is_hit);
+    }
+
+    /// The path groups, in the order of the alphabet.
+    pub(crate) fn path_groups(&self) -> BTreeMap<Box<str>, GroupCounts> {
+        let mut groups = BTreeMap::new();
+        self.workers.iter().for_each(|cells| cells.groups.read(&mut groups));
+        groups
     }
 
     /// Number of requests with this reason.

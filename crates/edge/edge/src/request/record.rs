@@ -42,6 +42,8 @@ pub(crate) struct Notes {
     phases: Phases,
     /// The request to the origin that the response came from.
     pub(crate) fetch: Option<FetchPhases>,
+    /// Whether that request was made for this one, and not for another one that this one joined.
+    pub(crate) leads: bool,
 }
 
 impl Notes {
@@ -53,7 +55,7 @@ impl Notes {
             Some(log) if is_full(log, &shared.plan.log_terms) => Detail::Full,
             Some(_) => Detail::Line,
         };
-        Self { detail, key: None, phases: Phases::default(), fetch: None }
+        Self { detail, key: None, phases: Phases::default(), fetch: None, leads: false }
     }
 }
 
@@ -88,10 +90,9 @@ impl Visit<'_> {
 
     /// Keeps the times of the client's own request, when the head of the response has arrived.
     pub(crate) fn note_own_fetch(&mut self, timing: FetchTiming) {
-        let number = self.shared.next_fetch();
-        if self.notes.detail == Detail::Full {
-            self.notes.fetch = Some(phases_of(number, timing, self.shared.clock.monotonic()));
-        }
+        let phases = phases_of(self.shared.next_fetch(), timing, self.shared.clock.monotonic());
+        self.shared.origin_work.count(self.worker, phases.connect + phases.first_byte);
+        (self.notes.fetch, self.notes.leads) = (Some(phases), true);
     }
 
     /// *record*: updates counters, and gives the record to the access log and to followers.
@@ -102,6 +103,10 @@ impl Visit<'_> {
             None => self.shared.sites.measures().no_site(),
         };
         measures.note(self.worker, outcome.reason, time, self.exemplar());
+        measures.note_path(self.worker, &self.request.head.target, outcome.reason);
+        if let Some(fetch) = self.notes.fetch.filter(|_| self.notes.leads) {
+            self.note_origin_request(outcome.reason, fetch);
+        }
         let cells = self.cells();
         let (received, sent) = self.client.take_octet_counts();
         // A connection with HTTP/2 counts the bytes of all its streams itself.

@@ -459,6 +459,12 @@ metrics! {
     LogSkipped: Counter "log_skipped",
         "Records of requests that a client following the log did not get, because it reads too slowly. It \
          learns their number. Use a filter, or a faster connection.";
+    HistoryOff: Gauge "history_off",
+        "1 while the values of each minute do not reach their file in state_directory. Either the disk fails, or \
+         another process keeps its values there: give each process its own state_directory.";
+    HistoryMinutesLost: Counter "history_minutes_lost",
+        "Minutes whose values are missing in the file of the dashboard's history, because the disk of \
+         state_directory was late or failed for two hours. Standard error has the reason.";
     MessagesLost: Counter "messages_lost",
         "Messages to standard error that were lost because it is closed, full or read too slowly.";
     Panics: Counter "panics",

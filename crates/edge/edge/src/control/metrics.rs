@@ -160,6 +160,7 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::ThreadsLost => supervisor::lost(),
         Metric::Panics => supervisor::panics(),
         Metric::AccessLogDropped => lines_lost(shared),
+        Metric::HistoryOff => u64::from(shared.minutes.is_off()),
         Metric::LogFollowers => shared.followers.len() as u64,
         Metric::LogSkipped => shared.followers.skipped(),
         other => read_disk(shared, other),

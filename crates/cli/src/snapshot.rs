@@ -59,9 +59,8 @@ impl Snapshot {
     pub(crate) fn verdicts(&self) -> Verdicts {
         let mut verdicts = Verdicts::default();
         for (labels, value) in self.series("requests_total") {
-            if let Some((verdict, _)) =
-                labels.strip_prefix("verdict=\"").and_then(|rest| rest.split_once('"'))
-            {
+            let verdict = labels.split_once("verdict=\"").and_then(|(_, rest)| rest.split_once('"'));
+            if let Some((verdict, _)) = verdict {
                 *verdicts.0.entry(verdict.to_owned()).or_default() += value as u64;
             }
         }
@@ -164,10 +163,11 @@ pub(crate) mod examples {
 
     /// Metrics of some requests.
     pub(crate) const METRICS: &str = "# TYPE petasos_requests counter\n\
-        petasos_requests_total{verdict=\"hit\",reason=\"hit-fresh\"} 900\n\
-        petasos_requests_total{verdict=\"hit\",reason=\"hit-revalidated\"} 60\n\
-        petasos_requests_total{verdict=\"miss\",reason=\"miss-absent\"} 40\n\
-        petasos_requests_total{verdict=\"refused\",reason=\"x\"} 10\n\
+        petasos_requests_total{site=\"a.test\",verdict=\"hit\",reason=\"hit-fresh\"} 300\n\
+        petasos_requests_total{site=\"b.test\",verdict=\"hit\",reason=\"hit-fresh\"} 600\n\
+        petasos_requests_total{site=\"a.test\",verdict=\"hit\",reason=\"hit-revalidated\"} 60\n\
+        petasos_requests_total{site=\"a.test\",verdict=\"miss\",reason=\"miss-absent\"} 40\n\
+        petasos_requests_total{site=\"-\",verdict=\"refused\",reason=\"x\"} 10\n\
         petasos_bytes_sent_total 5000\n\
         petasos_bytes_sent_extra_total 7\n";
 }

@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn screen_of_a_healthy_edge_asks_for_no_attention() {
-        let later = METRICS.replace("} 900", "} 920").replace("total 5000", "total 45000");
+        let later = METRICS.replace("} 600", "} 620").replace("total 5000", "total 45000");
         let view = view(well(&format!("{later}petasos_store_bytes_max 24600000\n")));
         assert!(view.attention().is_empty());
         let expected = "petasos      0.1.0, up 2 h 3 min, 2 workers, 3 connections\n\
@@ -309,7 +309,7 @@ mod tests {
     fn everything_that_needs_attention_is_a_sentence() {
         let mut after = well(&format!(
             "{METRICS}petasos_disk_off 1\npetasos_access_log_dropped_total 3\n\
-             petasos_requests_total{{verdict=\"failed\",reason=\"origin-refused\"}} 2\n\
+             petasos_requests_total{{site=\"a.test\",verdict=\"failed\",reason=\"origin-refused\"}} 2\n\
              petasos_certificate_expiry_timestamp_seconds 1172800\n"
         ));
         after.status.draining = true;

@@ -32,6 +32,11 @@ impl CpuTimes {
         Some(Self { busy: processes + irq + softirq, processes, idle: idle + iowait, steal })
     }
 
+    /// The time that has passed on all cores together.
+    pub const fn all(self) -> u64 {
+        self.busy + self.idle + self.steal
+    }
+
     /// The shares of busy and of stolen time since an earlier reading, each 0 to 1. `None` if no
     /// time has passed.
     pub fn shares_since(self, earlier: Self) -> Option<(f64, f64)> {

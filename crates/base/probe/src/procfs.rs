@@ -54,6 +54,17 @@ impl ProcFs {
         numbers_in(&self.proc)
     }
 
+    /// The processes whose program has one of these names of at most 15 bytes.
+    pub fn named(&self, names: &[&str]) -> Vec<u32> {
+        let mut processes = self.processes();
+        let is_named = |pid: &u32| {
+            let name = self.proc_text(&format!("{pid}/comm"));
+            name.is_some_and(|name| names.contains(&name.trim_end_matches('\n')))
+        };
+        processes.retain(is_named);
+        processes
+    }
+
     /// The stat file of a process.
     pub fn process(&self, pid: u32) -> Option<ProcessStat> {
         ProcessStat::parse(&self.proc_text(&format!("{pid}/stat"))?)

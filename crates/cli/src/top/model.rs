@@ -250,7 +250,7 @@ pub(super) mod examples {
         for number in 0..3 {
             model.take_line(request(&format!("/slow/{number}"), 100_000 + number, Some(number)), at(10));
         }
-        let later = METRICS.replace("} 900", "} 930").replace("} 40", "} 43");
+        let later = METRICS.replace("} 600", "} 630").replace("} 40", "} 43");
         model.take_counters(well(&format!("{later}petasos_store_bytes_max 24600000\n")), at(11));
         model
     }

@@ -5,6 +5,7 @@
 //! Invariant: a member is added, never removed or renamed, because monitoring reads these
 //! documents.
 
+pub mod dashboard;
 pub mod log;
 pub mod profile;
 pub mod status;

@@ -3,6 +3,7 @@
 pub(crate) mod access_log;
 pub(crate) mod admin;
 pub(crate) mod counters;
+pub(crate) mod dashboard;
 pub(crate) mod first_look;
 pub(crate) mod identity;
 pub(crate) mod log_output;
@@ -15,6 +16,7 @@ pub(crate) mod purge_access;
 pub(crate) mod purge_orders;
 pub(crate) mod reach;
 pub(crate) mod reference;
+pub(crate) mod request_times;
 pub(crate) mod token;
 pub(crate) mod uncompressed;
 pub(crate) mod why;

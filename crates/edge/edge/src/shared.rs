@@ -24,6 +24,8 @@ use crate::memory::followers::Followers;
 use crate::memory::hit_for_miss::HitForMiss;
 use crate::memory::hot_pages::HotPages;
 use crate::memory::leak_guard::LeakGuard;
+use crate::memory::minutes::Minutes;
+use crate::memory::origin_work::OriginWork;
 use crate::memory::password_checks::PasswordChecks;
 use crate::memory::refiller::Refiller;
 use crate::memory::refreshes::PageRefreshes;
@@ -105,6 +107,10 @@ pub(crate) struct EdgeState {
     /// Pages whose fetch failed less than `limits.failure_pause` ago.
     pub(crate) recently_failed: HitForMiss,
     pub(crate) hot_pages: HotPages,
+    /// The values of the last minutes.
+    pub(crate) minutes: Minutes,
+    /// What takes the origins' time.
+    pub(crate) origin_work: OriginWork,
     pub(crate) refiller: Refiller,
     /// Orders of coded forms.
     pub(crate) encodings: Encodings,
@@ -233,6 +239,8 @@ impl Shared {
             leak_guard: LeakGuard::new(plan.workers, plan.limits.leak_guard_every),
             recently_failed: HitForMiss::new(plan.limits.failure_pause, plan.limits.hit_for_miss_entries_max),
             hot_pages: HotPages::new(plan.workers, plan.refill.pages_max),
+            minutes: Minutes::default(),
+            origin_work: OriginWork::new(plan.workers),
             refiller: Refiller::default(),
             encodings: Encodings::default(),
             page_refreshes: PageRefreshes::default(),

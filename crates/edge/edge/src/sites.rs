@@ -8,6 +8,7 @@ use crate::hosts::{Host, HostTable};
 use crate::memory::detection::{Detection, RulesInForce};
 use crate::memory::foreign_ports::ForeignPorts;
 use crate::memory::leak_guard::SiteProbation;
+use crate::memory::measures::{MeasureTable, SiteMeasures};
 use crate::memory::parameter_flood::ParameterFlood;
 use crate::memory::served_directory::{DirectoryBounds, ServedDirectory};
 use crate::memory::writes::Writes;
@@ -33,6 +34,8 @@ pub(crate) struct Site {
     pub(crate) plan: SitePlan,
     pub(crate) origin: Arc<OriginGroup>,
     pub(crate) state: Arc<SiteState>,
+    /// The figures of the sites and routes with its label.
+    pub(crate) measures: Arc<SiteMeasures>,
     label: Box<str>,
 }
 
@@ -57,6 +60,7 @@ pub(crate) struct Sites {
     all: Vec<Arc<Site>>,
     hosts: HostTable,
     directories: DirectoryBounds,
+    measures: MeasureTable,
 }
 
 impl SiteState {
@@ -73,14 +77,21 @@ impl SiteState {
 }
 
 impl Site {
-    fn new(id: SiteId, plan: SitePlan, origin: Arc<OriginGroup>, state: Arc<SiteState>) -> Arc<Self> {
+    fn new(
+        id: SiteId,
+        plan: SitePlan,
+        origin: Arc<OriginGroup>,
+        state: Arc<SiteState>,
+        table: &MeasureTable,
+    ) -> Arc<Self> {
         let name = plan.names.first().map_or("any", String::as_str);
         let label = match &plan.route {
             // Metrics have it in quotation marks, without escapes.
             Some(route) => format!("{name} {route}").replace(['"', '\\'], "'"),
             None => name.to_owned(),
         };
-        Arc::new(Self { id, plan, origin, state, label: label.into() })
+        let measures = table.of(&label);
+        Arc::new(Self { id, plan, origin, state, measures, label: label.into() })
     }
 
     /// The site's name in metrics and status: its first name, or `any`, and the route.
@@ -140,7 +151,8 @@ impl Sites {
     /// order of the plan.
     pub(crate) fn new(plan: &EdgePlan, system: &System, secured: &[SecuredOrigins]) -> Self {
         let directories = DirectoryBounds::default();
-        let nothing = Self { all: Vec::new(), hosts: HostTable::default(), directories };
+        let measures = MeasureTable::new(plan.workers);
+        let nothing = Self { all: Vec::new(), hosts: HostTable::default(), directories, measures };
         nothing.followed_by(plan, secured, system, |site| SiteId(site.id))
     }
 
@@ -185,7 +197,7 @@ impl Sites {
         let numbers: Vec<_> = plan.sites.iter().map(|site| site.id).collect();
         let directories = self.directories.clone();
         let hosts = self.hosts.followed_by(&all, &numbers, &plan.routes, &directories);
-        Self { all, hosts, directories }
+        Self { all, hosts, directories, measures: self.measures.clone() }
     }
 
     /// All sites with the names of the site `id`: the site and its routes.
@@ -197,6 +209,11 @@ impl Sites {
     /// Whether there is a site with this number.
     pub(crate) fn has(&self, id: SiteId) -> bool {
         self.all.iter().any(|site| site.id == id)
+    }
+
+    /// The figures of all sites.
+    pub(crate) const fn measures(&self) -> &MeasureTable {
+        &self.measures
     }
 
     /// All sites in the order of the plan.
@@ -271,7 +288,7 @@ impl SiteBuilder<'_> {
         }
         let kept = earlier.iter().find(|old| has_same_pages(&old.plan, new))?;
         let origin = self.origin(new, tls, built);
-        Some(Site::new(kept.id, new.clone(), origin, Arc::clone(&kept.state)))
+        Some(Site::new(kept.id, new.clone(), origin, Arc::clone(&kept.state), &self.earlier.measures))
     }
 
     /// A site that begins empty.
@@ -293,7 +310,7 @@ impl SiteBuilder<'_> {
         });
         let first = built.iter().flatten().find(|site| site.plan.names == new.names);
         let id = first.filter(|_| is_planted(Defect::RoutesSharePages)).map_or(id, |site| site.id);
-        Site::new(id, new.clone(), self.origin(new, tls, built), state)
+        Site::new(id, new.clone(), self.origin(new, tls, built), state, &self.earlier.measures)
     }
 
     /// The origins of a site: those of another route, or of the earlier site. Two sites with other

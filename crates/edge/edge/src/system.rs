@@ -6,10 +6,11 @@
 use clock::Clock;
 use net::{Network, SystemNetwork};
 use platform::{Disk, SystemClock, SystemDisk};
+use probe::ProcFs;
 use std::fmt;
 use std::sync::Arc;
 
-/// The clock, the disk and the network of an edge.
+/// The clock, the disk, the network and the processes around an edge.
 #[derive(Clone)]
 pub struct System {
     /// Wall time and monotonic time. Timers use the clock of tokio.
@@ -18,6 +19,9 @@ pub struct System {
     pub disk: Arc<dyn Disk>,
     /// The network that the origins are in.
     pub network: Arc<dyn Network>,
+    /// The processes of the machine, whose processor time the dashboard shows. `None`: it shows
+    /// none.
+    pub processes: Option<ProcFs>,
 }
 
 impl System {
@@ -27,6 +31,7 @@ impl System {
             clock: Arc::new(SystemClock::new()),
             disk: Arc::new(SystemDisk),
             network: Arc::new(SystemNetwork),
+            processes: Some(ProcFs::system()),
         }
     }
 }

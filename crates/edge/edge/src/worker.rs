@@ -292,7 +292,7 @@ pub(crate) async fn refuse(shared: &Shared, index: usize, mut client: ClientConn
     client.push(page);
     let flushed = client.flush().await;
     let cells = shared.cells(index);
-    cells.count_reason(refusal.reason);
+    shared.sites.measures().no_site().count(index, refusal.reason);
     let (received, sent) = client.take_octet_counts();
     cells.add(Metric::BytesReceived, received);
     cells.add(Metric::BytesSent, sent);

@@ -23,4 +23,4 @@ pub use journal::push_journal_entry;
 pub use json::push_json;
 pub use record::{ClientName, FetchPhases, PageKey, Phases, Protocol, RequestRecord};
 pub use syslog::push_syslog_header;
-pub use trace::{TraceId, trace_of};
+pub use trace::{TraceId, sampled_trace_of, trace_of};

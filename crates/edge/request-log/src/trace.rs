@@ -31,6 +31,14 @@ pub fn trace_of(value: &[u8]) -> Option<TraceId> {
     if is_valid { trace.try_into().ok().map(TraceId) } else { None }
 }
 
+/// The trace that a value of `traceparent` names, if its flags say that the caller may have recorded
+/// it (section 3.2.2.5.1).
+pub fn sampled_trace_of(value: &[u8]) -> Option<TraceId> {
+    // The last digit of the flags has the bit `sampled`.
+    let flags = value.get(LENGTH - 1).and_then(|digit| char::from(*digit).to_digit(16))?;
+    trace_of(value).filter(|_| flags & 1 == 1)
+}
+
 impl TraceId {
     /// The identifier with these bits. Zero, which is invalid, becomes one.
     pub fn from_bits(bits: u128) -> Self {
@@ -69,7 +77,7 @@ impl fmt::Debug for TraceId {
 
 #[cfg(test)]
 mod tests {
-    use super::{TraceId, trace_of};
+    use super::{TraceId, sampled_trace_of, trace_of};
 
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
@@ -79,6 +87,19 @@ mod tests {
             let trace = TraceId::from_bits(bits);
             assert_eq!(trace_of(trace.to_traceparent(parent).as_bytes()), Some(trace));
         }
+    }
+
+    #[test]
+    fn only_the_last_bit_of_the_flags_says_that_a_trace_is_sampled() {
+        let read = |flags: &str| {
+            let value = format!("00-{TRACE}-b7ad6b7169203331-{flags}");
+            sampled_trace_of(value.as_bytes()).map(|trace| trace.to_string())
+        };
+        for (flags, is_sampled) in [("01", true), ("00", false), ("02", false), ("ff", true), ("10", false)] {
+            assert_eq!(read(flags).is_some(), is_sampled, "{flags}");
+        }
+        assert_eq!(read("0g"), None);
+        assert_eq!(sampled_trace_of(b"00-1-1-01"), None);
     }
 
     #[test]

@@ -178,6 +178,7 @@ impl Life {
             clock: Arc::new(self.world.clock().clone()),
             disk: Arc::new(self.world.disk().of_current_process()),
             network: Arc::new(self.world.network().clone()),
+            processes: None,
         }
     }
 

@@ -18,7 +18,7 @@ pub(super) const IDLE: [&str; 11] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 77] = [
+pub(super) const ZERO: [&str; 78] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
@@ -69,6 +69,7 @@ pub(super) const ZERO: [&str; 77] = [
     "petasos_access_log_dropped_total",
     "petasos_log_followers",
     "petasos_log_skipped_total",
+    "petasos_history_minutes_lost_total",
     "petasos_messages_lost_total",
     "petasos_panics_total",
     "petasos_threads_lost_total",
@@ -128,7 +129,7 @@ pub(super) const FAILING: [&str; 6] = [
 ];
 
 /// Counters and gauges of ordinary work, which indicate no error.
-pub(super) const ORDINARY: [&str; 47] = [
+pub(super) const ORDINARY: [&str; 51] = [
     "petasos_background_refreshes_total",
     "petasos_bytes_received_total",
     "petasos_bytes_sent_total",
@@ -153,6 +154,7 @@ pub(super) const ORDINARY: [&str; 47] = [
     "petasos_files_open",
     "petasos_flight_waits_total",
     "petasos_flights_started_total",
+    "petasos_history_off",
     "petasos_leak_checks_total",
     "petasos_popular_pages",
     "petasos_purge_comparisons_total",
@@ -161,6 +163,9 @@ pub(super) const ORDINARY: [&str; 47] = [
     "petasos_purges_listed",
     "petasos_refills_postponed_total",
     "petasos_refills_total",
+    "petasos_request_duration_seconds_bucket",
+    "petasos_request_duration_seconds_count",
+    "petasos_request_duration_seconds_sum",
     "petasos_requests_streamed_total",
     "petasos_requests_total",
     "petasos_responses_br_total",

@@ -10,6 +10,7 @@
 
 use crate::accepted::secure;
 use crate::control::counters::Metric;
+use crate::control::dashboard;
 use crate::control::log_stream::{self, StreamRefusal};
 use crate::control::metrics;
 use crate::control::purge_access::Entrance;
@@ -69,6 +70,17 @@ const LOG_PATH: &[u8] = api::log::PATH.as_bytes();
 
 /// The path of the order to read the configuration again.
 const RELOAD_PATH: &[u8] = b"/reload";
+
+/// The paths of the figures behind the dashboard.
+const DATA_PATH: &[u8] = api::dashboard::DATA_PATH.as_bytes();
+const HISTORY_PATH: &[u8] = api::dashboard::HISTORY_PATH.as_bytes();
+const SUMMARY_PATH: &[u8] = dashboard::SUMMARY_PATH.as_bytes();
+
+/// The media type of the summary.
+const MARKDOWN: &str = "text/markdown; charset=utf-8";
+
+/// The answer to a reading of the past that has panicked.
+const READING_FAILED: &str = "The reading ended unexpectedly; the log says why.\n";
 
 /// The media type of questions and of most answers.
 const JSON: &str = "application/json";
@@ -346,10 +358,36 @@ async fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> 
             AdminPage { status: Status::OK, media_type: metrics::MEDIA_TYPE, text: metrics::render(shared) }
         }
         STATUS_PATH => AdminPage { status: Status::OK, media_type: JSON, text: written(&status(shared)) },
+        DATA_PATH => {
+            AdminPage { status: Status::OK, media_type: JSON, text: written(&dashboard::data(shared)) }
+        }
+        HISTORY_PATH => answer_history(shared, request).await,
+        SUMMARY_PATH => match dashboard::last_week(shared).await {
+            Some(text) => AdminPage { status: Status::OK, media_type: MARKDOWN, text },
+            None => AdminPage::plain(500, READING_FAILED),
+        },
         _ => AdminPage::plain(
             404,
-            "There are /metrics, /healthz, /readyz, /status, /log, /why, /purge, /profile and /reload.\n",
+            "There are /metrics, /healthz, /readyz, /status, /log, /why, /purge, /profile, /reload, \
+             /dashboard/data, /dashboard/history and /dashboard/summary.\n",
         ),
+    }
+}
+
+/// The values of the last minutes.
+async fn answer_history(shared: &Arc<Shared>, request: &RequestHead) -> AdminPage {
+    let minutes = match dashboard::minutes_of(query(request)) {
+        Ok(minutes) => minutes,
+        Err(why) => return AdminPage::plain(400, &format!("{why}\n")),
+    };
+    match dashboard::history(shared, minutes).await {
+        // Not indented, because it is long.
+        Some(history) => AdminPage {
+            status: Status::OK,
+            media_type: JSON,
+            text: serde_json::to_string(&history).unwrap_or_default(),
+        },
+        None => AdminPage::plain(500, READING_FAILED),
     }
 }
 
@@ -452,14 +490,15 @@ fn written(document: &impl Serialize) -> String {
     text
 }
 
-fn status(shared: &Shared) -> api::status::EdgeStatus {
+/// The state of the edge.
+pub(crate) fn status(shared: &Shared) -> api::status::EdgeStatus {
     let store = shared.store.stats();
     api::status::EdgeStatus {
         certificates: shared.listeners.issuance.reports().iter().map(certificate_status).collect(),
         connections: shared.connections(),
         disk: disk_status(shared),
         draining: shared.is_draining(),
-        requests: Reason::ALL.iter().map(|&reason| shared.counters.requests(reason)).sum(),
+        requests: Reason::ALL.iter().map(|&reason| shared.sites.measures().requests(reason)).sum(),
         sites: shared.sites.iter().map(|site| site_status(shared, site)).collect(),
         store: api::status::StoreStatus {
             bytes: store.bytes,
@@ -599,8 +638,14 @@ mod tests {
             head.fields.push("Authorization", token);
             answered(&shared, peer, &head, br#"{"url": "http://a.test/"}"#).status.code()
         };
-        for (method, target) in [(Method::Get, "/metrics"), (Method::Get, "/status"), (Method::Post, "/why")]
-        {
+        for (method, target) in [
+            (Method::Get, "/metrics"),
+            (Method::Get, "/status"),
+            (Method::Get, "/dashboard/data"),
+            (Method::Get, "/dashboard/history"),
+            (Method::Get, "/dashboard/summary"),
+            (Method::Post, "/why"),
+        ] {
             assert_eq!(ask(method.clone(), target, "Bearer wrong"), 403, "{target}");
             assert_eq!(ask(method, target, "Bearer s"), 200, "{target}");
         }

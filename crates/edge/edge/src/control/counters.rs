@@ -5,7 +5,6 @@
 //! Background threads use the cells of worker 0. A reading is the sum over all workers. Gauges and
 //! counters of other components are read on demand in `metrics`, which renders all of them.
 
-use semantics::Reason;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Whether a value is a counter or a gauge.
@@ -33,7 +32,7 @@ pub struct MetricRow {
 
 macro_rules! metrics {
     ($($variant:ident: $kind:ident $name:literal, $help:literal;)*) => {
-        /// All metrics, except the number of requests by reason.
+        /// All metrics, except the number and the times of requests (`measures`).
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Metric {
             $(#[doc = $help] $variant,)*
@@ -460,6 +459,12 @@ metrics! {
     LogSkipped: Counter "log_skipped",
         "Records of requests that a client following the log did not get, because it reads too slowly. It \
          learns their number. Use a filter, or a faster connection.";
+    HistoryOff: Gauge "history_off",
+        "1 while the values of each minute do not reach their file in state_directory. Either the disk fails, or \
+         another process keeps its values there: give each process its own state_directory.";
+    HistoryMinutesLost: Counter "history_minutes_lost",
+        "Minutes whose values are missing in the file of the dashboard's history, because the disk of \
+         state_directory was late or failed for two hours. Standard error has the reason.";
     MessagesLost: Counter "messages_lost",
         "Messages to standard error that were lost because it is closed, full or read too slowly.";
     Panics: Counter "panics",
@@ -479,7 +484,6 @@ const METRIC_COUNT: usize = METRICS.len();
 #[derive(Debug)]
 pub(crate) struct Cells {
     values: [AtomicU64; METRIC_COUNT],
-    reasons: Vec<AtomicU64>,
 }
 
 /// The counters of all workers.
@@ -490,10 +494,7 @@ pub(crate) struct EdgeCounters {
 
 impl Cells {
     fn new() -> Self {
-        Self {
-            values: std::array::from_fn(|_| AtomicU64::new(0)),
-            reasons: Reason::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
-        }
+        Self { values: std::array::from_fn(|_| AtomicU64::new(0)) }
     }
 
     /// Adds one.
@@ -508,14 +509,6 @@ impl Cells {
         if let Some(cell) = self.values.get(metric as usize) {
             // Relaxed is enough: no other memory depends on a counter.
             cell.fetch_add(amount, Ordering::Relaxed);
-        }
-    }
-
-    /// Counts a request whose verdict has this reason.
-    #[inline]
-    pub(crate) fn count_reason(&self, reason: Reason) {
-        if let Some(cell) = self.reasons.get(reason.index()) {
-            cell.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -540,15 +533,6 @@ impl EdgeCounters {
         self.workers
             .iter()
             .filter_map(|cells| cells.values.get(metric as usize))
-            .map(|cell| cell.load(Ordering::Relaxed))
-            .sum()
-    }
-
-    /// Number of requests whose verdict had this reason.
-    pub(crate) fn requests(&self, reason: Reason) -> u64 {
-        self.workers
-            .iter()
-            .filter_map(|cells| cells.reasons.get(reason.index()))
             .map(|cell| cell.load(Ordering::Relaxed))
             .sum()
     }

@@ -1,11 +1,13 @@
 //! Renders the metrics as OpenMetrics text, for `GET /metrics` at the admin address.
 //!
 //! Invariant: the text has every metric of `METRICS` and every `Reason`, even if its value is zero.
-//! A dashboard can thus be built before anything goes wrong.
+//! A dashboard can thus be built before anything goes wrong. A site has only the reasons that
+//! occurred there.
 
 use crate::control::access_log::AccessLog;
 use crate::control::counters::{METRICS, Metric, MetricKind, MetricRow};
 use crate::control::operator;
+use crate::control::request_times;
 use crate::fetch::breaker::state_number;
 use crate::shared::Shared;
 use crate::sites::Site;
@@ -43,6 +45,7 @@ pub(crate) fn render(shared: &Arc<Shared>) -> String {
     let mut text = String::with_capacity(32 * 1024);
     // This cannot fail: writing to a String succeeds, and a test encodes the names of all metrics.
     let _ = text::encode(&mut text, &registry);
+    request_times::add_to(&mut text, shared.sites.measures());
     text
 }
 
@@ -60,12 +63,20 @@ impl Collector for MetricCollector {
 
 impl MetricCollector {
     fn encode_requests(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Requests by verdict and reason. docs/reasons.md says what to do about each.";
+        let help = "Requests by site, verdict and reason. docs/reasons.md says what to do about each.";
         let mut family = encoder.encode_descriptor("requests", help, None, MetricType::Counter)?;
-        for &reason in Reason::ALL {
-            let labels = [("verdict", reason.verdict().name()), ("reason", reason.name())];
-            let value = self.shared.counters.requests(reason);
-            ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
+        for (number, site) in self.shared.sites.measures().all().iter().enumerate() {
+            for &reason in Reason::ALL {
+                let value = site.requests(reason);
+                // The first are those without a site. All reasons of each site would be a long
+                // text.
+                if number > 0 && value == 0 {
+                    continue;
+                }
+                let verdict = reason.verdict().name();
+                let labels = [("site", site.label()), ("verdict", verdict), ("reason", reason.name())];
+                ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
+            }
         }
         Ok(())
     }
@@ -149,6 +160,7 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::ThreadsLost => supervisor::lost(),
         Metric::Panics => supervisor::panics(),
         Metric::AccessLogDropped => lines_lost(shared),
+        Metric::HistoryOff => u64::from(shared.minutes.is_off()),
         Metric::LogFollowers => shared.followers.len() as u64,
         Metric::LogSkipped => shared.followers.skipped(),
         other => read_disk(shared, other),
@@ -233,6 +245,7 @@ mod tests {
     use config::EdgePlan;
     use semantics::Reason;
     use std::sync::Arc;
+    use std::time::Duration;
 
     #[test]
     fn every_row_and_reason_is_rendered() {
@@ -240,7 +253,10 @@ mod tests {
         plan.sites[0].names = vec!["a.test".to_owned()];
         let shared = Arc::new(Shared::new(plan, None, System::of_machine()));
         shared.cells(0).add(Metric::BytesSent, 7);
-        shared.cells(0).count_reason(Reason::HitFresh);
+        shared.sites.iter().for_each(|site| {
+            site.measures.note(0, Reason::HitFresh, Duration::from_millis(2), None);
+        });
+        shared.sites.measures().no_site().count(0, Reason::UnknownSite);
         let text = render(&shared);
         for row in METRICS {
             assert!(text.contains(&format!("\npetasos_{}", row.name)), "{} has no value", row.name);
@@ -252,7 +268,9 @@ mod tests {
         for line in [
             "petasos_bytes_sent_total 7",
             "petasos_connections_open 0",
-            "petasos_requests_total{verdict=\"hit\",reason=\"hit-fresh\"} 1",
+            "petasos_requests_total{site=\"a.test\",verdict=\"hit\",reason=\"hit-fresh\"} 1",
+            "petasos_requests_total{site=\"-\",verdict=\"hit\",reason=\"hit-fresh\"} 0",
+            "petasos_request_duration_seconds_count{site=\"a.test\",verdict=\"hit\"} 1",
             "petasos_origin_fetches_waiting{site=\"a.test\"} 0",
             "# EOF",
         ] {

@@ -23,18 +23,54 @@ const MESSAGES: &str = "\
      drops further ones and counts them in `petasos_messages_lost_total`. Before it serves, Petasos writes\n\
      warnings about the configuration, and at the end the reason why it could not run, as plain text.";
 
+/// The section about the figures of the dashboard.
+const DASHBOARD: &str = "\
+     ## Figures of the dashboard\n\n\
+     `GET /dashboard/data` is JSON with the status and the present figures:\n\n\
+     * `machine`: processor time of the last whole minute and memory.\n\
+     * `sites`: for each site the requests by verdict, with the percentiles of the last whole minute.\n  \
+     A percentile differs from the true value by at most 12.5%. `path_groups` counts requests by the\n  \
+     first segment of the path; each worker counts its first 1024 requests of a site, then samples one\n  \
+     in 16.\n\
+     * `reasons`: the verdict reasons that occurred, each with its fix.\n\
+     * `hottest`: the stored pages with the most requests. They come from the ranking for the refill,\n  \
+     so there are none with `refill.pages_max = 0`.\n\
+     * `misses`: the pages whose misses and passes took the origin the most time. A request that shared\n  \
+     another one's fetch does not count. The time ends with the head of the response.\n\
+     * `costs`: the cookies that made requests pass and the parameters of misses, by the same time.\n\n\
+     In the last three, the past counts half after ten minutes. They have no queries, and no values of\n\
+     cookies and parameters. A cookie or parameter without `=`, or with a name of more than 48 bytes, is\n\
+     `(no name)`.\n\n\
+     `GET /dashboard/history?minutes=N` has the values of the last N minutes, up to 43200 (30 days); a\n\
+     day without N. A series has at most 1440 values, so one value is the mean of several minutes in a\n\
+     longer history (`minutes_per_value`). `usual` is the range of the middle 80% of the values in the\n\
+     same hour of earlier days (UTC), once there are three such days.\n\n\
+     Petasos keeps these values in the file `history` of `state_directory`, which grows to 5.6 MB.\n\
+     Without that directory, it keeps one day in memory. A minute is written once, so a clock that is\n\
+     set back replaces nothing. A minute of a wrong clock takes the place of one minute that is a\n\
+     multiple of 30 days away. During an upgrade, the new process writes when the old one begins to\n\
+     drain. If two processes share a state directory, only one of them keeps a past\n\
+     (`petasos_history_off`). A file of another format is moved to `history.old`.\n\n\
+     `GET /dashboard/summary` is a summary of the last seven days in Markdown. The time that Petasos\n\
+     saved is an estimate: the hits, times the mean time that an origin took to begin its response to a\n\
+     miss or pass. The pages in it are those of this calendar week and the one before. When a week ends\n\
+     (Monday, UTC), Petasos writes its summary to `summaries/YYYY-Www.md` in `state_directory`. It keeps\n\
+     26 of these files, and the pages in `misses.json`, which it writes once an hour.";
+
 /// The reference of everything that an operator can observe of a running edge, as Markdown.
 pub fn observing_reference() -> String {
     let mut page = format!(
         "# Observing the edge\n\n\
          You can observe a running edge by its metrics, its status, its access log and a field of each\n\
          response.\n\n\
-         The admin address (setting `admin`) answers six calls that change nothing:\n\n\
+         The admin address (setting `admin`) answers these calls, which change nothing:\n\n\
          * `GET /metrics`: the metrics as OpenMetrics text, for Prometheus and similar systems.\n\
          * `GET /status`: JSON with version, sites, store and connections.\n\
          * `GET /healthz`: whether the process lives.\n\
          * `GET /readyz`: 200 while the edge takes new connections, 503 while it drains.\n\
          * `GET /log`: each request as it ends (see below).\n\
+         * `GET /dashboard/data`, `GET /dashboard/history` and `GET /dashboard/summary`: the figures behind\n  \
+         the dashboard (see below).\n\
          * `POST /why`: how the edge would answer a request, and why (see [why.md](why.md)).\n\n\
          Two other calls change something: purges (see [purging.md](purging.md)) and `POST /profile` (see\n\
          [profiles.md](profiles.md)).\n\n\
@@ -45,7 +81,7 @@ pub fn observing_reference() -> String {
          `localhost` or the configured name. This prevents a page of another site from sending requests\n\
          through a visitor's browser.\n\n\
          Every response carries `Cache-Status` with its reason; [reasons.md](reasons.md) lists the reasons.\n\n\
-         {}\n         {MESSAGES}\n\n\
+         {}\n         {MESSAGES}\n\n{DASHBOARD}\n\n\
          ## Signals\n\n\
          | signal | effect |\n|---|---|\n\
          | SIGHUP | Opens the access log again, and puts changed settings and certificates in force (docs/reloading.md). |\n\
@@ -58,9 +94,16 @@ pub fn observing_reference() -> String {
          For rotation by logrotate, add `postrotate` with `pkill -USR1 -x petasos`, or\n\
          `systemctl kill -s USR1 petasos`.\n\n\
          ## Metrics\n\n\
-         `petasos_requests_total` counts requests, with the labels `verdict` and `reason`. Metrics about\n\
-         origins have the label `site`, whose value is the site's first name, or `any`. If a site has\n\
-         several origins, they also have the label `origin`.\n\n\
+         `petasos_requests_total` counts requests, with the labels `site`, `verdict` and `reason`. The label\n\
+         `site` is the site's first name, or `any`, with the route. It is `-` for requests that reached no\n\
+         site's pages; only those show every reason, also with the value 0. From the 257th site on, sites\n\
+         share the label `(other)`. Metrics about origins have the label `site`, too. If a site has several\n\
+         origins, they also have the label `origin`.\n\n\
+         `petasos_request_duration_seconds` is a histogram of the times of requests, with the labels `site`\n\
+         and `verdict`: from the complete head to the last byte of the response. A request whose\n\
+         `traceparent` is marked as sampled becomes the exemplar of its bucket, with its `trace_id`. Let\n\
+         Prometheus store exemplars by `--enable-feature=exemplar-storage`. Native histograms need the\n\
+         binary format of Prometheus, which Petasos does not write (prometheus-client 0.25 has it).\n\n\
          `contrib/prometheus` has alert rules, `contrib/grafana` a dashboard;\n\
          [operations.md](operations.md) says what to do about each alert.\n\n\
          This page is rendered from the table of metrics by `cargo xtask docs`.\n\n\
@@ -104,6 +147,7 @@ mod tests {
             })
             .collect();
         exposed.push("requests_total".to_owned());
+        exposed.push("request_duration_seconds_bucket".to_owned());
         for text in [rules, tests, dashboard] {
             assert!(named(text).count() > 2);
             for name in named(text) {

@@ -234,6 +234,7 @@ impl FetchTask {
                     let received_at = Moment::read(&*self.shared.clock);
                     let number = self.shared.next_fetch();
                     let phases = phases_of(number, exchange.timing(), received_at.monotonic);
+                    self.shared.origin_work.count(self.worker, phases.connect + phases.first_byte);
                     self.fetch.note_phases(FetchPhases { trace: self.trace, ..phases });
                     if is_event_stream(&head) {
                         // An event stream may last for hours and costs the origin little, so it

@@ -399,7 +399,7 @@ async fn say(shared: &Shared, index: usize, mut client: ClientConnection, method
     let (written, page) = respond::write_refusal(&refusal, shared.clock.now(), recipient);
     client.push_head(&written);
     client.push(page);
-    shared.cells(index).count_reason(refusal.reason);
+    shared.sites.measures().no_site().count(index, refusal.reason);
     // A departed client does not need the answer.
     let _ = client.flush().await;
 }

@@ -187,6 +187,12 @@ impl HotPages {
         notes.into_iter().map(|note| Arc::clone(&note.page)).collect()
     }
 
+    /// The pages with their estimated requests, in any order.
+    pub(crate) fn counted(&self) -> Vec<(Arc<PageVariant>, f64)> {
+        let ranking = lock(&self.ranking);
+        ranking.pages.values().map(|note| (Arc::clone(&note.page), note.requests)).collect()
+    }
+
     /// Number of remembered pages.
     pub(crate) fn len(&self) -> usize {
         lock(&self.ranking).pages.len()

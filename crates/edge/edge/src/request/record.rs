@@ -2,7 +2,8 @@
 //! followers of the log.
 //!
 //! Invariants: every request is recorded once. The steps note nothing that only records need unless
-//! a record is wanted, so that a request without one pays for no clock and no memory.
+//! a record is wanted, so that a request without one pays for no memory, and for one reading of the
+//! clock at its end.
 
 use crate::control::access_log::AccessLog;
 use crate::control::counters::Metric;
@@ -10,13 +11,14 @@ use crate::fetch::task::phases_of;
 use crate::request::client_address::address_of;
 use crate::request::visit::{RequestOutcome, Visit};
 use crate::shared::Shared;
-use clock::Monotonic;
+use clock::{Monotonic, Timestamp};
 use config::{LogFormat, LogTerms};
 use message::{Version, names};
 use net::Peer;
 use origin::FetchTiming;
 use request_log::{
-    ClientName, FetchPhases, PageKey, Phases, Protocol, RequestRecord, trace_of, without_last_bits,
+    ClientName, FetchPhases, PageKey, Phases, Protocol, RequestRecord, TraceId, sampled_trace_of, trace_of,
+    without_last_bits,
 };
 use std::time::Duration;
 use store::Key;
@@ -40,6 +42,8 @@ pub(crate) struct Notes {
     phases: Phases,
     /// The request to the origin that the response came from.
     pub(crate) fetch: Option<FetchPhases>,
+    /// Whether that request was made for this one, and not for another one that this one joined.
+    pub(crate) leads: bool,
 }
 
 impl Notes {
@@ -51,7 +55,7 @@ impl Notes {
             Some(log) if is_full(log, &shared.plan.log_terms) => Detail::Full,
             Some(_) => Detail::Line,
         };
-        Self { detail, key: None, phases: Phases::default(), fetch: None }
+        Self { detail, key: None, phases: Phases::default(), fetch: None, leads: false }
     }
 }
 
@@ -86,16 +90,24 @@ impl Visit<'_> {
 
     /// Keeps the times of the client's own request, when the head of the response has arrived.
     pub(crate) fn note_own_fetch(&mut self, timing: FetchTiming) {
-        let number = self.shared.next_fetch();
-        if self.notes.detail == Detail::Full {
-            self.notes.fetch = Some(phases_of(number, timing, self.shared.clock.monotonic()));
-        }
+        let phases = phases_of(self.shared.next_fetch(), timing, self.shared.clock.monotonic());
+        self.shared.origin_work.count(self.worker, phases.connect + phases.first_byte);
+        (self.notes.fetch, self.notes.leads) = (Some(phases), true);
     }
 
     /// *record*: updates counters, and gives the record to the access log and to followers.
     pub(crate) fn record(&mut self, outcome: &RequestOutcome) {
+        let time = self.shared.clock.monotonic().since(self.begun.monotonic);
+        let measures = match self.site {
+            Some(site) => &site.measures,
+            None => self.shared.sites.measures().no_site(),
+        };
+        measures.note(self.worker, outcome.reason, time, self.exemplar());
+        measures.note_path(self.worker, &self.request.head.target, outcome.reason);
+        if let Some(fetch) = self.notes.fetch.filter(|_| self.notes.leads) {
+            self.note_origin_request(outcome.reason, fetch);
+        }
         let cells = self.cells();
-        cells.count_reason(outcome.reason);
         let (received, sent) = self.client.take_octet_counts();
         // A connection with HTTP/2 counts the bytes of all its streams itself.
         if !self.client.is_http2() {
@@ -103,14 +115,20 @@ impl Visit<'_> {
             cells.add(Metric::BytesSent, sent);
         }
         if self.notes.detail > Detail::Counters {
-            self.write_record(outcome, received, sent);
+            self.write_record(outcome, time, (received, sent));
         }
     }
 
+    /// The trace that the client records, and when the request began.
+    fn exemplar(&self) -> Option<(TraceId, Timestamp)> {
+        let value = self.request.head.fields.first(names::TRACEPARENT)?;
+        Some((sampled_trace_of(value)?, self.begun.wall))
+    }
+
     /// Gives the record to all who want it.
-    fn write_record(&self, outcome: &RequestOutcome, received: u64, sent: u64) {
+    fn write_record(&self, outcome: &RequestOutcome, time: Duration, bytes: (u64, u64)) {
         let terms = &self.shared.plan.log_terms;
-        let record = self.record_of(outcome, received, sent, terms.is_anonymous);
+        let record = self.record_of(outcome, time, bytes, terms.is_anonymous);
         if self.shared.followers.is_any() {
             self.shared.followers.offer(&record);
         }
@@ -123,8 +141,8 @@ impl Visit<'_> {
     fn record_of(
         &self,
         outcome: &RequestOutcome,
-        received_bytes: u64,
-        sent_bytes: u64,
+        time: Duration,
+        (received_bytes, sent_bytes): (u64, u64),
         is_anonymous: bool,
     ) -> RequestRecord<'_> {
         let (head, arrival) = (&self.request.head, self.client.arrival());
@@ -160,7 +178,7 @@ impl Visit<'_> {
             referer: field("Referer"),
             agent: field(names::USER_AGENT),
             trace: if is_full { field(names::TRACEPARENT).and_then(trace_of) } else { None },
-            time: self.shared.clock.monotonic().since(self.begun.monotonic),
+            time,
             phases: self.notes.phases,
             fetch: self.notes.fetch,
         }

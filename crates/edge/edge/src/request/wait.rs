@@ -37,6 +37,7 @@ impl<'a> Visit<'a> {
     /// that was invalidated.
     pub(crate) async fn wait(&mut self, waiting: FetchWait<'a>) -> Step<'a> {
         let FetchWait { mut page_request, reason, mut receiver, leads } = waiting;
+        self.notes.leads = leads;
         self.hint_at_stored(&page_request).await;
         let limits = &self.shared.limits;
         let own_end = *page_request.patience_ends.get_or_insert_with(|| Instant::now() + limits.flight_wait);

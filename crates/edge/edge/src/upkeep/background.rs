@@ -5,7 +5,9 @@
 
 use crate::shared::Shared;
 use crate::upkeep::leaving::join_in_time;
-use crate::upkeep::{certificates, encoder, issuance, refill, supervisor, sweeper, tree_writer, verifier};
+use crate::upkeep::{
+    certificates, encoder, issuance, refill, sampler, supervisor, sweeper, tree_writer, verifier,
+};
 use std::io;
 use std::sync::Arc;
 use threads::JoinHandle;
@@ -37,10 +39,11 @@ impl Background {
     }
 
     /// Starts the tasks, in the context of a runtime.
-    pub(crate) fn start_tasks(shared: &Arc<Shared>) -> [AbortHandle; 2] {
+    pub(crate) fn start_tasks(shared: &Arc<Shared>) -> [AbortHandle; 3] {
         [
             supervisor::start_task("refill", shared, refill::run),
             supervisor::start_task("popular-pages", shared, refill::merge),
+            supervisor::start_task("history", shared, sampler::run),
         ]
     }
 

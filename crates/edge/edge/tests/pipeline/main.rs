@@ -32,6 +32,7 @@ mod heads;
 mod host_names;
 mod http2;
 mod leak_guard;
+mod measures;
 mod narrow_writes;
 mod origin_addresses;
 mod origin_proxy_protocol;

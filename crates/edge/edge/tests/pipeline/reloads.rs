@@ -78,6 +78,27 @@ fn disk(directory: &Path) -> DiskPlan {
 }
 
 #[test]
+fn figures_of_a_site_outlast_its_reload() {
+    let changing = Changing::start(|plan| {
+        plan.sites =
+            ["a.test", "b.test"].into_iter().zip(0..).map(|(name, id)| site(plan, id, name)).collect();
+    });
+    let requests = |label: &str| metric(&changing.edge, "petasos_requests_total", label);
+    changing.get("a.test", "/");
+    changing.get("b.test", "/");
+    let answer = changing.change(|plan| {
+        plan.sites.truncate(1);
+        plan.sites[0].policy = Policy::rfc();
+    });
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    changing.get("a.test", "/");
+    eventually("its requests are summed", || requests("site=\"a.test\",verdict=\"miss\"") == 2);
+    assert_eq!(requests("site=\"b.test\""), 1, "the sum over all sites must not fall");
+    changing.get("b.test", "/");
+    eventually("the host has no site", || requests("site=\"-\",verdict=\"refused\"") == 1);
+}
+
+#[test]
 fn unchanged_sites_keep_their_pages_and_others_begin_empty() {
     let changing = Changing::start(|plan| {
         plan.sites = ["kept.test", "page.test", "rules.test", "gone.test"]

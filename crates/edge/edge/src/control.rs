@@ -3,7 +3,7 @@
 pub(crate) mod access_log;
 pub(crate) mod admin;
 pub(crate) mod counters;
-pub(crate) mod dashboard;
+pub(crate) mod figures;
 pub(crate) mod first_look;
 pub(crate) mod identity;
 pub(crate) mod log_output;

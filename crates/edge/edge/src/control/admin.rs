@@ -10,7 +10,7 @@
 
 use crate::accepted::secure;
 use crate::control::counters::Metric;
-use crate::control::dashboard;
+use crate::control::figures;
 use crate::control::log_stream::{self, StreamRefusal};
 use crate::control::metrics;
 use crate::control::purge_access::Entrance;
@@ -74,7 +74,7 @@ const RELOAD_PATH: &[u8] = b"/reload";
 /// The paths of the figures behind the dashboard.
 const DATA_PATH: &[u8] = api::dashboard::DATA_PATH.as_bytes();
 const HISTORY_PATH: &[u8] = api::dashboard::HISTORY_PATH.as_bytes();
-const SUMMARY_PATH: &[u8] = dashboard::SUMMARY_PATH.as_bytes();
+const SUMMARY_PATH: &[u8] = figures::SUMMARY_PATH.as_bytes();
 
 /// The media type of the summary.
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
@@ -359,10 +359,10 @@ async fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> 
         }
         STATUS_PATH => AdminPage { status: Status::OK, media_type: JSON, text: written(&status(shared)) },
         DATA_PATH => {
-            AdminPage { status: Status::OK, media_type: JSON, text: written(&dashboard::data(shared)) }
+            AdminPage { status: Status::OK, media_type: JSON, text: written(&figures::data(shared)) }
         }
         HISTORY_PATH => answer_history(shared, request).await,
-        SUMMARY_PATH => match dashboard::last_week(shared).await {
+        SUMMARY_PATH => match figures::last_week(shared).await {
             Some(text) => AdminPage { status: Status::OK, media_type: MARKDOWN, text },
             None => AdminPage::plain(500, READING_FAILED),
         },
@@ -376,11 +376,11 @@ async fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> 
 
 /// The values of the last minutes.
 async fn answer_history(shared: &Arc<Shared>, request: &RequestHead) -> AdminPage {
-    let minutes = match dashboard::minutes_of(query(request)) {
+    let minutes = match figures::minutes_of(query(request)) {
         Ok(minutes) => minutes,
         Err(why) => return AdminPage::plain(400, &format!("{why}\n")),
     };
-    match dashboard::history(shared, minutes).await {
+    match figures::history(shared, minutes).await {
         // Not indented, because it is long.
         Some(history) => AdminPage {
             status: Status::OK,

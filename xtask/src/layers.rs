@@ -15,7 +15,7 @@ use std::path::Path;
 use toml::Value;
 
 /// Crates that compute from their arguments alone: no socket, clock, disk or random source.
-const PURE: [&str; 22] = [
+const PURE: [&str; 23] = [
     "crates/base/defects",
     "crates/base/clock",
     "crates/base/address",
@@ -35,6 +35,7 @@ const PURE: [&str; 22] = [
     "crates/http/page",
     "crates/cache/purge",
     "crates/edge/api",
+    "crates/edge/dashboard",
     "crates/edge/request-log",
     "crates/edge/config",
     "crates/load/record",

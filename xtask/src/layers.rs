@@ -15,7 +15,7 @@ use std::path::Path;
 use toml::Value;
 
 /// Crates that compute from their arguments alone: no socket, clock, disk or random source.
-const PURE: [&str; 23] = [
+const PURE: [&str; 24] = [
     "crates/base/defects",
     "crates/base/clock",
     "crates/base/address",
@@ -36,6 +36,7 @@ const PURE: [&str; 23] = [
     "crates/cache/purge",
     "crates/edge/api",
     "crates/edge/history",
+    "crates/edge/dashboard",
     "crates/edge/request-log",
     "crates/edge/config",
     "crates/load/record",

@@ -13,6 +13,9 @@ pub const DATA_PATH: &str = "/dashboard/data";
 /// The path of [`History`]. The query `minutes=N` limits it to the last N minutes.
 pub const HISTORY_PATH: &str = "/dashboard/history";
 
+/// The path of the summary of the last seven days, as Markdown.
+pub const SUMMARY_PATH: &str = "/dashboard/summary";
+
 /// Maximum number of entries of a list.
 pub const ROWS_MAX: usize = 20;
 

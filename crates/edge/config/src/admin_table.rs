@@ -32,4 +32,13 @@ pub(crate) const ADMIN: &[Setting] = &[
          certificate from one of them is refused in the TLS handshake. A client with one needs no token to \
          read, purge or reload. A reload reads the file again. If left out: clients need no certificate.",
     ),
+    row(
+        "reports_directory",
+        SettingScope::Global,
+        SettingKind::Text,
+        None,
+        "Directory with reports of `petasos bench` and `petasos ladder`, which the dashboard lists: files \
+         whose names end in `.html` or `.json`, also in directories directly below. Everyone who may read \
+         at `admin` may read them. If left out: the dashboard lists no reports.",
+    ),
 ];

@@ -62,6 +62,8 @@ pub struct EdgePlan {
     pub admin: Address,
     /// How connections to `admin` are secured. `None`: they are plain.
     pub admin_tls: Option<AdminTlsPlan>,
+    /// The directory of reports that the dashboard lists. `None`: it lists none.
+    pub reports_directory: Option<PathBuf>,
     /// Worker threads, at least 1.
     pub workers: usize,
     /// Memory that the process may occupy, in bytes (setting `memory`).
@@ -232,6 +234,7 @@ impl EdgePlan {
             listeners,
             admin: top.address("admin"),
             admin_tls: AdminTlsPlan::resolve(top),
+            reports_directory: top.text("reports_directory").map(PathBuf::from),
             workers: top
                 .count("workers")
                 .map_or_else(|| default_workers(machine), |count| usize::try_from(count).unwrap_or(1)),

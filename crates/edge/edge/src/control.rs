@@ -2,7 +2,14 @@
 
 pub(crate) mod access_log;
 pub(crate) mod admin;
+mod changes;
 pub(crate) mod counters;
+mod dashboard;
+mod dashboard_access;
+mod dashboard_events;
+mod dashboard_forms;
+mod dashboard_reports;
+mod dashboard_requests;
 pub(crate) mod figures;
 pub(crate) mod first_look;
 pub(crate) mod identity;

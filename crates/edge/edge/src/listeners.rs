@@ -135,6 +135,11 @@ impl Listeners {
         self.serving().filter_map(|certificate| certificate.fault_at(now)).collect()
     }
 
+    /// The names of each certificate that serves, and when it expires.
+    pub(crate) fn expiries(&self) -> Vec<(Vec<String>, Timestamp)> {
+        self.serving().map(|certificate| (certificate.names().to_vec(), certificate.validity().1)).collect()
+    }
+
     /// When the first certificate expires; `None` without certificates.
     pub(crate) fn first_expiry(&self) -> Option<Timestamp> {
         self.serving().map(|certificate| certificate.validity().1).min()

@@ -6,6 +6,7 @@ pub(crate) mod buffer;
 pub(crate) mod buffers;
 pub(crate) mod client_rates;
 pub(crate) mod complaints;
+pub(crate) mod dashboard;
 pub(crate) mod detection;
 pub(crate) mod disk_turns;
 pub(crate) mod distrust;

@@ -16,6 +16,7 @@ use crate::memory::budget::MemoryShare;
 use crate::memory::buffers::Buffers;
 use crate::memory::client_rates::ClientRates;
 use crate::memory::complaints::Complaints;
+use crate::memory::dashboard::DashboardState;
 use crate::memory::disk_turns::DiskTurns;
 use crate::memory::encodings::Encodings;
 use crate::memory::ending::Ending;
@@ -132,6 +133,8 @@ pub(crate) struct EdgeState {
     pub(crate) log: Option<AccessLog>,
     /// The clients of the admin address that follow the log.
     pub(crate) followers: Arc<Followers>,
+    /// What the dashboard remembers.
+    pub(crate) dashboard: DashboardState,
     /// Makes the traces of fetches unpredictable.
     trace_keys: HashKeys,
     last_trace: AtomicU64,
@@ -254,6 +257,7 @@ impl Shared {
             counters: EdgeCounters::new(plan.workers),
             log,
             followers: Arc::default(),
+            dashboard: DashboardState::default(),
             trace_keys: HashKeys::new(),
             last_trace: AtomicU64::new(0),
             last_fetch: AtomicU64::new(0),

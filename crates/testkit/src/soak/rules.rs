@@ -18,7 +18,7 @@ pub(super) const IDLE: [&str; 11] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 78] = [
+pub(super) const ZERO: [&str; 79] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
@@ -36,6 +36,7 @@ pub(super) const ZERO: [&str; 78] = [
     "petasos_acme_failing",
     "petasos_acme_next_attempt_timestamp_seconds",
     "petasos_admin_connections_refused_total",
+    "petasos_dashboard_logins_refused_total",
     "petasos_requests_malformed_total",
     "petasos_visitor_timeouts_total",
     "petasos_visitors_too_slow_total",

@@ -227,6 +227,7 @@ impl SoakState<'_> {
             ("SIGHUP: the log is reopened", count(HUP)),
             ("the configuration was read again; sites: 1 unchanged", count(HUP)),
             ("the access log", count(HUP) + count(USR1)),
+            ("127.0.0.1: purge (", count("purges and writes")),
         ];
         for line in stderr.lines() {
             let rule = expected.iter_mut().find(|(part, left)| line.contains(part) && *left > 0);

@@ -1,15 +1,18 @@
 //! The admin address: metrics, liveness, status, records of requests, `why`, purges and detected
-//! profiles, for operators and their tools.
+//! profiles, for operators and their tools. `dashboard` has the pages for people.
 //!
-//! Invariants: only purges and calls about a detected profile change anything. Both need the token
-//! or, without one, a client on this machine. All paths except `/healthz` and `/readyz` need the
+//! Invariants: only purges, reloads and calls about a detected profile change anything. They need the
+//! token or, without one, a client on this machine, and are recorded. All paths except `/healthz` and `/readyz` need the
 //! token or a client on this machine. A client with a certificate needs no token. A request whose
 //! Host or Origin is not the address itself is refused, because a page of another site could make a
 //! browser send it. The content of a request has a size limit, and is read only after the head has
 //! shown that its client may send the request.
 
 use crate::accepted::secure;
+use crate::control::changes::{self, order_text, outcome_text};
 use crate::control::counters::Metric;
+use crate::control::dashboard::{self, Answered};
+use crate::control::dashboard_access::name_of;
 use crate::control::figures;
 use crate::control::log_stream::{self, StreamRefusal};
 use crate::control::metrics;
@@ -26,7 +29,6 @@ use crate::request::respond::{self, Recipient};
 use crate::shared::Shared;
 use crate::sites::Site;
 use crate::upkeep::detection_call;
-use crate::upkeep::reload::reload;
 use crate::worker::goes_on;
 use acme::CertificateReport;
 use address::Address;
@@ -74,7 +76,7 @@ const RELOAD_PATH: &[u8] = b"/reload";
 /// The paths of the figures behind the dashboard.
 const DATA_PATH: &[u8] = api::dashboard::DATA_PATH.as_bytes();
 const HISTORY_PATH: &[u8] = api::dashboard::HISTORY_PATH.as_bytes();
-const SUMMARY_PATH: &[u8] = figures::SUMMARY_PATH.as_bytes();
+const SUMMARY_PATH: &[u8] = api::dashboard::SUMMARY_PATH.as_bytes();
 
 /// The media type of the summary.
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
@@ -201,6 +203,12 @@ async fn converse(shared: Arc<Shared>, mut client: ClientConnection, is_certifie
         if arrival.is_secured && !Arc::ptr_eq(&shared.listeners, &listeners) {
             return client.linger().await;
         }
+        if dashboard::is_path(path(&request.head)) {
+            if answer_dashboard(&shared, &mut client, &request, is_certified).await {
+                continue;
+            }
+            return client.linger().await;
+        }
         let refused = refusal(&shared, arrival, is_certified, &request.head);
         if refused.is_none() && path(&request.head) == LOG_PATH && request.head.method == Method::Get {
             match log_stream::follow(&shared, query(&request.head)) {
@@ -219,19 +227,47 @@ async fn converse(shared: Arc<Shared>, mut client: ClientConnection, is_certifie
             Some(page) => page.into(),
             None => {
                 let content = read_content(&mut client, &request).await;
-                match call(&shared, &request.head, &content).await {
+                let who = name_of(&shared, arrival, is_certified, &request.head.fields);
+                match call(&shared, &who, &request.head, &content).await {
                     Some(reply) => reply,
                     None => answer(&shared, &request.head, &content).await.into(),
                 }
             }
         };
-        let persistent = request.persistent && client.is_content_read();
-        let recipient = Recipient::new(&request.head.method, request.head.version, persistent);
-        let is_sent = send(&shared, &mut client, reply, recipient).await;
-        if !is_sent || !persistent {
+        if !respond_to(&shared, &mut client, &request, reply).await {
             return client.linger().await;
         }
     }
+}
+
+/// Answers a request for the dashboard. Returns whether the connection stays open.
+async fn answer_dashboard(
+    shared: &Arc<Shared>,
+    client: &mut ClientConnection,
+    request: &Request,
+    is_certified: bool,
+) -> bool {
+    let reply = if is_own(&request.head, &shared.plan.admin, client.arrival().is_secured) {
+        match Box::pin(dashboard::answer(shared, client, request, is_certified)).await {
+            Answered::Reply(reply) => reply,
+            Answered::Streamed => return false,
+        }
+    } else {
+        AdminPage::plain(403, &format!("{FOREIGN}\n")).into()
+    };
+    respond_to(shared, client, request, reply).await
+}
+
+/// Sends the response to a request. Returns whether the connection stays open.
+async fn respond_to(
+    shared: &Shared,
+    client: &mut ClientConnection,
+    request: &Request,
+    reply: PurgeReply,
+) -> bool {
+    let persistent = request.persistent && client.is_content_read();
+    let recipient = Recipient::new(&request.head.method, request.head.version, persistent);
+    send(shared, client, reply, recipient).await && persistent
 }
 
 /// Sends a response; returns whether all of it was sent.
@@ -282,27 +318,25 @@ fn refusal(
 }
 
 /// Puts a changed configuration in force.
-async fn answer_reload(shared: &Arc<Shared>, request: &RequestHead) -> AdminPage {
+async fn answer_reload(shared: &Arc<Shared>, who: &str, request: &RequestHead) -> AdminPage {
     if request.method != Method::Post {
         return AdminPage::plain(405, "POST here reads the configuration again.\n");
     }
-    let own = Arc::clone(shared);
-    match threads::run_aside(move || reload(&own)).await {
-        Some(Ok(summary)) => AdminPage::plain(200, &format!("{summary}\n")),
-        Some(Err(why)) => AdminPage::plain(422, &format!("{why}\n")),
-        None => AdminPage::plain(500, "The reload ended unexpectedly; the log says why.\n"),
+    match changes::reload_for(shared, who).await {
+        (_, Ok(summary)) => AdminPage::plain(200, &format!("{summary}\n")),
+        (_, Err(why)) => AdminPage::plain(422, &format!("{why}\n")),
     }
 }
 
-/// The answer to a call that changes something; `None` for all other requests.
-async fn call(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Option<PurgeReply> {
+/// The answer to a call of `who` that changes something; `None` for all other requests.
+async fn call(shared: &Arc<Shared>, who: &str, request: &RequestHead, content: &[u8]) -> Option<PurgeReply> {
     if path(request) == RELOAD_PATH {
-        return Some(answer_reload(shared, request).await.into());
+        return Some(answer_reload(shared, who, request).await.into());
     }
     let Some(route) = purge::api::ApiRoute::of(&request.target) else {
         let is_of_profile = path(request) == detection_call::PATH;
         return if is_of_profile {
-            Some(answer_profile(shared, request, content).await.into())
+            Some(answer_profile(shared, who, request, content).await.into())
         } else {
             None
         };
@@ -311,6 +345,7 @@ async fn call(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Op
         Ok(order) => {
             shared.cells(0).count(Metric::Purges);
             let outcome = carry_out(shared, &order).await;
+            changes::record(shared, who, &order_text(&order), &outcome_text(outcome), outcome.is_complete());
             reply(shared, &order, outcome)
         }
         Err(refused) => {
@@ -368,8 +403,8 @@ async fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> 
         },
         _ => AdminPage::plain(
             404,
-            "There are /metrics, /healthz, /readyz, /status, /log, /why, /purge, /profile, /reload, \
-             /dashboard/data, /dashboard/history and /dashboard/summary.\n",
+            "There are /dashboard, /dashboard/data, /dashboard/history, /dashboard/summary, /metrics, /healthz, \
+             /readyz, /status, /log, /why, /purge, /profile and /reload.\n",
         ),
     }
 }
@@ -424,7 +459,7 @@ async fn answer_why(shared: &Arc<Shared>, request: &RequestHead, content: &[u8])
 }
 
 /// Carries out a call about a site's detected profile.
-async fn answer_profile(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> AdminPage {
+async fn answer_profile(shared: &Arc<Shared>, who: &str, request: &RequestHead, content: &[u8]) -> AdminPage {
     if request.method != Method::Post {
         return AdminPage::plain(405, "POST a call here; docs/profiles.md describes it.\n");
     }
@@ -438,6 +473,8 @@ async fn answer_profile(shared: &Arc<Shared>, request: &RequestHead, content: &[
         Ok(done) => (200, written(&done)),
         Err((code, refused)) => (code, written(&refused)),
     };
+    let what = format!("call about a profile: {}", String::from_utf8_lossy(content));
+    changes::record(shared, who, &what, if code == 200 { "done" } else { "refused" }, code == 200);
     let status = Status::from_code(code).unwrap_or(Status::BAD_REQUEST);
     AdminPage { status, media_type: JSON, text }
 }

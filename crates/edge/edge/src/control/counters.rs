@@ -97,6 +97,9 @@ metrics! {
         "Connections at the admin address that got 503 or were closed at once because \
          limits.admin_connections_max were open. Find out which clients keep theirs open, or raise the \
          limit.";
+    DashboardLoginsRefused: Counter "dashboard_logins_refused",
+        "Attempts to log in to the dashboard with a wrong token, or beyond five a minute from one client. \
+         Many mean that somebody guesses the token, so that the admin address is open to strangers.";
     ConnectionsOpen: Gauge "connections_open",
         "Connections from clients that are open now. If it is near limits.connections_max, raise that limit \
          or lower limits.idle_timeout.";

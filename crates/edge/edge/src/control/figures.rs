@@ -21,9 +21,6 @@ use platform::HashMap;
 use semantics::{Reason, Verdict};
 use std::sync::Arc;
 
-/// The path of the summary.
-pub(crate) const SUMMARY_PATH: &str = "/dashboard/summary";
-
 /// The time of a history that does not state it: a day.
 const MINUTES_DEFAULT: u64 = MINUTES_OF_DAY;
 

@@ -69,13 +69,22 @@ impl PurgeAccess {
         self.token.is_some()
     }
 
+    /// The token, if one is configured.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
+    /// Whether the request shows the token.
+    pub(crate) fn shows_token(&self, fields: &Fields) -> bool {
+        self.token.as_ref().is_some_and(|token| {
+            presented_tokens(fields).any(|presented| is_equal(presented, token.as_bytes()))
+        })
+    }
+
     /// Whether the client that sent these fields on this connection may purge.
     pub(crate) fn may_purge(&self, entrance: Entrance, peer: Peer, fields: &Fields) -> Result<(), Denied> {
-        let mut presented = presented_tokens(fields).peekable();
-        let has_shown = presented.peek().is_some();
-        if let Some(token) = &self.token
-            && presented.any(|presented| is_equal(presented, token.as_bytes()))
-        {
+        let has_shown = presented_tokens(fields).next().is_some();
+        if self.shows_token(fields) {
             return Ok(());
         }
         let may_do_without = entrance == Entrance::Visitors || self.token.is_none();

@@ -87,7 +87,7 @@ fn write(mut file: File, token: &str) -> io::Result<()> {
 }
 
 /// A new random token.
-fn random() -> io::Result<String> {
+pub(crate) fn random() -> io::Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     // Up to 256 bytes are always returned completely (getrandom(2)).
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;

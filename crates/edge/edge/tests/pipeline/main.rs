@@ -21,6 +21,7 @@ mod coded_forms;
 mod coded_misses;
 mod coded_settings;
 mod crowds;
+mod dashboard;
 mod devices;
 mod early_hints;
 mod encodings;

@@ -1,0 +1,155 @@
+//! Sites with their hit ratios and times, reasons, and origins.
+
+use super::{bar, empty, table};
+use crate::View;
+use crate::figure::{grouped, micros, percent, share};
+use api::dashboard::{PathGroupFigures, SiteFigures, VerdictFigures};
+use api::status::SiteStatus;
+use maud::{Markup, html};
+
+pub(super) fn sites(view: &View<'_>) -> Markup {
+    html! {
+        @for site in &view.data.sites {
+            div.site {
+                h3 { (site.site) " " (site_ratio(site)) }
+                div.pair {
+                    (verdicts(site))
+                    (path_groups(site))
+                }
+            }
+        }
+        @if view.data.sites.is_empty() { (empty("No site has received a request yet.")) }
+    }
+}
+
+/// The part of a site's pages that the cache answered.
+fn site_ratio(site: &SiteFigures) -> Markup {
+    let count = |names: &[&str]| {
+        let named = site.verdicts.iter().filter(|figures| names.contains(&figures.verdict.as_str()));
+        named.map(|figures| figures.requests).sum::<u64>()
+    };
+    let (hits, pages) = (count(&["hit", "stale"]), count(&["hit", "stale", "miss", "pass"]));
+    html! {
+        @if let Some(ratio) = share(hits, pages) { span.quiet { (percent(ratio)) " from the cache" } }
+    }
+}
+
+fn verdicts(site: &SiteFigures) -> Markup {
+    if site.verdicts.is_empty() {
+        return empty("No request yet.");
+    }
+    let all: u64 = site.verdicts.iter().map(|figures| figures.requests).sum();
+    let time = |time: Option<u64>| time.map_or_else(|| "–".to_owned(), micros);
+    let head = html! {
+        th scope="col" { "Verdict" } th.n scope="col" { "Requests" } th.n scope="col" { "Share" }
+        th.n scope="col" { "p50" } th.n scope="col" { "p95" } th.n scope="col" { "p99" }
+    };
+    let row = |figures: &VerdictFigures| {
+        html! {
+            tr {
+                th scope="row" { (verdict(&figures.verdict)) }
+                td.n { (grouped(figures.requests)) }
+                td.n { (share(figures.requests, all).map_or_else(String::new, percent)) }
+                td.n { (time(figures.p50_micros)) }
+                td.n { (time(figures.p95_micros)) }
+                td.n { (time(figures.p99_micros)) }
+            }
+        }
+    };
+    let body = html! { @for figures in &site.verdicts { (row(figures)) } };
+    table(&format!("Verdicts of {}; times are of the last minute", site.site), &head, &body)
+}
+
+fn path_groups(site: &SiteFigures) -> Markup {
+    if site.path_groups.is_empty() {
+        return html! {};
+    }
+    let head = html! {
+        th scope="col" { "Path" } th.n scope="col" { "Requests" } th scope="col" { "From the cache" }
+    };
+    let row = |group: &PathGroupFigures| {
+        html! {
+            tr {
+                th.url scope="row" { (group.group) }
+                td.n { (grouped(group.requests)) }
+                td { (bar(share(group.hits, group.requests))) }
+            }
+        }
+    };
+    let body = html! { @for group in &site.path_groups { (row(group)) } };
+    table(&format!("Paths of {}", site.site), &head, &body)
+}
+
+/// A verdict as a coloured word.
+pub(crate) fn verdict(name: &str) -> Markup {
+    // A class is one of these words, never a text from outside.
+    let class = match name {
+        "hit" | "stale" => "good",
+        "miss" | "pass" => "work",
+        "refused" | "failed" => "bad",
+        _ => "plain",
+    };
+    html! { span class={ "verdict " (class) } { (name) } }
+}
+
+pub(super) fn reasons(view: &View<'_>) -> Markup {
+    if view.data.reasons.is_empty() {
+        return empty("No request yet.");
+    }
+    let all = view.data.status.requests;
+    let head = html! {
+        th scope="col" { "Reason" } th.n scope="col" { "Requests" } th scope="col" { "What it means, what to do" }
+    };
+    let body = html! {
+        @for reason in &view.data.reasons {
+            tr {
+                th.reason scope="row" { (verdict(&reason.verdict)) " " span.name { (reason.reason) } }
+                td.n {
+                    (grouped(reason.requests)) br;
+                    span.quiet { (share(reason.requests, all).map_or_else(String::new, percent)) }
+                }
+                td.text {
+                    (reason.meaning)
+                    @if !reason.fix.is_empty() { " " strong { (reason.fix) } }
+                }
+            }
+        }
+    };
+    table("Reasons of verdicts", &head, &body)
+}
+
+pub(super) fn origins(view: &View<'_>) -> Markup {
+    let head = html! {
+        th scope="col" { "Origin" } th scope="col" { "Site" } th scope="col" { "State" }
+        th.n scope="col" { "Active" } th.n scope="col" { "Waiting" } th.n scope="col" { "Idle" }
+    };
+    let body = html! { @for site in &view.data.status.sites { (origin_rows(site)) } };
+    html! {
+        (table("Origins", &head, &body))
+        p.note { "Active: requests that the origin works on. Waiting: requests in its queue. Idle: kept connections." }
+    }
+}
+
+fn origin_rows(site: &SiteStatus) -> Markup {
+    let name = if site.names.is_empty() { "any".to_owned() } else { site.names.join(", ") };
+    html! {
+        @for origin in &site.origins {
+            tr {
+                th.url scope="row" { (origin.url) }
+                td.url { (name) }
+                td {
+                    @if origin.state == "well" && site.breaker == "closed" {
+                        span.verdict.good { "well" }
+                    } @else if origin.state == "well" {
+                        span.verdict.bad { "breaker " (site.breaker) }
+                    } @else {
+                        span.verdict.bad { (origin.state) }
+                    }
+                }
+                td.n { (origin.fetches_active) }
+                td.n { (origin.fetches_waiting) }
+                td.n { (origin.connections_idle) }
+            }
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! The dashboard at the admin address: which request gets which page.
+//!
+//! Invariants: the head decides whether a client may send a request; its content is read after
+//! that. Reading changes nothing. Purge and reload need a form with its token, and a purge is
+//! confirmed on a page of its own. The files of the pages and the page for logging in are for
+//! everyone who names the address correctly; they reveal nothing.
+
+use crate::control::counters::Metric;
+use crate::control::dashboard_access::{Caller, is_from_elsewhere, session_cookie, session_id};
+use crate::control::dashboard_events::{self, EventKind};
+use crate::control::dashboard_forms::{self, Form, FormFault};
+use crate::control::{changes, dashboard_reports, dashboard_requests, figures, token, why};
+use crate::memory::dashboard::{SESSION_LIFE, is_same_secret};
+use crate::request::client::ClientConnection;
+use crate::shared::Shared;
+use ::dashboard::{FileCertificate, PATH, POLICY, PurgeKind, REPORT_POLICY, Range, Report, View, fields};
+use api::dashboard::{DATA_PATH, HISTORY_PATH, History, SUMMARY_PATH};
+use api::why::Question;
+use bytes::Bytes;
+use h1::Request;
+use message::{Method, RequestHead, ResponseHead, Status, names};
+use purge::PurgeReply;
+use std::sync::Arc;
+
+/// How a request was answered.
+pub(crate) enum Answered {
+    /// With this.
+    Reply(PurgeReply),
+    /// With events, which have ended. So does the connection.
+    Streamed,
+}
+
+/// Whether the dashboard answers requests with this path.
+pub(crate) fn is_path(path: &[u8]) -> bool {
+    let is_below = || path.strip_prefix(PATH.as_bytes()).is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
+    path == b"/"
+        || is_below() && ![DATA_PATH, HISTORY_PATH, SUMMARY_PATH].iter().any(|other| path == other.as_bytes())
+}
+
+/// Answers a request that names this address correctly.
+pub(crate) async fn answer(
+    shared: &Arc<Shared>,
+    client: &mut ClientConnection,
+    request: &Request,
+    is_certified: bool,
+) -> Answered {
+    let head = &request.head;
+    let caller = Caller::of(shared, client.arrival(), is_certified, head);
+    if is_from_elsewhere(head) {
+        return Answered::Reply(notice(403, "Refused", "A page of another site has sent this request."));
+    }
+    if head.method == Method::Post {
+        return Answered::Reply(change(shared, client, request, &caller).await);
+    }
+    if !matches!(head.method, Method::Get | Method::Head) {
+        return Answered::Reply(notice(405, "Not here", "The dashboard serves GET, HEAD and POST."));
+    }
+    let events = match rest(head) {
+        "/events" => EventKind::Sections,
+        "/requests/events" => EventKind::Requests,
+        _ => return Answered::Reply(page(shared, head, &caller).await),
+    };
+    if !caller.may_read {
+        return Answered::Reply(notice(403, "Refused", "Log in to read here."));
+    }
+    match dashboard_events::begin(shared, events, &Parameters::of(head)) {
+        Ok(stream) => {
+            Box::pin(stream.run(shared, client, request, is_certified)).await;
+            Answered::Streamed
+        }
+        Err((code, why)) => Answered::Reply(notice(code, "No events", &why)),
+    }
+}
+
+/// The path below the dashboard's own.
+fn rest(head: &RequestHead) -> &str {
+    let path = head.target.split(|&octet| octet == b'?').next().unwrap_or_default();
+    std::str::from_utf8(path).ok().and_then(|path| path.strip_prefix(PATH)).unwrap_or_default()
+}
+
+/// The page of a GET request.
+async fn page(shared: &Arc<Shared>, head: &RequestHead, caller: &Caller) -> PurgeReply {
+    let rest = rest(head);
+    match rest {
+        "/style.css" => return content("text/css; charset=utf-8", ::dashboard::STYLE),
+        "/script.js" => return content("text/javascript; charset=utf-8", ::dashboard::SCRIPT),
+        "/icon.svg" => return content("image/svg+xml", ::dashboard::ICON),
+        "/login" => return html(200, ::dashboard::login(caller.viewer.may_log_in, None)),
+        _ if head.target.first() == Some(&b'/') && !head.target.starts_with(PATH.as_bytes()) => {
+            return redirect(PATH, None);
+        }
+        _ if !caller.may_read => return redirect("/dashboard/login", None),
+        _ => {}
+    }
+    let parameters = Parameters::of(head);
+    match rest {
+        "" | "/" => main_page(shared, caller, parameters.range()).await,
+        "/search" => search(shared, &parameters).await,
+        "/purge" => confirm(caller, &parameters),
+        "/change" => {
+            let number = parameters.get(fields::NUMBER).and_then(|number| number.parse().ok());
+            match number.and_then(|number| shared.dashboard.changes.by_number(number)) {
+                Some(change) => html(200, ::dashboard::result_page(&change)),
+                None => notice(404, "Not found", "This change is no longer remembered. The log has it."),
+            }
+        }
+        "/requests" => dashboard_requests::page(shared, caller, &parameters).await,
+        _ => match rest.strip_prefix("/reports/") {
+            Some(name) => report(shared, name).await,
+            None => notice(404, "Not found", "The dashboard has no such page."),
+        },
+    }
+}
+
+async fn main_page(shared: &Arc<Shared>, caller: &Caller, range: Range) -> PurgeReply {
+    let reports = reports(shared).await;
+    let summary = figures::last_week(shared).await;
+    let history = history(shared, range).await;
+    let text = with_view(shared, range, &history, |view| {
+        let view = View { reports: reports.as_deref(), summary: summary.as_deref(), ..view };
+        ::dashboard::main_page(&view, &caller.viewer)
+    });
+    html(200, text)
+}
+
+/// The values of the minutes of a period; without series if they cannot be read.
+pub(crate) async fn history(shared: &Arc<Shared>, range: Range) -> History {
+    let read = figures::history(shared, range.minutes()).await;
+    read.unwrap_or_else(|| History { first_minute: 0, minutes_per_value: 1, series: Vec::new() })
+}
+
+/// The certificates that serve.
+fn certificates(shared: &Shared) -> Vec<FileCertificate> {
+    let expiries = shared.listeners.expiries().into_iter();
+    expiries.map(|(names, at)| FileCertificate { names, expires_secs: at.as_secs() }).collect()
+}
+
+/// Calls `render` with the figures of now, and the values of the minutes of a period.
+pub(crate) fn with_view<T>(
+    shared: &Shared,
+    range: Range,
+    history: &History,
+    render: impl FnOnce(View<'_>) -> T,
+) -> T {
+    let data = figures::data(shared);
+    let samples = shared.dashboard.sample(shared.clock.monotonic(), &data);
+    render(View {
+        data: &data,
+        samples: &samples,
+        history,
+        range,
+        certificates: &certificates(shared),
+        changes: &shared.dashboard.changes.recent(),
+        reports: None,
+        summary: None,
+    })
+}
+
+/// The reports; `None` without a directory.
+async fn reports(shared: &Shared) -> Option<Vec<Report>> {
+    let directory = shared.plan.reports_directory.clone()?;
+    // While the disk hangs, the page shows no report.
+    let Ok(turn) = Arc::clone(&shared.dashboard.report_readers).try_acquire_owned() else {
+        return Some(Vec::new());
+    };
+    let listed = threads::run_aside(move || {
+        let listed = dashboard_reports::list(&directory);
+        drop(turn);
+        listed
+    });
+    Some(listed.await.unwrap_or_default())
+}
+
+async fn report(shared: &Shared, name: &str) -> PurgeReply {
+    let missing = || notice(404, "Not found", "There is no such report.");
+    let Some(directory) = shared.plan.reports_directory.clone() else { return missing() };
+    let Ok(turn) = Arc::clone(&shared.dashboard.report_readers).try_acquire_owned() else {
+        return notice(503, "Busy", "Other reports are being read. Try again in a moment.");
+    };
+    let name = name.to_owned();
+    let read = threads::run_aside(move || {
+        let read = dashboard_reports::read(&directory, &name);
+        drop(turn);
+        read
+    });
+    match read.await {
+        Some(Ok(Some((content, media_type)))) => reply(200, media_type, REPORT_POLICY, content),
+        Some(Ok(None)) => missing(),
+        Some(Err(error)) => notice(500, "Not readable", &format!("The report cannot be read: {error}.")),
+        None => notice(500, "Not readable", "The report cannot be read."),
+    }
+}
+
+async fn search(shared: &Arc<Shared>, parameters: &Parameters) -> PurgeReply {
+    let url = parameters.get(fields::URL).unwrap_or_default().trim().to_owned();
+    let question = Question { url, method: "GET".to_owned(), headers: Vec::new() };
+    match Box::pin(why::answer(shared, &question)).await {
+        Ok(found) => html(200, ::dashboard::search_page(&question.url, Ok(&found))),
+        Err(problem) => html(400, ::dashboard::search_page(&question.url, Err(&format!("{problem}.")))),
+    }
+}
+
+/// The page that asks whether a purge is meant.
+fn confirm(caller: &Caller, parameters: &Parameters) -> PurgeReply {
+    let Some(form_token) = &caller.viewer.form_token else { return may_not_change(caller) };
+    let (kind, value, is_soft) = dashboard_forms::purge_of(|name| parameters.get(name));
+    match dashboard_forms::call_of(kind, &value, is_soft) {
+        Ok(_) => html(200, ::dashboard::confirmation(kind, &value, is_soft, form_token)),
+        Err(fault) => {
+            let again = Some((kind, &value[..], is_soft));
+            html(400, ::dashboard::notice("This cannot be purged", &fault, again))
+        }
+    }
+}
+
+fn may_not_change(caller: &Caller) -> PurgeReply {
+    if caller.viewer.may_log_in {
+        return redirect("/dashboard/login", None);
+    }
+    notice(403, "Refused", "From another machine, this needs a token. Set token_file and reload.")
+}
+
+/// Carries out what a form asks for.
+async fn change(
+    shared: &Arc<Shared>,
+    client: &mut ClientConnection,
+    request: &Request,
+    caller: &Caller,
+) -> PurgeReply {
+    let rest = rest(&request.head);
+    let is_login = rest == "/login";
+    if !is_login && caller.viewer.form_token.is_none() {
+        return may_not_change(caller);
+    }
+    if !["/login", "/logout", "/purge", "/reload"].contains(&rest) {
+        return notice(404, "Not found", "The dashboard has no such form.");
+    }
+    let form = match Form::read(client, request).await {
+        Ok(form) => form,
+        Err(FormFault { code, why }) => return notice(code, "Refused", why),
+    };
+    if is_login {
+        return log_in(shared, client, caller, &form);
+    }
+    if !caller.may_change(form.get(fields::FORM_TOKEN).unwrap_or_default()) {
+        return notice(
+            403,
+            "Refused",
+            "The form is too old, or not from this page. Go back, and send it again.",
+        );
+    }
+    match rest {
+        "/logout" => {
+            let is_secured = client.arrival().is_secured;
+            if let Some(id) = session_id(&request.head.fields, is_secured) {
+                shared.dashboard.sessions.end(id);
+            }
+            redirect("/dashboard/login", Some(&session_cookie("", 0, is_secured)))
+        }
+        "/reload" => {
+            let (number, _) = changes::reload_for(shared, &format!("{} (dashboard)", caller.who)).await;
+            result(number)
+        }
+        _ => {
+            let (kind, value, is_soft) = dashboard_forms::purge_of(|name| form.get(name));
+            match dashboard_forms::purge(shared, &caller.who, (kind, &value, is_soft)).await {
+                Ok(number) => result(number),
+                Err(fault) => {
+                    let again: Option<(PurgeKind, &str, bool)> = Some((kind, &value, is_soft));
+                    html(400, ::dashboard::notice("This cannot be purged", &fault, again))
+                }
+            }
+        }
+    }
+}
+
+fn log_in(shared: &Shared, client: &ClientConnection, caller: &Caller, form: &Form) -> PurgeReply {
+    let (sessions, now) = (&shared.dashboard.sessions, shared.clock.monotonic());
+    let Some(token) = shared.purge_access.token() else {
+        return html(403, ::dashboard::login(false, None));
+    };
+    let refused = |code, problem| {
+        shared.cells(0).count(Metric::DashboardLoginsRefused);
+        html(code, ::dashboard::login(true, Some(problem)))
+    };
+    if !sessions.may_attempt(client.arrival().peer.ip(), now) {
+        return refused(429, "Too many attempts. Wait a minute and try again.");
+    }
+    let shown = form.get(fields::TOKEN).unwrap_or_default().trim();
+    if !is_same_secret(shown.as_bytes(), token.as_bytes()) {
+        tracing::warn!("{}: a log-in to the dashboard with a wrong token", caller.who);
+        return refused(403, "This is not the token.");
+    }
+    let (Ok(id), Ok(form_token)) = (token::random(), token::random()) else {
+        return notice(500, "Not possible", "The system gives no random bytes.");
+    };
+    tracing::info!("{}: logged in to the dashboard", caller.who);
+    sessions.begin(&id, form_token, token, now);
+    let cookie = session_cookie(&id, SESSION_LIFE.as_secs(), client.arrival().is_secured);
+    redirect(PATH, Some(&cookie))
+}
+
+/// Leads to the page of a change, so that a browser that loads it again repeats nothing.
+fn result(number: u64) -> PurgeReply {
+    redirect(&format!("/dashboard/change?{}={number}", fields::NUMBER), None)
+}
+
+/// The parameters of a query.
+pub(crate) struct Parameters(Vec<(String, String)>);
+
+impl Parameters {
+    fn of(head: &RequestHead) -> Self {
+        let mark = head.target.iter().position(|&octet| octet == b'?');
+        let query = mark.and_then(|mark| head.target.get(mark + 1..)).unwrap_or_default();
+        Self(url::form_urlencoded::parse(query).into_owned().collect())
+    }
+
+    /// The value of the first parameter with this name.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn range(&self) -> Range {
+        self.get(fields::RANGE).and_then(Range::by_name).unwrap_or_default()
+    }
+}
+
+/// A page with one message.
+fn notice(code: u16, title: &str, text: &str) -> PurgeReply {
+    html(code, ::dashboard::notice(title, text, None))
+}
+
+pub(crate) fn html(code: u16, text: String) -> PurgeReply {
+    reply(code, "text/html; charset=utf-8", POLICY, text.into())
+}
+
+fn content(media_type: &'static str, text: &'static str) -> PurgeReply {
+    reply(200, media_type, POLICY, Bytes::from_static(text.as_bytes()))
+}
+
+/// A redirection to a path of this address, which may set a cookie.
+fn redirect(path: &str, cookie: Option<&str>) -> PurgeReply {
+    let mut redirect = reply(303, "text/plain; charset=utf-8", POLICY, Bytes::new());
+    redirect.head.fields.push(names::LOCATION, path.to_owned());
+    if let Some(cookie) = cookie {
+        redirect.head.fields.push(names::SET_COOKIE, cookie.to_owned());
+    }
+    redirect
+}
+
+fn reply(code: u16, media_type: &'static str, policy: &'static str, content: Bytes) -> PurgeReply {
+    let mut head = ResponseHead::new(Status::from_code(code).unwrap_or(Status::OK));
+    for (name, value) in [
+        (names::CONTENT_TYPE, media_type),
+        (names::CACHE_CONTROL, "no-store"),
+        ("Content-Security-Policy", policy),
+        ("X-Content-Type-Options", "nosniff"),
+        ("X-Frame-Options", "DENY"),
+        // Without a referrer at all, browsers would send forms with `Origin: null`.
+        ("Referrer-Policy", "same-origin"),
+        ("Cross-Origin-Opener-Policy", "same-origin"),
+        ("Cross-Origin-Resource-Policy", "same-origin"),
+    ] {
+        head.fields.push(name, value);
+    }
+    PurgeReply { head, content }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_path;
+
+    #[test]
+    fn dashboard_has_its_paths_and_no_others() {
+        for path in ["/", "/dashboard", "/dashboard/", "/dashboard/login", "/dashboard/none"] {
+            assert!(is_path(path.as_bytes()), "{path}");
+        }
+        for path in [
+            "/dashboards",
+            "/metrics",
+            "/dashboard/data",
+            "/dashboard/history",
+            "/dashboard/summary",
+            "//dashboard",
+            "",
+        ] {
+            assert!(!is_path(path.as_bytes()), "{path}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Who sends a request for the dashboard, and what they may do.
+//!
+//! Invariants: a session counts below [`dashboard::PATH`] only. A form that changes something needs
+//! a token that only a page of this address has. A request that a page of another site made a
+//! browser send is refused, unless it opens the dashboard in a tab.
+
+use crate::control::purge_access::Entrance;
+use crate::control::token;
+use crate::memory::dashboard::is_same_secret;
+use crate::request::arrival::Arrival;
+use crate::shared::Shared;
+use dashboard::Viewer;
+use message::{Fields, Method, RequestHead};
+use net::Peer;
+use semantics::cookies;
+
+/// The cookie of a session over plain HTTP. It is for the dashboard's paths alone, so that a site on
+/// the same host does not receive it with its own requests.
+const COOKIE: &str = "petasos_session";
+
+/// The cookie of a session over TLS.
+const SECURE_COOKIE: &str = "__Secure-petasos_session";
+
+/// Who sends a request for the dashboard.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) viewer: Viewer,
+    /// Whether it may read.
+    pub(crate) may_read: bool,
+    /// Its name in the audit log.
+    pub(crate) who: String,
+}
+
+impl Caller {
+    pub(crate) fn of(shared: &Shared, arrival: Arrival, is_certified: bool, head: &RequestHead) -> Self {
+        let access = &shared.purge_access;
+        let session = session_id(&head.fields, arrival.is_secured).and_then(|id| {
+            shared.dashboard.sessions.form_token_of(id, access.token(), shared.clock.monotonic())
+        });
+        let may_change =
+            is_certified || access.may_purge(Entrance::Admin, arrival.peer, &head.fields).is_ok();
+        let may_read = may_change || session.is_some() || access.may_read(arrival.peer, &head.fields);
+        let who = name_of(shared, arrival, is_certified, &head.fields);
+        Self {
+            may_read,
+            who: if session.is_some() && !may_change { format!("{who}, logged in") } else { who },
+            viewer: Viewer {
+                is_logged_in: session.is_some(),
+                form_token: session.or_else(|| {
+                    let sessions = &shared.dashboard.sessions;
+                    may_change.then(|| sessions.common_form_token(|| token::random().ok())).flatten()
+                }),
+                may_log_in: access.has_token(),
+            },
+        }
+    }
+
+    /// Whether a form with this token may change something.
+    pub(crate) fn may_change(&self, form_token: &str) -> bool {
+        let own = self.viewer.form_token.as_ref();
+        own.is_some_and(|own| is_same_secret(own.as_bytes(), form_token.as_bytes()))
+    }
+}
+
+/// The name of a client in the audit log: its address, and what it has shown.
+pub(crate) fn name_of(shared: &Shared, arrival: Arrival, is_certified: bool, fields: &Fields) -> String {
+    let address = match arrival.peer {
+        Peer::Ip(address) => address.ip().to_canonical().to_string(),
+        Peer::Unix => "this machine".to_owned(),
+        Peer::Unknown => "an unknown client".to_owned(),
+    };
+    if is_certified {
+        format!("{address} with a certificate")
+    } else if shared.purge_access.shows_token(fields) {
+        format!("{address} with the token")
+    } else {
+        address
+    }
+}
+
+/// The identifier of the session in the cookies of a request.
+pub(crate) fn session_id(fields: &Fields, is_secured: bool) -> Option<&[u8]> {
+    let name = cookie_name(is_secured).as_bytes();
+    cookies(fields).find(|(found, value)| *found == name && !value.is_empty()).map(|(_, value)| value)
+}
+
+/// The value of `Set-Cookie` that gives a client the session `id`; an empty one takes it away.
+pub(crate) fn session_cookie(id: &str, life_secs: u64, is_secured: bool) -> String {
+    let name = cookie_name(is_secured);
+    let secure = if is_secured { "; Secure" } else { "" };
+    format!("{name}={id}; Path={}; Max-Age={life_secs}; HttpOnly; SameSite=Strict{secure}", dashboard::PATH)
+}
+
+const fn cookie_name(is_secured: bool) -> &'static str {
+    if is_secured { SECURE_COOKIE } else { COOKIE }
+}
+
+/// Whether a page of another site made a browser send the request, by the fields that browsers add
+/// (Fetch Metadata). A link to the dashboard may still open it.
+pub(crate) fn is_from_elsewhere(head: &RequestHead) -> bool {
+    let is = |name: &str, value: &[u8]| head.fields.first(name).is_some_and(|found| **found == *value);
+    let is_foreign = head.fields.has("Sec-Fetch-Site")
+        && !is("Sec-Fetch-Site", b"same-origin")
+        && !is("Sec-Fetch-Site", b"none");
+    let opens_tab =
+        head.method == Method::Get && is("Sec-Fetch-Mode", b"navigate") && is("Sec-Fetch-Dest", b"document");
+    is_foreign && !opens_tab
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_from_elsewhere, session_cookie, session_id};
+    use message::{Fields, Method, RequestHead, Version};
+
+    fn head(method: Method, fields: &[(&'static str, &'static str)]) -> RequestHead {
+        let mut head = RequestHead {
+            method,
+            target: "/dashboard".into(),
+            version: Version::Http11,
+            fields: Fields::new(),
+        };
+        fields.iter().for_each(|(name, value)| head.fields.push(*name, *value));
+        head
+    }
+
+    #[test]
+    fn cookie_is_hidden_from_scripts_and_other_sites() {
+        assert_eq!(
+            session_cookie("x", 60, false),
+            "petasos_session=x; Path=/dashboard; Max-Age=60; HttpOnly; SameSite=Strict"
+        );
+        assert!(session_cookie("x", 60, true).starts_with("__Secure-petasos_session=x;"));
+        assert!(session_cookie("x", 60, true).ends_with("; Secure"));
+        let head = head(Method::Get, &[("Cookie", "a=b; petasos_session=x")]);
+        assert_eq!(session_id(&head.fields, false), Some(&b"x"[..]));
+        assert_eq!(session_id(&head.fields, true), None, "a cookie of a plain page proves nothing");
+    }
+
+    #[test]
+    fn page_of_another_site_may_only_open_the_dashboard() {
+        let navigation = [("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")];
+        for site in ["cross-site", "same-site"] {
+            let from = ("Sec-Fetch-Site", site);
+            assert!(is_from_elsewhere(&head(Method::Get, &[from])));
+            assert!(is_from_elsewhere(&head(
+                Method::Get,
+                &[from, navigation[0], ("Sec-Fetch-Dest", "iframe")]
+            )));
+            assert!(!is_from_elsewhere(&head(Method::Get, &[from, navigation[0], navigation[1]])));
+            assert!(is_from_elsewhere(&head(Method::Post, &[from, navigation[0], navigation[1]])));
+        }
+        for site in ["same-origin", "none"] {
+            assert!(!is_from_elsewhere(&head(Method::Post, &[("Sec-Fetch-Site", site)])));
+        }
+        assert!(!is_from_elsewhere(&head(Method::Post, &[])), "an old browser, or curl");
+    }
+}

@@ -31,8 +31,8 @@ pub fn trace_of(value: &[u8]) -> Option<TraceId> {
     if is_valid { trace.try_into().ok().map(TraceId) } else { None }
 }
 
-/// The trace that a value of `traceparent` names, if its flags say that the caller may have recorded
-/// it (section 3.2.2.5.1).
+/// The trace that a value of `traceparent` names, if its flags say that the caller may have
+/// recorded it (section 3.2.2.5.1).
 pub fn sampled_trace_of(value: &[u8]) -> Option<TraceId> {
     // The last digit of the flags has the bit `sampled`.
     let flags = value.get(LENGTH - 1).and_then(|digit| char::from(*digit).to_digit(16))?;

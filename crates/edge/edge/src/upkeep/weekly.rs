@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn week_that_ends_is_summarised_with_the_pages_of_both_processes() {
+    fn ended_week_has_the_pages_of_both_processes() {
         let directory = tempfile::tempdir().unwrap();
         let (first, mut weekly) = (edge(directory.path()), Weekly::default());
         settle(&mut weekly, &first, MONDAY + 5);

@@ -259,7 +259,7 @@ struct SiteBuilder<'a> {
 impl SiteBuilder<'_> {
     /// The limits of the origin of a site.
     fn settings(&self, site: &SitePlan) -> Settings {
-        settings(&site.limits.over(&self.plan.limits))
+        settings(&site.limits.over(&self.plan.limits), site.balance.is_limit_adaptive)
     }
 
     /// The earlier site with the same settings, or one with the earlier pages.
@@ -425,7 +425,7 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
 }
 
 /// The limits of one origin.
-fn settings(limits: &EdgeLimits) -> Settings {
+fn settings(limits: &EdgeLimits, is_adaptive: bool) -> Settings {
     Settings {
         connect_timeout: limits.connect_timeout,
         first_byte_timeout: limits.first_byte_timeout,
@@ -437,6 +437,7 @@ fn settings(limits: &EdgeLimits) -> Settings {
         },
         bounds: FetchBounds {
             fetches_max: limits.fetches_max,
+            is_adaptive,
             client_fetches_max: limits.client_fetches_max,
             stalled_max: limits.stalled_fetches_max,
             queue_max: limits.queue_max,

@@ -128,7 +128,7 @@ pub(super) const FAILING: [&str; 6] = [
 ];
 
 /// Counters and gauges of ordinary work, which indicate no error.
-pub(super) const ORDINARY: [&str; 47] = [
+pub(super) const ORDINARY: [&str; 48] = [
     "petasos_background_refreshes_total",
     "petasos_bytes_received_total",
     "petasos_bytes_sent_total",
@@ -154,6 +154,7 @@ pub(super) const ORDINARY: [&str; 47] = [
     "petasos_flight_waits_total",
     "petasos_flights_started_total",
     "petasos_leak_checks_total",
+    "petasos_origin_fetches_max",
     "petasos_popular_pages",
     "petasos_purge_comparisons_total",
     "petasos_purges_by_answers_total",

@@ -12,6 +12,7 @@ use crate::memory::parameter_flood::ParameterFlood;
 use crate::memory::served_directory::{DirectoryBounds, ServedDirectory};
 use crate::memory::writes::Writes;
 use crate::origins::SecuredOrigins;
+use crate::request::origin_names::OriginNames;
 use crate::request::refusal::Refusal;
 use crate::system::System;
 use address::OriginUrl;
@@ -122,8 +123,8 @@ impl Site {
     }
 
     /// A response of the edge about the site's origin, with the site's error page.
-    pub(crate) fn refusal(&self, made: impl FnOnce(&OriginUrl) -> Refusal) -> Refusal {
-        made(&self.plan.origin).of_site(self.plan.error_page.as_ref())
+    pub(crate) fn refusal(&self, made: impl FnOnce(OriginNames<'_>) -> Refusal) -> Refusal {
+        made(OriginNames(&self.plan)).of_site(self.plan.error_page.as_ref())
     }
 }
 

@@ -10,6 +10,7 @@ mod attacks;
 mod crowd;
 mod encodings;
 mod guards;
+mod limits;
 mod load;
 mod origins;
 mod rivals;
@@ -40,6 +41,8 @@ pub(crate) enum BenchCommand {
     Guards(attacks::peers::PeerArgs),
     /// Request one uncached page with many clients at once: Petasos, Varnish and nginx
     Stampede(stampede::Args),
+    /// Compare the fixed and the adaptive limit of Petasos before an application with few workers
+    Limits(limits::Args),
     /// Let the application fail behind Petasos, nginx, Varnish and HAProxy in seven ways
     Origins(attacks::peers::PeerArgs),
     /// Compare load generators: petasos bench, a bare loop, wrk, ab, h2load, hey and siege
@@ -69,6 +72,7 @@ pub(crate) fn run(bench: &BenchCommand) -> Result<()> {
         BenchCommand::Encodings(args) => encodings::run(args),
         BenchCommand::Guards(args) => guards::run(args),
         BenchCommand::Stampede(args) => stampede::run(args),
+        BenchCommand::Limits(args) => limits::run(args),
         BenchCommand::Load(args) => load::run(args),
         BenchCommand::Origins(args) => origins::run(args),
         BenchCommand::Static(args) => static_files::run(args),

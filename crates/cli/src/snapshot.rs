@@ -125,6 +125,7 @@ pub(crate) mod examples {
             breaker: "closed".to_owned(),
             connections_idle: 1,
             fetches_active: 2,
+            fetches_max: 64,
             fetches_waiting: 0,
             names: vec!["a.test".to_owned()],
             origin: "http://127.0.0.1:8000".to_owned(),

@@ -176,16 +176,15 @@ impl View {
         line("petasos", format!("{}, up {up}, {workers} workers, {connections} connections", status.version));
         self.requests().into_iter().for_each(|(name, value)| line(name, value));
         for site in &status.sites {
-            let fetches = format!("{} fetches, {} waiting", site.fetches_active, site.fetches_waiting);
+            let fetches = fetches_of(site.fetches_active, site.fetches_max, site.fetches_waiting);
             let (name, profile) = (name_of(&site.names), &site.rules);
             line(
                 "site",
                 format!("{name} -> {}, profile {profile}, breaker {}, {fetches}", site.origin, site.breaker),
             );
             for origin in site.origins.iter().filter(|_| site.origins.len() > 1) {
-                let (active, waiting) = (origin.fetches_active, origin.fetches_waiting);
-                let state = &origin.state;
-                line("  origin", format!("{}, {state}, {active} fetches, {waiting} waiting", origin.url));
+                let fetches = fetches_of(origin.fetches_active, origin.fetches_max, origin.fetches_waiting);
+                line("  origin", format!("{}, {}, {fetches}", origin.url, origin.state));
             }
         }
         let store = &status.store;
@@ -245,6 +244,11 @@ fn name_of(names: &[String]) -> &str {
     names.first().map_or("any", String::as_str)
 }
 
+/// The fetches of an origin in words.
+fn fetches_of(active: usize, max: usize, waiting: usize) -> String {
+    format!("{active} of {max} fetches, {waiting} waiting")
+}
+
 fn share(bytes: u64, bytes_max: f64) -> String {
     let percent = bytes as f64 * 100.0 / bytes_max.max(1.0);
     format!("{} of {} ({percent:.0}%)", size_text(bytes), size_text(bytes_max as u64))
@@ -283,7 +287,7 @@ mod tests {
                         requests     10 a second, 20.0 kB sent, 0 to origins; 1030 since the start\n\
                         from cache   100.0% of the last second, 96.1% since the start\n\
                         verdicts     hit 980, miss 40, refused 10\n\
-                        site         a.test -> http://127.0.0.1:8000, profile wordpress, breaker closed, 2 fetches, 0 waiting\n\
+                        site         a.test -> http://127.0.0.1:8000, profile wordpress, breaker closed, 2 of 64 fetches, 0 waiting\n\
                         memory       12.3 MB of 24.6 MB (50%), 345 responses\n\
                         attention    nothing\n";
         assert_eq!(view.screen(&[]), expected);
@@ -299,6 +303,7 @@ mod tests {
         api::status::OriginStatus {
             connections_idle: 0,
             fetches_active: 1,
+            fetches_max: 64,
             fetches_waiting: 0,
             state: state.to_owned(),
             url: format!("http://{state}"),
@@ -331,6 +336,6 @@ mod tests {
         assert_eq!(found.len(), 7, "{found:?}");
         let screen = view.screen(&found);
         assert!(screen.contains("ATTENTION    the edge drains"));
-        assert!(screen.contains("  origin     http://well, well, 1 fetches, 0 waiting"), "{screen}");
+        assert!(screen.contains("  origin     http://well, well, 1 of 64 fetches, 0 waiting"), "{screen}");
     }
 }

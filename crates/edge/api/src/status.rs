@@ -84,6 +84,9 @@ pub struct SiteStatus {
     pub connections_idle: usize,
     /// Fetches in progress.
     pub fetches_active: usize,
+    /// Fetches that may be in progress.
+    #[serde(default)]
+    pub fetches_max: usize,
     /// Requests that wait for an origin slot.
     pub fetches_waiting: usize,
     /// Host names; empty for the site that answers to any name.
@@ -126,6 +129,9 @@ pub struct OriginStatus {
     pub connections_idle: usize,
     /// Fetches in progress.
     pub fetches_active: usize,
+    /// Fetches that may be in progress.
+    #[serde(default)]
+    pub fetches_max: usize,
     /// Requests that wait for their turn.
     pub fetches_waiting: usize,
     /// How far it can be expected to answer: `well`, `failing` (it answers with server errors, or

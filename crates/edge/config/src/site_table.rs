@@ -51,6 +51,15 @@ pub(crate) const SITE: &[Setting] = &[
         "Time between two checks of an origin. At least one second.",
     ),
     site(
+        "origin_limit",
+        SettingKind::Choice(&["fixed", "adaptive"]),
+        Some("fixed"),
+        "How many requests each origin processes at a time. `fixed`: `limits.fetches_max`. `adaptive`: at \
+         most `limits.fetches_max`, and so few that they do not wait for one another in the origin. Petasos \
+         learns the number from response times. Further requests wait in Petasos, where people precede \
+         robots.",
+    ),
+    site(
         "origin_ca",
         SettingKind::Text,
         None,

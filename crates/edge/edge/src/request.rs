@@ -26,6 +26,7 @@ pub(crate) mod key;
 pub(crate) mod leak_check;
 pub(crate) mod leak_guard;
 pub(crate) mod lookup;
+pub(crate) mod origin_names;
 mod origin_request;
 pub(crate) mod own_target;
 pub(crate) mod pace;

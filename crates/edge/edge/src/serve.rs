@@ -12,6 +12,7 @@ use crate::control::operator::Finishing;
 use crate::control::token::{self, TokenError};
 use crate::listeners::{ListenerError, Listeners};
 use crate::origins;
+use crate::request::origin_names::OriginNames;
 use crate::shared::{PlanSource, Shared, SuccessorStart};
 use crate::system::System;
 use crate::upkeep::background::Background;
@@ -252,7 +253,7 @@ impl BoundEdge {
             .shared
             .sites
             .iter()
-            .map(|site| format!("{} (profile {})", site.plan.origin, site.plan.profile))
+            .map(|site| format!("{} (profile {})", OriginNames(&site.plan).addresses(), site.plan.profile))
             .collect();
         let sites = if sites.is_empty() { "no origin".to_owned() } else { sites.join(", ") };
         let listeners = self.shared.plan.listeners.iter();

@@ -55,6 +55,7 @@ use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 use store::{Invalidation, InvalidationResult, Key, Selector, Store, StoreLimits};
 use tokio::sync::{Notify, Semaphore};
 
@@ -86,6 +87,10 @@ pub type PlanSource = Arc<dyn Fn() -> Result<EdgePlan, String> + Send + Sync>;
 /// Starts a process that takes over from this one (`petasos serve --upgrade`).
 pub type SuccessorStart = Arc<dyn Fn() -> io::Result<std::process::Child> + Send + Sync>;
 
+/// A page whose response came late is expected to be late again for this long. A response in time
+/// ends that, so a wrong expectation costs one visitor a stale response.
+const LATE_PAGE_LASTS: Duration = Duration::from_secs(600);
+
 /// The state of a running edge that no reload replaces.
 pub(crate) struct EdgeState {
     reloads: Reloads,
@@ -107,6 +112,8 @@ pub(crate) struct EdgeState {
     marked: HitForMiss,
     /// Pages whose fetch failed less than `limits.failure_pause` ago.
     pub(crate) recently_failed: HitForMiss,
+    /// Pages whose last response came later than `limits.stale_wait`.
+    pub(crate) late_pages: HitForMiss,
     pub(crate) hot_pages: HotPages,
     /// The values of the last minutes.
     pub(crate) minutes: Minutes,
@@ -241,6 +248,7 @@ impl Shared {
             marked: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             leak_guard: LeakGuard::new(plan.workers, plan.limits.leak_guard_every),
             recently_failed: HitForMiss::new(plan.limits.failure_pause, plan.limits.hit_for_miss_entries_max),
+            late_pages: HitForMiss::new(LATE_PAGE_LASTS, plan.limits.hit_for_miss_entries_max),
             hot_pages: HotPages::new(plan.workers, plan.refill.pages_max),
             minutes: Minutes::default(),
             origin_work: OriginWork::new(plan.workers),

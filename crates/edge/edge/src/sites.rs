@@ -13,6 +13,7 @@ use crate::memory::parameter_flood::ParameterFlood;
 use crate::memory::served_directory::{DirectoryBounds, ServedDirectory};
 use crate::memory::writes::Writes;
 use crate::origins::SecuredOrigins;
+use crate::request::origin_names::OriginNames;
 use crate::request::refusal::Refusal;
 use crate::system::System;
 use address::OriginUrl;
@@ -133,8 +134,8 @@ impl Site {
     }
 
     /// A response of the edge about the site's origin, with the site's error page.
-    pub(crate) fn refusal(&self, made: impl FnOnce(&OriginUrl) -> Refusal) -> Refusal {
-        made(&self.plan.origin).of_site(self.plan.error_page.as_ref())
+    pub(crate) fn refusal(&self, made: impl FnOnce(OriginNames<'_>) -> Refusal) -> Refusal {
+        made(OriginNames(&self.plan)).of_site(self.plan.error_page.as_ref())
     }
 }
 
@@ -276,7 +277,7 @@ struct SiteBuilder<'a> {
 impl SiteBuilder<'_> {
     /// The limits of the origin of a site.
     fn settings(&self, site: &SitePlan) -> Settings {
-        settings(&site.limits.over(&self.plan.limits))
+        settings(&site.limits.over(&self.plan.limits), site.balance.is_limit_adaptive)
     }
 
     /// The earlier site with the same settings, or one with the earlier pages.
@@ -442,7 +443,7 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
 }
 
 /// The limits of one origin.
-fn settings(limits: &EdgeLimits) -> Settings {
+fn settings(limits: &EdgeLimits, is_adaptive: bool) -> Settings {
     Settings {
         connect_timeout: limits.connect_timeout,
         first_byte_timeout: limits.first_byte_timeout,
@@ -454,6 +455,7 @@ fn settings(limits: &EdgeLimits) -> Settings {
         },
         bounds: FetchBounds {
             fetches_max: limits.fetches_max,
+            is_adaptive,
             client_fetches_max: limits.client_fetches_max,
             stalled_max: limits.stalled_fetches_max,
             queue_max: limits.queue_max,

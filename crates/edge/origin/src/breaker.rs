@@ -15,6 +15,7 @@
 //! takes: it may be a long poll. The memory is bounded by the number of concurrent fetches.
 
 use crate::error::FetchError;
+use crate::slowness::Slowness;
 use crate::usual::UsualWait;
 use clock::Monotonic;
 use net::TlsError;
@@ -151,6 +152,7 @@ pub(crate) struct Breaker {
     untold: VecDeque<BreakerChange>,
     next_number: u64,
     usual: UsualWait,
+    slowness: Slowness,
     /// Shared fetches without a first byte that began after the last first byte of any fetch, in
     /// order of their begin.
     pending: VecDeque<BegunFetch>,
@@ -185,6 +187,7 @@ impl Breaker {
             untold: VecDeque::new(),
             next_number: 0,
             usual: UsualWait::new(),
+            slowness: Slowness::new(limits.silence_min),
             pending: VecDeque::new(),
             unanswered: Vec::new(),
             pause: Duration::ZERO,
@@ -215,6 +218,12 @@ impl Breaker {
         let BreakerLimits { silence_min, silence_max, .. } = self.limits;
         let usual = self.usual.p99().unwrap_or_default().saturating_mul(USUAL_TIMES);
         usual.min(silence_max).max(silence_min)
+    }
+
+    /// Whether the last responses came so late that no request with a stale response should wait
+    /// for the next one.
+    pub(crate) fn is_slow(&self, now: Monotonic) -> bool {
+        self.slowness.is_slow(now)
     }
 
     /// Whether the next request may be a probe: the breaker is open, the pause is over, and no
@@ -269,6 +278,10 @@ impl Breaker {
         // changes the state, and the other fetches began before that change.
         if begun.page.is_some() && (begun.at >= self.changed || self.state != BreakerState::Closed) {
             self.usual.record(now.since(begun.at).min(self.silence()));
+        }
+        // The held fetches of a hung origin say nothing of how quick it is now.
+        if let Some(page) = begun.page.filter(|_| begun.at >= self.changed) {
+            self.slowness.record(page, now.since(begun.at), now);
         }
         self.pending.clear();
         self.unanswered.clear();

@@ -191,7 +191,7 @@ impl OriginExchange {
                 other => other,
             };
             let Err(error) = event else { return event };
-            self.watched.failed(&error);
+            self.watched.failed(&error, &self.request);
             // An origin that has ended closes its idle connections and refuses a new one.
             let may_move = self.is_unanswered(&error) || is_repeated && is_unsent(&error);
             let alternatives = if may_move { self.alternatives.take() } else { None };
@@ -418,9 +418,7 @@ impl OriginExchange {
                     self.upload = UploadState::Abandoned;
                 }
                 let status = response.head.status.code();
-                if !self.is_check {
-                    self.origin.service.responded(status, self.origin.clock.monotonic());
-                }
+                self.learn(status);
                 if response.head.status == Status::NOT_MODIFIED && !self.request.is_conditional {
                     return Err(FetchError::UnaskedNotModified);
                 }
@@ -431,6 +429,23 @@ impl OriginExchange {
                 self.finish(end.is_reusable);
                 Ok(OriginEvent::End(end.trailer))
             }
+        }
+    }
+
+    /// Tells the origin of a response to a visitor's request. The limit learns nothing from errors,
+    /// which are often quick, nor from a request whose client decides when it is complete.
+    fn learn(&mut self, status: u16) {
+        let now = self.origin.clock.monotonic();
+        if self.is_check {
+            return;
+        }
+        self.origin.service.responded(status, || self.request.page_digest(), now);
+        if status < 500
+            && status != 429
+            && self.request.framing.is_empty()
+            && let Some(permit) = &mut self.permit
+        {
+            permit.answered(|| self.request.page_digest(), now.since(self.timing.connected), now);
         }
     }
 

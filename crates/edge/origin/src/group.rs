@@ -157,6 +157,11 @@ impl OriginGroup {
         self.best().all(|origin| origin.is_busy())
     }
 
+    /// Whether the last responses of all origins that get requests came late.
+    pub fn is_slow(&self) -> bool {
+        self.best().all(|origin| origin.is_slow())
+    }
+
     /// Whether an origin that gets requests has capacity for background fetches.
     pub fn has_time(&self) -> bool {
         self.best().any(|origin| origin.has_time())
@@ -172,8 +177,9 @@ impl OriginGroup {
 
     /// The numbers of requests and connections of all origins.
     pub fn gauges(&self) -> Gauges {
-        let none = Gauges { active: 0, waiting: 0, stalled: 0, idle: 0 };
+        let none = Gauges { limit: 0, active: 0, waiting: 0, stalled: 0, idle: 0 };
         self.origins().map(|origin| origin.gauges()).fold(none, |sum, one| Gauges {
+            limit: sum.limit + one.limit,
             active: sum.active + one.active,
             waiting: sum.waiting + one.waiting,
             stalled: sum.stalled + one.stalled,

@@ -9,7 +9,7 @@
 use crate::breaker::{BegunFetch, Breaker, BreakerChange, BreakerLimits, BreakerState, OriginFailure};
 use crate::error::FetchError;
 use crate::limit::FetchLimit;
-use crate::origin::Origin;
+use crate::origin::{FetchRequest, Origin};
 use crate::service::Service;
 use clock::{Clock, Monotonic};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,6 +65,12 @@ impl Origin {
     /// refresh them.
     pub fn is_open(&self) -> bool {
         self.breaker_state() != BreakerState::Closed
+    }
+
+    /// Whether the last responses for three different pages each took longer than a request with a
+    /// stale response may wait.
+    pub fn is_slow(&self) -> bool {
+        self.health(|breaker, now| breaker.is_slow(now))
     }
 
     /// Whether the breaker is open and a request may be its next probe.
@@ -183,11 +189,11 @@ impl WatchedFetch {
 
     /// Reports that the fetch failed. After the first byte this has no effect, because the origin
     /// did answer.
-    pub(crate) fn failed(&mut self, error: &FetchError) {
+    pub(crate) fn failed(&mut self, error: &FetchError, request: &FetchRequest) {
         if !std::mem::replace(&mut self.is_over, true) {
             // The breaker learns nothing of silence from passes, but no client causes these.
             if matches!(error, FetchError::Closed | FetchError::ConnectTimeout | FetchError::Unreachable(_)) {
-                self.origin.service.failed(self.origin.clock.monotonic());
+                self.origin.service.failed(request.page_digest(), self.origin.clock.monotonic());
             }
             self.origin.health(|breaker, now| breaker.failed(&self.begun, OriginFailure::of(error), now));
         }

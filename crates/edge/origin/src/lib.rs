@@ -9,6 +9,7 @@
 //! said is an error, never a complete response. The edge decides what to request and what a
 //! response means.
 
+mod adaptive;
 mod balance;
 mod breaker;
 mod check;
@@ -22,6 +23,7 @@ mod origin;
 mod pool;
 mod security;
 mod service;
+mod slowness;
 mod urgency;
 mod usual;
 

@@ -1,11 +1,11 @@
 //! The limit on concurrent requests to one origin, and the queue of the others. Shared by all
 //! workers.
 //!
-//! Invariant: at most `fetches_max` requests are active, and at most `queue_max` requests wait. At
-//! most `client_fetches_max` of the active ones are for one client; probes are exempt. A waiting
-//! request receives its permit or an error within the queue timeout. Requests of persons with a
-//! session precede those of other persons, and these precede requests of robots alone; within each
-//! group the order is that of arrival.
+//! Invariant: at most `fetches_max` requests are active, or fewer if the limit adapts, and at most
+//! `queue_max` requests wait. At most `client_fetches_max` of the active ones are for one client;
+//! probes are exempt. A waiting request receives its permit or an error within the queue timeout.
+//! Requests of persons with a session precede those of other persons, and these precede requests of
+//! robots alone; within each group the order is that of arrival.
 //!
 //! A fetch that waits for a slow client is stalled and does not count as active; at most
 //! `stalled_max` fetches are stalled. If all of them go on at once, the active fetches exceed
@@ -14,7 +14,9 @@
 mod turns;
 
 use self::turns::Turns;
+use crate::adaptive::{OriginWait, StageNumber};
 use crate::urgency::Urgency;
+use clock::Monotonic;
 use defects::{Defect, is_planted};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +35,10 @@ pub struct FetchLimit {
 pub struct FetchBounds {
     /// Largest number of active fetches; 0 counts as 1.
     pub fetches_max: usize,
-    /// Largest number of active fetches for one client; 0 counts as 1.
+    /// Whether the limit adapts to response times below `fetches_max`.
+    pub is_adaptive: bool,
+    /// Largest number of active fetches for one client; 0 counts as 1. Below `fetches_max` it is
+    /// the same share of the limit.
     pub client_fetches_max: usize,
     /// Largest number of fetches that are not counted as active because they wait for a slow
     /// client.
@@ -49,6 +54,9 @@ pub struct FetchBounds {
 pub struct FetchPermit {
     turns: Arc<Mutex<Turns>>,
     client: Option<IpAddr>,
+    /// The stage of an adaptive limit for which the fetch was chosen, until the limit knows its
+    /// result.
+    stage: Option<StageNumber>,
     is_stalled: bool,
 }
 
@@ -102,6 +110,12 @@ impl FetchLimit {
         }
     }
 
+    /// Number of fetches that may be active, apart from the short reductions that test an adaptive
+    /// limit.
+    pub fn limit(&self) -> usize {
+        lock(&self.turns).limit()
+    }
+
     /// Number of active fetches.
     pub fn active(&self) -> usize {
         lock(&self.turns).active()
@@ -131,7 +145,7 @@ impl FetchLimit {
     fn ask(&self, urgency: &Urgency, is_probe: bool) -> Result<PermitRequest<'_>, Busy> {
         let (client, mut turns) = (urgency.client(), lock(&self.turns));
         if turns.begin(client, is_probe) {
-            return Ok(PermitRequest::Now(FetchPermit::new(&self.turns, client)));
+            return Ok(PermitRequest::Now(FetchPermit::new(&self.turns, client, turns.choose())));
         }
         let (turn, receiver) = oneshot::channel();
         let number = turns.queue_up(urgency.clone(), is_probe, turn).ok_or(Busy::QueueFull)?;
@@ -147,16 +161,33 @@ enum PermitRequest<'a> {
 /// Gives the free permits to waiting requests, as far as the bounds allow.
 fn hand_out(turns: &Arc<Mutex<Turns>>) {
     loop {
-        let Some((waiter, client)) = lock(turns).call() else { return };
+        let (waiter, client, stage) = {
+            let mut turns = lock(turns);
+            let Some((waiter, client)) = turns.call() else { return };
+            (waiter, client, turns.choose())
+        };
         // The lock is free again here. If the request was cancelled meanwhile, the unsent permit is
         // dropped, which takes the lock and passes it on.
-        let _ = waiter.turn.send(FetchPermit::new(turns, client));
+        let _ = waiter.turn.send(FetchPermit::new(turns, client, stage));
     }
 }
 
 impl FetchPermit {
-    fn new(turns: &Arc<Mutex<Turns>>, client: Option<IpAddr>) -> Self {
-        Self { turns: Arc::clone(turns), client, is_stalled: false }
+    fn new(turns: &Arc<Mutex<Turns>>, client: Option<IpAddr>, stage: Option<StageNumber>) -> Self {
+        Self { turns: Arc::clone(turns), client, stage, is_stalled: false }
+    }
+
+    /// Tells an adaptive limit how long the fetch waited for its first byte, which came at `now`.
+    /// `page` returns a digest of its page.
+    pub(crate) fn answered(&mut self, page: impl FnOnce() -> u64, wait: Duration, now: Monotonic) {
+        {
+            let mut turns = lock(&self.turns);
+            if !turns.is_adaptive() {
+                return;
+            }
+            turns.observe(OriginWait { stage: self.stage.take(), page: page(), wait }, now);
+        }
+        hand_out(&self.turns);
     }
 
     /// Stops counting this fetch as active, because the origin waits for a slow client. Another
@@ -190,7 +221,11 @@ impl Drop for FetchPermit {
         if is_planted(Defect::LostPermit) && self.is_stalled {
             return;
         }
-        lock(&self.turns).end(self.client, self.is_stalled);
+        {
+            let mut turns = lock(&self.turns);
+            self.stage.take().into_iter().for_each(|stage| turns.give_up(stage));
+            turns.end(self.client, self.is_stalled);
+        }
         hand_out(&self.turns);
     }
 }
@@ -214,8 +249,12 @@ fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
 
 #[cfg(test)]
 mod tests {
+    use super::turns::Turns;
     use super::{Busy, FetchBounds, FetchLimit, FetchPermit};
     use crate::Urgency;
+    use crate::adaptive::OriginWait;
+    use clock::Monotonic;
+    use std::collections::VecDeque;
     use std::net::IpAddr;
     use std::sync::Arc;
     use std::time::Duration;
@@ -236,8 +275,14 @@ mod tests {
         queue_max: usize,
         client_queue_max: usize,
     ) -> FetchLimit {
-        let bounds =
-            FetchBounds { fetches_max, client_fetches_max, stalled_max: 1, queue_max, client_queue_max };
+        let bounds = FetchBounds {
+            fetches_max,
+            is_adaptive: false,
+            client_fetches_max,
+            stalled_max: 1,
+            queue_max,
+            client_queue_max,
+        };
         FetchLimit::new(bounds, QUEUE_TIMEOUT)
     }
 
@@ -372,6 +417,37 @@ mod tests {
         assert_eq!((limit.active(), limit.waiting()), (0, 0));
     }
 
+    #[test]
+    fn adaptive_limit_falls_to_the_workers_and_scales_shares() {
+        let bounds = FetchBounds {
+            fetches_max: 32,
+            is_adaptive: true,
+            client_fetches_max: 16,
+            stalled_max: 1,
+            queue_max: 0,
+            client_queue_max: 0,
+        };
+        let (mut turns, mut now) = (Turns::new(bounds), Monotonic::default());
+        let mut queue = VecDeque::new();
+        for _ in 0..20_000 {
+            while turns.begin(None, false) {
+                queue.push_back((turns.choose(), now));
+            }
+            // An origin with four workers, each of which takes 10 ms.
+            now = now.plus(Duration::from_micros(2500));
+            let (stage, sent) = queue.pop_front().unwrap();
+            turns.end(None, false);
+            let wait = now.since(sent).max(Duration::from_millis(10));
+            turns.observe(OriginWait { stage, page: 1, wait }, now);
+        }
+        assert!((4..=8).contains(&turns.limit()), "{}", turns.limit());
+        (0..turns.active()).for_each(|_| turns.end(None, false));
+        let of_one = (0..32).take_while(|_| turns.begin(ONE, false)).count();
+        assert_eq!(of_one, turns.limit().div_ceil(2));
+        turns.halve(true);
+        assert!(!turns.begin(None, false) && turns.begin(None, true), "the other half is for probes");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn fetch_joined_by_a_second_client_counts_for_no_client() {
         let limit = Arc::new(bounded(2, 1, 4, 4));
@@ -422,6 +498,7 @@ mod tests {
     async fn resumed_fetches_of_one_client_stay_within_its_share() {
         let bounds = FetchBounds {
             fetches_max: 4,
+            is_adaptive: false,
             client_fetches_max: 2,
             stalled_max: 8,
             queue_max: 0,
@@ -445,6 +522,7 @@ mod tests {
     async fn one_client_may_stall_half_of_the_limit() {
         let bounds = FetchBounds {
             fetches_max: 4,
+            is_adaptive: false,
             client_fetches_max: 4,
             stalled_max: 4,
             queue_max: 0,

@@ -22,6 +22,7 @@ use message::Method;
 use net::{IdleStream, Network, Stream, TlsError};
 use proxy_protocol::Version;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -108,6 +109,8 @@ pub struct FetchTiming {
 /// The numbers of requests and connections of an origin at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gauges {
+    /// Fetches that may be active.
+    pub limit: usize,
     /// Active fetches.
     pub active: usize,
     /// Requests in the queue.
@@ -137,6 +140,14 @@ pub struct Origin {
 }
 
 impl FetchRequest {
+    /// A digest of the path. It tells pages apart that differ in their cost; parameters seldom do.
+    pub(crate) fn page_digest(&self) -> u64 {
+        let target = self.head.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
+        let mut hasher = DefaultHasher::new();
+        target.split(|byte| *byte == b'?').next().hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// Whether the request can be repeated without harm: it is idempotent and has no content.
     pub(crate) fn is_replayable(&self) -> bool {
         self.method.is_idempotent() && self.framing.is_empty()
@@ -196,7 +207,9 @@ impl Origin {
         let idle = idle.and_then(|(stream, made)| Some((stream.into_stream().ok()?, made)));
         let connection = match idle {
             Some((stream, made)) => OriginConnection { stream, made, is_reused: true },
-            None => self.connect(request.client).await.inspect_err(|error| watched.failed(error))?,
+            None => {
+                self.connect(request.client).await.inspect_err(|error| watched.failed(error, &request))?
+            }
         };
         let connected = self.clock.monotonic();
         let timing =
@@ -216,7 +229,8 @@ impl Origin {
         let begun = self.clock.monotonic();
         let probe = self.admit(request.probe.clone())?;
         let mut watched = WatchedFetch::begin(self, request.page, probe.as_deref());
-        let connection = self.connect(request.client).await.inspect_err(|error| watched.failed(error))?;
+        let connection =
+            self.connect(request.client).await.inspect_err(|error| watched.failed(error, &request))?;
         let connected = self.clock.monotonic();
         let timing = FetchTiming { queue: Duration::ZERO, connect: connected.since(begun), connected };
         Ok(OriginExchange::new(Arc::clone(self), None, watched, request, connection, timing))
@@ -264,6 +278,7 @@ impl Origin {
     /// The current numbers of requests and connections.
     pub fn gauges(&self) -> Gauges {
         Gauges {
+            limit: self.limit.limit(),
             active: self.limit.active(),
             waiting: self.limit.waiting(),
             stalled: self.limit.stalled(),
@@ -275,7 +290,7 @@ impl Origin {
     /// limit, the queue is empty, and its breaker is closed or wants a probe.
     pub fn has_time(&self) -> bool {
         let answers = !self.is_open() || self.is_probe_due();
-        let half = self.settings.bounds.fetches_max.div_ceil(2);
+        let half = self.limit.limit().div_ceil(2);
         answers && self.limit.waiting() == 0 && self.limit.active() < half
     }
 

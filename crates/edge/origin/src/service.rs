@@ -11,6 +11,10 @@ use std::time::Duration;
 /// So many server errors in a row take an origin out of the choice.
 const ERRORS_MAX: u32 = 5;
 
+/// The errors must be for this many different pages. Otherwise a client with one broken URL could
+/// take out one origin after the other.
+const ERROR_PAGES: usize = 3;
+
 /// The time for which they do.
 const OUT_FOR: Duration = Duration::from_secs(10);
 
@@ -33,6 +37,8 @@ pub(crate) struct Service {
 struct ServiceRecord {
     /// Server errors since the last other response.
     errors: u32,
+    /// The first different pages of these errors.
+    error_pages: [Option<u64>; ERROR_PAGES],
     /// Until when these errors keep the origin out of the choice.
     out_until: Option<Monotonic>,
     /// Whether the health checks fail.
@@ -52,18 +58,28 @@ impl Service {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the status of a response. Server errors are 500 to 504: others say what a request
-    /// asked for (501, 505) or are about its storage (507).
-    pub(crate) fn responded(&self, status: u16, now: Monotonic) {
-        if matches!(status, 500 | 502..=504) { self.failed(now) } else { self.record().errors = 0 }
+    /// Notes the status of a response for the page with this digest. Server errors are 500 to 504:
+    /// others say what a request asked for (501, 505) or are about its storage (507).
+    pub(crate) fn responded(&self, status: u16, page: impl FnOnce() -> u64, now: Monotonic) {
+        if matches!(status, 500 | 502..=504) {
+            self.failed(page(), now);
+        } else {
+            self.record().forget_errors();
+        }
     }
 
-    /// Notes that a request had no response because its connection could not be made or ended.
-    pub(crate) fn failed(&self, now: Monotonic) {
+    /// Notes that a request for a page had no response because its connection could not be made or
+    /// ended.
+    pub(crate) fn failed(&self, page: u64, now: Monotonic) {
         let mut record = self.record();
-        record.errors += 1;
-        if record.errors >= ERRORS_MAX {
-            record.errors = 0;
+        record.errors = record.errors.saturating_add(1);
+        if !record.error_pages.contains(&Some(page))
+            && let Some(slot) = record.error_pages.iter_mut().find(|slot| slot.is_none())
+        {
+            *slot = Some(page);
+        }
+        if record.errors >= ERRORS_MAX && record.error_pages.iter().all(Option::is_some) {
+            record.forget_errors();
             record.out_until = Some(now.plus(OUT_FOR));
             record.back_at = Some(now.plus(OUT_FOR));
         }
@@ -127,6 +143,13 @@ impl Service {
     }
 }
 
+impl ServiceRecord {
+    const fn forget_errors(&mut self) {
+        self.errors = 0;
+        self.error_pages = [None; ERROR_PAGES];
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{FULL_SHARE, Service};
@@ -140,14 +163,27 @@ mod tests {
     #[test]
     fn five_errors_in_a_row_count_for_ten_seconds() {
         let service = Service::default();
-        for status in [500, 502, 503, 504, 200, 500, 500, 500, 500, 404, 501, 507, 500] {
-            service.responded(status, at(1));
+        let statuses = [500, 502, 503, 504, 200, 500, 500, 500, 500, 404, 501, 507, 500];
+        for (page, status) in (0..).zip(statuses) {
+            service.responded(status, || page, at(1));
             assert!(!service.is_failing(at(1)));
         }
-        (0..2).for_each(|_| service.responded(503, at(2)));
-        (0..2).for_each(|_| service.failed(at(2)));
+        (0..2).for_each(|page| service.responded(503, || page, at(2)));
+        (0..2).for_each(|page| service.failed(page, at(2)));
         assert!(service.is_failing(at(2)) && service.is_failing(at(11)));
         assert!(!service.is_failing(at(12)));
+    }
+
+    #[test]
+    fn errors_of_two_pages_prove_nothing() {
+        let service = Service::default();
+        for page in 0..100 {
+            service.responded(500, || page % 2, at(1));
+            service.failed(page % 2, at(1));
+        }
+        assert!(!service.is_failing(at(1)));
+        service.responded(500, || 2, at(1));
+        assert!(service.is_failing(at(1)), "a third page");
     }
 
     #[test]
@@ -157,7 +193,7 @@ mod tests {
         service.is_back(at(100));
         let shares = [100, 101, 105, 109, 110, 1000].map(|seconds| service.share(at(seconds)));
         assert_eq!(shares, [1, 1, 5, 9, 10, 10]);
-        (0..5).for_each(|_| service.responded(500, at(1000)));
+        (0..5).for_each(|page| service.responded(500, || page, at(1000)));
         assert_eq!((service.share(at(1010)), service.share(at(1015))), (1, 5));
     }
 

@@ -31,6 +31,7 @@ fn settings() -> Settings {
         response_limits: h1::Limits::DEFAULT,
         bounds: FetchBounds {
             fetches_max: 8,
+            is_adaptive: false,
             client_fetches_max: 8,
             stalled_max: 8,
             queue_max: 8,

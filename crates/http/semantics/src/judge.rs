@@ -123,7 +123,9 @@ fn judged(
         return Err(Reason::StoreRefusedNoCache);
     } else if lifetime.is_none() {
         return Err(Reason::StoreRefusedNoFreshness);
-    } else if freshness.must_be_validated(response_time) {
+    } else if freshness.must_be_validated(response_time)
+        && !is_reserve(&freshness, response_time.since(request_time), policy)
+    {
         return Err(Reason::StoreRefusedExpired);
     }
     let withheld = match policy.forwarding {
@@ -139,6 +141,15 @@ fn judged(
         Forwarding::Keyed => Vec::new(),
     };
     Ok(Storable { freshness, withheld })
+}
+
+/// Whether a response that arrives expired may replace later ones that the origin fails to give. Its
+/// origin took this long for it; without this delay it would be fresh. Otherwise the copy of a page
+/// that takes longer than its lifetime would never be replaced.
+fn is_reserve(freshness: &Freshness, delay: Duration, policy: &Policy) -> bool {
+    policy.forwarding != Forwarding::Everything
+        && !freshness.if_error.is_zero()
+        && freshness.initial_age.saturating_sub(delay) < freshness.lifetime
 }
 
 /// Judges a response that a `[[brief]]` rule of the policy shares for `lifetime`.
@@ -443,6 +454,25 @@ mod tests {
             by_default(200, &[("Cache-Control", "no-cache"), TAG, cookie]),
             Err(Reason::StoreRefusedSetCookie)
         );
+    }
+
+    #[test]
+    fn response_that_expired_on_its_way_is_a_reserve() {
+        let judged = |control: &str, delay_secs: u64, policy: &Policy| {
+            let (request, response) = (request(&[]), response(200, &[("Cache-Control", control)]));
+            let later = now().plus(Duration::from_secs(delay_secs));
+            match judge_response(&request, &response, now(), later, policy) {
+                Judgement::Store(storable) => Some(storable.freshness.must_be_validated(later)),
+                Judgement::DoNotStore(_) => None,
+            }
+        };
+        let policy = Policy::default_profile();
+        assert_eq!(judged("max-age=10", 9, &policy), Some(false));
+        assert_eq!(judged("max-age=10", 10, &policy), Some(true));
+        for control in ["max-age=0", "max-age=10, must-revalidate", "max-age=10, stale-if-error=0"] {
+            assert_eq!(judged(control, 10, &policy), None, "{control}");
+        }
+        assert_eq!(judged("max-age=10, stale-if-error=60", 10, &Policy::rfc()), None);
     }
 
     #[test]

@@ -130,7 +130,7 @@ pub(super) const FAILING: [&str; 6] = [
 ];
 
 /// Counters and gauges of ordinary work, which indicate no error.
-pub(super) const ORDINARY: [&str; 51] = [
+pub(super) const ORDINARY: [&str; 52] = [
     "petasos_background_refreshes_total",
     "petasos_bytes_received_total",
     "petasos_bytes_sent_total",
@@ -157,6 +157,7 @@ pub(super) const ORDINARY: [&str; 51] = [
     "petasos_flights_started_total",
     "petasos_history_off",
     "petasos_leak_checks_total",
+    "petasos_origin_fetches_max",
     "petasos_popular_pages",
     "petasos_purge_comparisons_total",
     "petasos_purges_by_answers_total",

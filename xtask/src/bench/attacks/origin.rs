@@ -6,6 +6,8 @@
 //! the peers and need no worker.
 
 use anyhow::Result;
+use clock::Clock as _;
+use platform::SystemClock;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -39,6 +41,8 @@ struct OriginState {
     fault: Option<PageFault>,
     busy: usize,
     requests: usize,
+    /// The times of answered requests, from their first byte to the response.
+    times: Vec<Duration>,
     connections: Vec<Weak<TcpStream>>,
 }
 
@@ -51,6 +55,8 @@ pub(in crate::bench) enum PageFault {
     HalfErrors,
     /// Each ends before its content is complete.
     Truncated,
+    /// Each takes the first time, or the second one if `/slow/` is in its path.
+    Mixed(Duration, Duration),
 }
 
 impl AttackOrigin {
@@ -69,6 +75,12 @@ impl AttackOrigin {
     /// Requests so far.
     pub(in crate::bench) fn requests(&self) -> usize {
         self.shared.state().requests
+    }
+
+    /// Takes the times of the requests answered since the last call, from the first byte of a
+    /// request to its response.
+    pub(in crate::bench) fn take_times(&self) -> Vec<Duration> {
+        std::mem::take(&mut self.shared.state().times)
     }
 
     /// Number of busy workers.
@@ -142,15 +154,19 @@ impl OriginShared {
 
     /// Serves the requests of one connection until it ends.
     fn converse(&self, connection: &TcpStream) {
-        let mut reader = BufReader::new(connection);
+        let (clock, mut reader) = (SystemClock::new(), BufReader::new(connection));
         while let Ok([_, ..]) = reader.fill_buf() {
             let is_probe = reader.buffer().starts_with(b"GET /probe");
+            let begun = clock.monotonic();
             if !is_probe {
                 self.take_worker();
             }
             let went_on = self.answer(&mut reader, connection, is_probe);
             if !is_probe {
-                self.state().busy -= 1;
+                let mut state = self.state();
+                state.busy -= 1;
+                state.times.push(clock.monotonic().since(begun));
+                drop(state);
                 self.changed.notify_all();
             }
             if went_on.is_none() {
@@ -197,7 +213,12 @@ impl OriginShared {
         drop(state);
         let target = head.split(' ').nth(1)?;
         if !is_probe {
-            std::thread::sleep(if let Some(PageFault::Slow(time)) = fault { time } else { PAGE_TIME });
+            std::thread::sleep(match fault {
+                Some(PageFault::Slow(time)) => time,
+                Some(PageFault::Mixed(_, slow)) if target.contains("/slow/") => slow,
+                Some(PageFault::Mixed(quick, _)) => quick,
+                Some(PageFault::HalfErrors | PageFault::Truncated) | None => PAGE_TIME,
+            });
         }
         match fault {
             Some(PageFault::HalfErrors) if number.is_multiple_of(2) => {

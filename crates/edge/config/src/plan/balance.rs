@@ -22,6 +22,8 @@ pub struct OriginBalance {
     pub check_path: Option<String>,
     /// The time between two checks.
     pub check_interval: Duration,
+    /// Whether the limit of requests at a time adapts to the response times of each origin.
+    pub is_limit_adaptive: bool,
 }
 
 /// The largest number of origins of a site. Each choice looks at all of them.
@@ -35,7 +37,13 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Default for OriginBalance {
     fn default() -> Self {
-        Self { weight: 1, others: Vec::new(), check_path: None, check_interval: CHECK_INTERVAL }
+        Self {
+            weight: 1,
+            others: Vec::new(),
+            check_path: None,
+            check_interval: CHECK_INTERVAL,
+            is_limit_adaptive: false,
+        }
     }
 }
 
@@ -46,7 +54,8 @@ impl OriginBalance {
         let all = std::iter::once(&first).chain(&self.others).map(ToString::to_string);
         let all = all.collect::<Vec<_>>().join(" and ");
         let path = self.check_path.iter().map(|path| format!(", checked by {path}"));
-        path.fold(all, |text, path| text + &path)
+        let limit = if self.is_limit_adaptive { ", with an adaptive limit" } else { "" };
+        path.fold(all, |text, path| text + &path) + limit
     }
 }
 
@@ -62,6 +71,7 @@ pub(super) fn resolve(levels: &SettingLevels<'_>) -> Option<(OriginUrl, OriginBa
         others: origins,
         check_path: levels.text("origin_check").map(str::to_owned),
         check_interval: levels.duration("origin_check_interval").unwrap_or(CHECK_INTERVAL),
+        is_limit_adaptive: levels.text("origin_limit") == Some("adaptive"),
     };
     Some((first.url, balance))
 }
@@ -123,7 +133,10 @@ mod tests {
         assert_eq!(site.balance.others[0].to_string(), "http://b:80");
         let words = "origin http://a:80 weight=2 and http://b:80, checked by /up, profile";
         assert!(plan.explain().contains(words), "{}", plan.explain());
-        assert!(load("origin = 'http://a'").unwrap().sites[0].balance.others.is_empty());
+        let single = load("origin = 'http://a'").unwrap().sites[0].balance.clone();
+        assert!(single.others.is_empty() && !single.is_limit_adaptive);
+        let adaptive = load("origin = 'http://a'\norigin_limit = 'adaptive'").unwrap();
+        assert!(adaptive.sites[0].balance.is_limit_adaptive);
     }
 
     #[test]

@@ -570,6 +570,7 @@ fn site_status(shared: &Shared, site: &Site) -> api::status::SiteStatus {
         breaker: state_name(site.origin.breaker_state()).to_owned(),
         connections_idle: gauges.idle,
         fetches_active: gauges.active,
+        fetches_max: gauges.limit,
         fetches_waiting: gauges.waiting,
         names: site.plan.names.clone(),
         origin: site.plan.origin.to_string(),
@@ -596,6 +597,7 @@ fn origin_status(origin: &Origin) -> api::status::OriginStatus {
     api::status::OriginStatus {
         connections_idle: gauges.idle,
         fetches_active: gauges.active,
+        fetches_max: gauges.limit,
         fetches_waiting: gauges.waiting,
         state: state.to_owned(),
         url: origin.url().to_string(),

@@ -144,7 +144,11 @@ metrics! {
         "Fetches abandoned because all fetches of the origin were in use and its queue was full or too \
          slow. Raise limits.fetches_max if the application can process more.";
     OriginFetchesActive: Gauge "origin_fetches_active",
-        "Requests that an origin processes now. At limits.fetches_max, further requests wait.";
+        "Requests that an origin processes now. At petasos_origin_fetches_max, further requests wait.";
+    OriginFetchesMax: Gauge "origin_fetches_max",
+        "Requests that an origin may process at a time: limits.fetches_max, or less with origin_limit = \
+         \"adaptive\". If it falls while the site is slow, the application is short of processor time or \
+         workers.";
     OriginFetchesWaiting: Gauge "origin_fetches_waiting",
         "Requests in the queue of an origin. If it stays above a few for long, the origin is too slow.";
     OriginFetchesStalled: Gauge "origin_fetches_stalled",

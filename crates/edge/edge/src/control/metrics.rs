@@ -118,6 +118,7 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
     let store = || shared.store.stats();
     let value = match metric {
         Metric::OriginFetchesActive => return read_gauges(shared, |gauges| gauges.active),
+        Metric::OriginFetchesMax => return read_gauges(shared, |gauges| gauges.limit),
         Metric::OriginFetchesWaiting => return read_gauges(shared, |gauges| gauges.waiting),
         Metric::OriginFetchesStalled => return read_gauges(shared, |gauges| gauges.stalled),
         Metric::OriginBreakerState => {

@@ -8,6 +8,7 @@
 //! independent of its clients: it continues if they disconnect.
 
 mod fill;
+mod held;
 #[cfg(test)]
 #[cfg(feature = "model")]
 mod model;
@@ -42,6 +43,7 @@ use semantics::{
 };
 use std::sync::Arc;
 use std::task::{Context, Waker};
+use std::time::Duration;
 use store::{Body, Key, Lookup, Object};
 
 /// Reasons why a response may not be shared at all, regardless of its freshness.
@@ -126,18 +128,7 @@ pub(crate) async fn run(task: FetchTask) {
     };
     match fetched {
         Ok(answer) => task.receive(answer).await,
-        Err(error) => {
-            count_failure(task.cells(), &error);
-            match error {
-                // The failure is not the page's if the breaker is open.
-                FetchError::BreakerOpen => {}
-                // The failure is not the origin's if the client has too many fetches under way, so
-                // the next request is sent.
-                FetchError::Busy(_) => task.note_failure(Reason::StoreRefusedStatus),
-                _ => task.note_failure(task.failing()),
-            }
-            task.fetch.announce(FetchState::Failed(error));
-        }
+        Err(error) => task.give_up(error),
     }
 }
 
@@ -186,6 +177,20 @@ impl FetchTask {
     /// The request as the origin receives it.
     fn sent(&self) -> InspectedRequest<'_> {
         InspectedRequest::new(&self.head, self.key.target(), self.key.host())
+    }
+
+    /// Announces that the fetch gave no response.
+    fn give_up(&self, error: FetchError) {
+        count_failure(self.cells(), &error);
+        match error {
+            // The failure is not the page's if the breaker is open.
+            FetchError::BreakerOpen => {}
+            // The failure is not the origin's if the client has too many fetches under way, so the
+            // next request is sent.
+            FetchError::Busy(_) => self.note_failure(Reason::StoreRefusedStatus),
+            _ => self.note_failure(self.failing()),
+        }
+        self.fetch.announce(FetchState::Failed(error));
     }
 
     /// Leaves the table early. Nothing of the fetch may be published afterwards.
@@ -272,6 +277,7 @@ impl FetchTask {
 
     async fn receive(&self, answer: OriginResponse<OriginExchange>) {
         let status = answer.head.status;
+        self.note_lateness(answer.received_at.monotonic.since(answer.sent_at.monotonic));
         if self.impersonal && is_refusal(status) {
             return self.deny(status);
         }
@@ -301,7 +307,13 @@ impl FetchTask {
         }
         match self.judge(&answer.head, answer.sent_at, answer.received_at) {
             Ok((storable, rule)) => {
-                self.remember_use(&storable.freshness, &answer.head.fields);
+                let OriginResponse { head, framing, exchange, sent_at, received_at } = answer;
+                let exchange = match self.held(exchange, received_at).await {
+                    Ok(held) => Box::new(held),
+                    Err(error) => return self.give_up(error),
+                };
+                self.remember_use(&storable.freshness, &head.fields);
+                let answer = OriginResponse { head, framing, exchange, sent_at, received_at };
                 self.store_and_stream(answer, storable, rule).await;
             }
             Err(reason) => {
@@ -332,6 +344,20 @@ impl FetchTask {
     /// replaces the next one only if the reason is [`Reason::OriginFailing`].
     fn note_failure(&self, reason: Reason) {
         self.shared.recently_failed.remember(&self.key, reason, None, self.shared.clock.monotonic());
+    }
+
+    /// Records whether the response came later than a request with a stale response may wait. A
+    /// part says nothing about the page, nor does a response to one client's fields.
+    fn note_lateness(&self, wait: Duration) {
+        if self.failing() != Reason::OriginFailing {
+            return;
+        }
+        if wait >= self.shared.limits.stale_wait {
+            let (reason, now) = (Reason::StaleOriginSlow, self.shared.clock.monotonic());
+            self.shared.late_pages.remember(&self.key, reason, None, now);
+        } else {
+            self.shared.late_pages.forget(&self.key);
+        }
     }
 
     /// The reason recorded after an error. A part says nothing about the page. If the fetch carries

@@ -151,7 +151,7 @@ impl<'a> PageRequest<'a> {
             return Decision::OnlyIfCached;
         }
         if let Some(base) = &base
-            && let Some(delivery) = self.stale_at_once(shared, head, base, now)
+            && let Some(delivery) = self.stale_at_once(shared, head, (base, reason), now)
         {
             return Decision::StaleInstead(delivery, base.clone());
         }
@@ -247,36 +247,43 @@ impl<'a> PageRequest<'a> {
     }
 
     /// The stale response sent at once because the origin's breaker is open, because requests wait
-    /// long in its queue, or because it failed on the page less than `limits.failure_pause` ago. An
+    /// long in its queue, because it failed on the page less than `limits.failure_pause` ago, or
+    /// because the response is expected later than the request may wait (`limits.stale_wait`). An
     /// invalidated response is not sent here: it is sent only after the origin was asked for this
-    /// request and failed.
+    /// request and failed. A reload waits for a slow origin, and so does each request under a
+    /// policy to the letter: RFC 5861 permits the response after an error, not before it.
     fn stale_at_once(
         &self,
         shared: &Shared,
         head: &RequestHead,
-        base: &Base,
+        (base, why): (&Base, Reason),
         now: Moment,
     ) -> Option<Delivery> {
         if base.doubt == Doubt::Invalidated {
             return None;
         }
-        let is_open = self.subject.site.origin.is_open();
+        let origin = &self.subject.site.origin;
+        let is_open = origin.is_open();
         let has_failed =
             || shared.recently_failed.reason(&self.key, now.monotonic) == Some(Reason::OriginFailing);
         // Visitors see a page about maintenance instead of stale ones.
-        let is_busy = shared.plan.guard.stale_when_busy
-            && self.subject.site.origin.is_busy()
-            && !self.is_closed(shared, now);
-        if !is_open && !is_busy && !has_failed() {
-            return None;
-        }
+        let is_busy = shared.plan.guard.stale_when_busy && origin.is_busy() && !self.is_closed(shared, now);
+        let is_late = || {
+            let reloads = why == Reason::MissReload || self.directives.no_cache.is_present();
+            let may_expect = !reloads && self.subject.site.policy().forwarding != Forwarding::Everything;
+            let is_page_late = || shared.late_pages.reason(&self.key, now.monotonic).is_some();
+            may_expect && !self.is_closed(shared, now) && (origin.is_slow() || is_page_late())
+        };
+        let because = match () {
+            () if is_open => Some(Reason::StaleBreakerOpen),
+            () if is_busy => Some(Reason::StaleOriginBusy),
+            () if has_failed() => None,
+            () if is_late() => Some(Reason::StaleOriginSlow),
+            () => return None,
+        };
         let mut delivery = self.stale_instead(shared, head, now)?;
         if delivery.account.reason != Reason::HitFresh {
-            delivery.account.reason = match delivery.account.reason {
-                _ if is_open => Reason::StaleBreakerOpen,
-                _ if is_busy => Reason::StaleOriginBusy,
-                other => other,
-            };
+            delivery.account.reason = because.unwrap_or(delivery.account.reason);
         }
         Some(delivery)
     }

@@ -5,7 +5,7 @@
 //! status codes.
 
 use crate::control::purge_access::Denied;
-use address::OriginUrl;
+use crate::request::origin_names::OriginNames;
 use config::FixedAnswer;
 use h1::{FramingError, HeadError, RequestError};
 use message::Status;
@@ -128,13 +128,11 @@ impl Refusal {
     }
 
     /// A request that this edge has sent itself.
-    pub(crate) fn looping(origin: &OriginUrl) -> Self {
+    pub(crate) fn looping(origin: OriginNames<'_>) -> Self {
         Self::failure(
             508,
             Reason::LoopDetected,
-            format!(
-                "the origin {origin} leads back to this server; correct it to the application's own address"
-            ),
+            format!("{origin} leads back to this server; correct it to the application's own address"),
         )
     }
 
@@ -267,25 +265,25 @@ impl Refusal {
     }
 
     /// A fetch that gave no response.
-    pub(crate) fn failed_fetch(error: &FetchError, origin: &OriginUrl) -> Self {
+    pub(crate) fn failed_fetch(error: &FetchError, origin: OriginNames<'_>) -> Self {
         match error {
             FetchError::Busy(busy) => Self::busy(*busy, origin),
             FetchError::BreakerOpen => Self::breaker_open(origin),
             FetchError::Refused => Self::failure(
                 502,
                 Reason::OriginRefusedConnection,
-                format!("the origin {origin} refuses connections; start it, or correct its address"),
+                format!("{origin} refuses connections; start it, or correct its address"),
             ),
             FetchError::Unreachable(kind) => Self::failure(
                 502,
                 Reason::OriginUnreachable,
-                format!("the origin {origin} cannot be reached: {kind}; check its address and the network"),
+                format!("{origin} cannot be reached: {kind}; check its address and the network"),
             ),
             FetchError::Tls(error) => Self::failure(
                 502,
                 Reason::OriginTlsFailed,
                 format!(
-                    "there is no secure connection to the origin {origin}: {error}; check its certificate, \
+                    "there is no secure connection to {origin}: {error}; check its certificate, \
                      origin_ca, origin_name and origin_certificate"
                 ),
             ),
@@ -293,15 +291,13 @@ impl Refusal {
                 Self::failure(
                     504,
                     Reason::OriginTimeout,
-                    format!("the origin {origin} took too long: {error}; look for its slow requests"),
+                    format!("{origin} took too long: {error}; look for its slow requests"),
                 )
             }
             FetchError::Closed => Self::failure(
                 502,
                 Reason::OriginTruncated,
-                format!(
-                    "the origin {origin} closed the connection without a response; look at its error log"
-                ),
+                format!("{origin} closed the connection without a response; look at its error log"),
             ),
             FetchError::BadHead(_)
             | FetchError::BadBody(_)
@@ -310,22 +306,21 @@ impl Refusal {
             | FetchError::UnaskedNotModified => Self::failure(
                 502,
                 Reason::OriginBadResponse,
-                format!("the origin {origin} sent a response that cannot be used: {error}"),
+                format!("{origin} sent a response that cannot be used: {error}"),
             ),
             FetchError::Upload(error) => Self::failed_upload(*error),
         }
     }
 
     /// An origin that fails on a page repeatedly.
-    pub(crate) fn failing_origin(origin: &OriginUrl) -> Self {
-        let detail = format!(
-            "the origin {origin} answers every request for a page with an error; look at its error log"
-        );
+    pub(crate) fn failing_origin(origin: OriginNames<'_>) -> Self {
+        let detail =
+            format!("{origin} answers every request for a page with an error; look at its error log");
         Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..Self::failure(503, Reason::OriginFailing, detail) }
     }
 
-    fn breaker_open(origin: &OriginUrl) -> Self {
-        let detail = format!("the breaker of the origin {origin} is open; find out why the origin fails");
+    fn breaker_open(origin: OriginNames<'_>) -> Self {
+        let detail = format!("the breaker of {origin} is open; find out why the origin fails");
         Self {
             retry_after_secs: Some(RETRY_AFTER_SECS),
             ..Self::failure(503, Reason::OriginBreakerOpen, detail)
@@ -353,13 +348,12 @@ impl Refusal {
         Self::closing(400, Reason::BadRequest, "The request cannot be forwarded as it is.")
     }
 
-    fn busy(busy: Busy, origin: &OriginUrl) -> Self {
+    fn busy(busy: Busy, origin: OriginNames<'_>) -> Self {
         let reason = match busy {
             Busy::QueueFull => Reason::QueueFull,
             Busy::QueueTimeout => Reason::QueueTimeout,
         };
-        let detail =
-            format!("the origin {origin} is overloaded; make it faster, or raise limits.fetches_max");
+        let detail = format!("{origin} is overloaded; make it faster, or raise limits.fetches_max");
         Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..Self::failure(503, reason, detail) }
     }
 
@@ -435,6 +429,8 @@ fn whole_secs(wait: Duration) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::Refusal;
+    use crate::request::origin_names::OriginNames;
+    use config::EdgePlan;
     use h1::{BodyError, FramingError, HeadError, RequestError};
     use net::TlsError;
     use origin::{Busy, FetchError, UploadError};
@@ -444,7 +440,8 @@ mod tests {
 
     #[test]
     fn each_failure_has_its_status_code_and_reason() {
-        let origin = "http://127.0.0.1:9".parse().unwrap();
+        let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let origin = OriginNames(&plan.sites[0]);
         let truncated = BodyError::Truncated { missing_bytes: None };
         for (error, code, reason) in [
             (FetchError::Busy(Busy::QueueFull), 503, Reason::QueueFull),
@@ -466,7 +463,7 @@ mod tests {
             (FetchError::Upload(UploadError::TooSlow), 408, Reason::RequestTimeout),
             (FetchError::Upload(UploadError::Malformed(truncated)), 400, Reason::AmbiguousFraming),
         ] {
-            let refusal = Refusal::failed_fetch(&error, &origin);
+            let refusal = Refusal::failed_fetch(&error, origin);
             assert_eq!((refusal.status.code(), refusal.reason), (code, reason), "{error:?}");
             assert_eq!(refusal.retry_after_secs.is_some(), code == 503, "{error:?}");
             let told = refusal.detail.as_ref().is_some_and(|detail| detail.contains("http://127.0.0.1:9"));
@@ -479,9 +476,10 @@ mod tests {
 
     #[test]
     fn error_page_of_the_site_replaces_the_default_one() {
-        let origin = "http://127.0.0.1:9".parse().unwrap();
+        let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let origin = OriginNames(&plan.sites[0]);
         let template = "<h1>Sorry ({status}, {phrase})</h1>{message}".into();
-        let refusal = Refusal::failing_origin(&origin).of_site(Some(&template));
+        let refusal = Refusal::failing_origin(origin).of_site(Some(&template));
         let (_, page) = refusal.page();
         assert!(page.starts_with("<h1>Sorry (503, Service Unavailable)</h1>The site cannot"), "{page}");
         let (kind, page) = Refusal::unknown_site(false).of_site(Some(&template)).page();

@@ -3,7 +3,7 @@
 use crate::support::{Stage, behind, reason};
 use config::EdgePlan;
 use std::time::Duration;
-use testkit::{Action, Client, Gate, Seen, eventually, response};
+use testkit::{Action, Client, Gate, Response, Seen, eventually, response};
 
 /// Fresh for ten seconds; the default policy serves it stale for a day if the origin fails.
 const FRESH: &[&str] = &["Cache-Control: max-age=10"];
@@ -341,4 +341,90 @@ fn refill_waits_until_it_may_be_the_probe() {
     eventually("the refill is the probe", || stage.metric(STATE, "") == 0);
     stage.await_quiet();
     assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh");
+}
+
+/// From now on the responses of the origin come after a time that the test lets pass; each is sent
+/// once `answer` opens its gate.
+struct LateOrigin {
+    stage: Stage,
+    gate: Gate,
+}
+
+impl LateOrigin {
+    fn of(stage: Stage) -> Self {
+        let gate = hang(&stage);
+        Self { stage, gate }
+    }
+
+    /// Requests the page, lets this many milliseconds pass, and returns the response.
+    fn late(&mut self, target: &str, millis: u64) -> Response {
+        let asked = self.stage.origin.seen().len();
+        let mut client = self.stage.begin("GET", target, &[]);
+        self.stage.await_seen(asked + 1);
+        self.stage.clock.advance(Duration::from_millis(millis));
+        self.gate.open();
+        let answer = client.read();
+        self.stage.await_quiet();
+        self.gate = hang(&self.stage);
+        answer
+    }
+}
+
+/// A stage with expired pages, whose clients wait as long as the test likes.
+fn patient(targets: &[&str]) -> Stage {
+    let stage = Stage::new(page);
+    targets.iter().for_each(|target| assert_eq!(stage.get(target, &[]).status, 200));
+    stage.pass(100);
+    stage
+}
+
+#[test]
+fn page_that_was_late_is_served_stale_at_once() {
+    let mut origin = LateOrigin::of(patient(&["/late", "/other", "/strict"]));
+    assert_eq!(reason(&origin.late("/late", 10_000)), "miss-expired");
+    origin.stage.pass(11);
+    let asked = origin.stage.origin.seen().len();
+    let stale = origin.stage.get("/late", &[]);
+    assert_eq!((stale.text(), reason(&stale)), ("/late", "stale-origin-slow"));
+    origin.stage.await_seen(asked + 1);
+    // A reload wants the newer response. The refresh comes in time, which ends the expectation.
+    let mut reload = origin.stage.begin("GET", "/late", &["Cache-Control: no-cache"]);
+    origin.gate.open();
+    assert_eq!(reload.read().status, 200);
+    origin.stage.await_quiet();
+    origin.stage.pass(11);
+    origin.gate = hang(&origin.stage);
+    assert_eq!(reason(&origin.late("/late", 0)), "miss-expired");
+    // One late page says nothing of others.
+    assert_eq!(reason(&origin.late("/other", 0)), "miss-expired");
+}
+
+#[test]
+fn pages_of_a_slow_origin_are_served_stale_at_once() {
+    let mut origin = LateOrigin::of(patient(&["/a", "/b", "/c", "/d", "/e", "/purged"]));
+    assert_eq!(origin.stage.ask("PURGE", "/purged", &[SOFT]).status, 200);
+    for target in ["/a", "/b", "/c"] {
+        assert_eq!(reason(&origin.late(target, 10_000)), "miss-expired");
+    }
+    assert_eq!(reason(&origin.stage.get("/d", &[])), "stale-origin-slow");
+    // A purged page waits for the origin.
+    assert_eq!(reason(&origin.late("/purged", 0)), "miss-invalidated");
+    origin.gate.open();
+    origin.stage.await_quiet();
+    assert_eq!(reason(&origin.late("/e", 0)), "miss-expired", "a response in time clears the evidence");
+}
+
+#[test]
+fn late_pages_of_the_rfc_profile_wait_for_the_origin() {
+    let stage = Stage::rfc(|seen| {
+        response("200 OK", &["Cache-Control: max-age=100, stale-if-error=3600"], seen.target().as_bytes())
+    });
+    for target in ["/a", "/b", "/c"] {
+        assert_eq!(stage.get(target, &[]).status, 200);
+    }
+    let mut origin = LateOrigin::of(stage);
+    for target in ["/a", "/b", "/c", "/a"] {
+        origin.stage.pass(101);
+        assert_eq!(reason(&origin.late(target, 10_000)), "miss-expired");
+    }
 }

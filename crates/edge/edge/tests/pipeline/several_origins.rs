@@ -194,6 +194,36 @@ fn origin_with_server_errors_only_gets_no_requests_for_a_while() {
 }
 
 #[test]
+fn one_broken_page_takes_no_origin_out() {
+    let script = |_: usize, seen: &Seen| match seen.target() {
+        target if target.starts_with("/broken") => response("500 Oh", &[], b"broken"),
+        _ => page("private"),
+    };
+    let group = Group::with(2, script, |_| {});
+    for number in 0..40 {
+        assert_eq!(group.get(&format!("/broken?{number}")).status, 500);
+        assert_eq!(group.post("/broken/too").status, 500);
+    }
+    assert_eq!(group.metric("petasos_origin_failing", ""), 0);
+}
+
+#[test]
+fn adaptive_limit_is_shown_and_begins_at_the_largest() {
+    let group = Group::with(
+        2,
+        |_, _| page("private"),
+        |plan| {
+            plan.sites[0].balance.is_limit_adaptive = true;
+            plan.limits.fetches_max = 24;
+        },
+    );
+    (0..200).for_each(|number| assert_eq!(group.get(&format!("/{number}")).status, 200));
+    assert_eq!(group.metric("petasos_origin_fetches_max", ""), 48, "one request at a time is no evidence");
+    let status = admin(&group.edge, "GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(status.text().matches("\"fetches_max\": 24").count(), 2, "{}", status.text());
+}
+
+#[test]
 fn errors_of_all_origins_take_none_out() {
     let group = Group::with(2, |_, _| response("500 Oh", &[], b"broken"), |_| {});
     let statuses: Vec<_> = (0..30).map(|number| group.get(&format!("/{number}")).status).collect();

@@ -256,11 +256,70 @@ fn truncated_response_does_not_replace_the_stored_page() {
             "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nETag: \"2\"\r\nContent-Length: 10\r\n\r\nnew";
         vec![sends(head), Action::Close]
     });
-    let cut = stage.get("/", &[]);
-    assert!(!cut.complete, "{}", cut.head);
+    // The beginning was held back, because the stored page could replace it.
+    is_stale_page(&stage.get("/", &[]), "stale-on-error");
+    assert_eq!(stage.metric("petasos_responses_cut_total", ""), 0);
     stage.await_quiet();
     stage.origin.kill();
     is_stale_page(&stage.get("/", &[]), "stale-on-error");
+}
+
+#[test]
+fn truncated_response_is_replaced_for_all_that_wait() {
+    let forever = Duration::from_secs(3600);
+    let stage = seen(|plan| (plan.limits.stale_wait, plan.limits.flight_wait) = (forever, forever), FRESH, 0);
+    let gate = Gate::default();
+    let closed = gate.clone();
+    stage.becomes(move |_| {
+        let head =
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nnew\r\n";
+        [vec![sends(head)], behind(&closed, vec![Action::Close])].concat()
+    });
+    let mut clients: Vec<_> = (0..4).map(|_| stage.begin("GET", "/", &[])).collect();
+    eventually("all wait", || stage.metric("petasos_flight_waits_total", "") == 3);
+    gate.open();
+    for client in &mut clients {
+        is_stale_page(&client.read(), "stale-on-error");
+    }
+    stage.await_seen(2);
+}
+
+#[test]
+fn response_without_a_stale_page_is_not_held_back() {
+    let gate = Gate::default();
+    let closed = gate.clone();
+    let stage = Stage::new(move |_| {
+        let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 6\r\n\r\nnew";
+        [vec![sends(head)], behind(&closed, vec![sends("est")])].concat()
+    });
+    let mut client = stage.begin("GET", "/", &[]);
+    assert_eq!((client.read_head().status, client.read_octets(3)), (200, b"new".to_vec()));
+    gate.open();
+    assert_eq!(client.read_octets(3), b"est".to_vec());
+}
+
+#[test]
+fn held_back_response_is_sent_when_large_or_held_long() {
+    let large = "x".repeat(100_000);
+    for body in ["new", &large] {
+        // A quarter of it is the longest time for which a response is held back.
+        let wait = if body == "new" { Duration::from_secs(2) } else { Duration::from_secs(3600) };
+        let stage = seen(|plan| (plan.limits.stale_wait, plan.limits.flight_wait) = (wait, wait), FRESH, 0);
+        let gate = Gate::default();
+        let (closed, sent) = (gate.clone(), body.to_owned());
+        stage.becomes(move |_| {
+            let length = sent.len() + 3;
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nETag: \"2\"\r\nContent-Length: {length}\r\n\r\n{sent}"
+            );
+            [vec![sends(&head)], behind(&closed, vec![sends("end")])].concat()
+        });
+        let mut client = stage.begin("GET", "/", &[]);
+        assert_eq!(client.read_head().status, 200);
+        assert!(client.read_octets(body.len()) == body.as_bytes(), "the bytes are passed on");
+        gate.open();
+        assert_eq!(client.read_octets(3), b"end".to_vec());
+    }
 }
 
 const REVALIDATING: &[&str] = &["Cache-Control: max-age=60, stale-while-revalidate=30, stale-if-error=0"];

@@ -6,7 +6,9 @@
 //! together.
 
 use super::{FetchBounds, FetchPermit};
+use crate::adaptive::{AdaptiveLimit, OriginWait, StageNumber};
 use crate::urgency::{PERSON, Urgency};
+use clock::Monotonic;
 use platform::HashMap;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -16,10 +18,12 @@ use tokio::sync::oneshot;
 #[derive(Debug)]
 pub(super) struct Turns {
     bounds: FetchBounds,
+    /// Learns how many fetches the origin should work on; `None` if `fetches_max` is the limit.
+    adaptive: Option<Box<AdaptiveLimit>>,
     active: usize,
-    /// Largest number of active fetches for a fetch that is no probe: half of `fetches_max` while
-    /// the breaker is open.
-    ceiling: usize,
+    /// Whether only half of the permits is for fetches that are no probes, because the breaker is
+    /// open.
+    is_halved: bool,
     stalled: usize,
     queue: VecDeque<Waiter>,
     shares: HashMap<IpAddr, Share>,
@@ -55,11 +59,12 @@ impl Turns {
             client_fetches_max: bounds.client_fetches_max.max(1),
             ..bounds
         };
-        let ceiling = bounds.fetches_max;
+        let adaptive = bounds.is_adaptive.then(|| Box::new(AdaptiveLimit::new(bounds.fetches_max)));
         Self {
             bounds,
+            adaptive,
             active: 0,
-            ceiling,
+            is_halved: false,
             stalled: 0,
             queue: VecDeque::new(),
             shares: HashMap::default(),
@@ -72,8 +77,54 @@ impl Turns {
         self.active
     }
 
-    pub(super) const fn is_full(&self) -> bool {
-        self.active >= self.ceiling
+    pub(super) fn is_full(&self) -> bool {
+        self.active >= self.ceiling()
+    }
+
+    /// The limit of active fetches in force, apart from the short reductions that test it.
+    pub(super) fn limit(&self) -> usize {
+        self.adaptive.as_ref().map_or(self.bounds.fetches_max, |adaptive| adaptive.limit())
+    }
+
+    /// Whether the limit adapts to response times.
+    pub(super) const fn is_adaptive(&self) -> bool {
+        self.adaptive.is_some()
+    }
+
+    /// The stage of an adaptive limit for which the fetch that has just begun was chosen.
+    pub(super) fn choose(&mut self) -> Option<StageNumber> {
+        let active = self.active;
+        self.adaptive.as_mut()?.begin(active)
+    }
+
+    /// Tells an adaptive limit that a chosen fetch had no usable response.
+    pub(super) fn give_up(&mut self, stage: StageNumber) {
+        if let Some(adaptive) = &mut self.adaptive {
+            adaptive.give_up(stage);
+        }
+    }
+
+    /// Adapts the limit to a response that arrived at `now`.
+    pub(super) fn observe(&mut self, response: OriginWait, now: Monotonic) {
+        if let Some(adaptive) = &mut self.adaptive {
+            adaptive.observe(response, now);
+        }
+    }
+
+    /// Largest number of active fetches now.
+    fn permitted(&self) -> usize {
+        self.adaptive.as_ref().map_or(self.bounds.fetches_max, |adaptive| adaptive.permitted())
+    }
+
+    /// Largest number of active fetches for a fetch that is no probe.
+    fn ceiling(&self) -> usize {
+        if self.is_halved { self.permitted().div_ceil(2) } else { self.permitted() }
+    }
+
+    /// Largest number of active fetches for one client: the same share of any limit.
+    fn client_ceiling(&self) -> usize {
+        let FetchBounds { fetches_max, client_fetches_max, .. } = self.bounds;
+        client_fetches_max.saturating_mul(self.permitted()).div_ceil(fetches_max)
     }
 
     pub(super) fn waiting(&self) -> usize {
@@ -85,9 +136,8 @@ impl Turns {
     }
 
     /// Limits fetches that are not probes to half of the permits, or lets them use all again.
-    pub(super) fn halve(&mut self, is_halved: bool) {
-        let all = self.bounds.fetches_max;
-        self.ceiling = if is_halved { all.div_ceil(2) } else { all };
+    pub(super) const fn halve(&mut self, is_halved: bool) {
+        self.is_halved = is_halved;
     }
 
     /// Begins a fetch for `client` if the bounds allow it. Returns whether it began.
@@ -130,7 +180,7 @@ impl Turns {
     /// of all others. Returns whether the fetch is active.
     pub(super) fn resume(&mut self, client: Option<IpAddr>) -> bool {
         let of_client = client.and_then(|client| self.shares.get(&client)).map_or(0, |share| share.active);
-        let resumes = client.is_none() || of_client < self.bounds.client_fetches_max;
+        let resumes = client.is_none() || of_client < self.client_ceiling();
         if resumes {
             self.end(client, true);
             self.active += 1;
@@ -175,7 +225,7 @@ impl Turns {
     /// passed over. Each fourth time, a session counts for no more than any other person: everybody
     /// can claim to have one.
     pub(super) fn call(&mut self) -> Option<(Waiter, Option<IpAddr>)> {
-        if self.active >= self.bounds.fetches_max {
+        if self.active >= self.permitted() {
             return None;
         }
         let may = |waiter: &Waiter| self.may_begin(waiter.urgency.client(), waiter.is_probe);
@@ -209,11 +259,11 @@ impl Turns {
     /// Whether a fetch of `client` may begin within the bounds.
     fn may_begin(&self, client: Option<IpAddr>, is_probe: bool) -> bool {
         if is_probe {
-            return self.active < self.bounds.fetches_max;
+            return self.active < self.permitted();
         }
         let share = client.and_then(|client| self.shares.get(&client));
-        let has_share = share.is_none_or(|share| share.active < self.bounds.client_fetches_max);
-        self.active < self.ceiling && has_share
+        let has_share = share.is_none_or(|share| share.active < self.client_ceiling());
+        self.active < self.ceiling() && has_share
     }
 
     fn change(&mut self, client: Option<IpAddr>, change: impl FnOnce(&mut Share)) {

@@ -2,7 +2,9 @@
 //! behaviour over time. Run those that a change may affect, and report their results with the
 //! change.
 
-use crate::{changes, crash, examples, fuzz, installation, lab, monitoring, simulate, soak, test, tools};
+use crate::{
+    changes, crash, examples, fuzz, installation, lab, monitoring, simulate, soak, test, tools,
+};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -16,8 +18,9 @@ pub(crate) enum Long {
     Changes(changes::Args),
     /// Kill the binary under load and purges, restart it, and compare its responses with a model
     Crash(crash::Args),
-    /// Run Petasos for ten minutes with a disk, little memory, visitors of all kinds, purges and a
-    /// failing origin: no unexplained error, no growth, and no more memory than documented
+    /// As `cargo xtask soak`: ten minutes with a disk, little memory, visitors of all kinds, purges,
+    /// reloads and failing origins. No unexplained error, no growth, and no more memory than
+    /// documented
     Soak(soak::Args),
     /// Run every fuzz target for a minute, or for a given time
     Fuzz {

@@ -53,6 +53,8 @@ enum Xtask {
     Package(release::Args),
     /// Simulate lives of the whole edge. Each run follows from its seed
     Simulate(simulate::Args),
+    /// Run Petasos under every kind of load and failure for ten minutes, or as long as asked
+    Soak(soak::Args),
     /// Run a test that takes too long to run before every landing
     #[command(subcommand)]
     Long(long::Long),
@@ -84,6 +86,7 @@ fn run(xtask: &Xtask) -> Result<()> {
         Xtask::Attack(args) => attack::run(args),
         Xtask::Package(args) => release::run(args),
         Xtask::Simulate(args) => simulate::run(args),
+        Xtask::Soak(args) => soak::run(args),
         Xtask::Long(long) => long::run(long),
         Xtask::Bench(bench) => bench::run(bench),
         Xtask::Lab(lab) => lab::run(lab),

@@ -7,17 +7,17 @@
 //! Invariant: everything happens in the root, which has a network of its own and is thrown away.
 //! This needs root, namespaces and overlay file systems; systemd need not be the machine's init.
 
-mod root;
-
+use crate::debian_root::DebianRoot;
 use crate::{go_tools, packages, release};
 use anyhow::{Context, Result, ensure};
-use root::DebianRoot;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Debian packages of the programs that make, boot and check the root.
 const PACKAGES: [&str; 4] = ["debootstrap", "lintian", "systemd", "systemd-container"];
+/// Debian packages of the root beside the stack of WordPress.
+const ROOT_PACKAGES: [&str; 2] = ["apache2", "libapache2-mod-php"];
 /// Directory of the root, and of the packages that are installed in it.
 const DIRECTORY: &str = "target/package-root";
 /// Largest exposure of the unit by `systemd-analyze security`, in tenths. 0 is none, 100 all.
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         &["security", "--offline=true", "--no-pager", &bound],
         Path::new("contrib/systemd/petasos.service"),
     )?;
-    let root = DebianRoot::boot(Path::new(DIRECTORY))?;
+    let root = DebianRoot::boot(Path::new(DIRECTORY), &ROOT_PACKAGES)?;
     root.copy(&pebble, "pebble")?;
     for (number, deb) in (1..).zip(&debs) {
         root.copy(deb, &format!("petasos-{number}.deb"))?;

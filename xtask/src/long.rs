@@ -2,7 +2,9 @@
 //! behaviour over time. Run those that a change may affect, and report their results with the
 //! change.
 
-use crate::{changes, crash, examples, fuzz, installation, lab, monitoring, simulate, soak, test, tools};
+use crate::{
+    changes, crash, examples, fuzz, installation, lab, monitoring, moves, simulate, soak, test, tools,
+};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -16,8 +18,9 @@ pub(crate) enum Long {
     Changes(changes::Args),
     /// Kill the binary under load and purges, restart it, and compare its responses with a model
     Crash(crash::Args),
-    /// Run Petasos for ten minutes with a disk, little memory, visitors of all kinds, purges and a
-    /// failing origin: no unexplained error, no growth, and no more memory than documented
+    /// As `cargo xtask soak`: ten minutes with a disk, little memory, visitors of all kinds, purges,
+    /// reloads and failing origins. No unexplained error, no growth, and no more memory than
+    /// documented
     Soak(soak::Args),
     /// Run every fuzz target for a minute, or for a given time
     Fuzz {
@@ -54,6 +57,9 @@ pub(crate) enum Long {
     /// certificate by ACME, upgrade it under load, remove and purge it. No request may fail, and
     /// nothing may be left behind. Needs root
     Package(installation::Args),
+    /// Carry out the moves of docs/operations.md, word for word, in a Debian root under systemd: from
+    /// Varnish, from nginx and from a page cache of WordPress, and back. Needs root
+    Moves(moves::Args),
     /// Check the alert rules in contrib/prometheus with promtool, and run their tests
     Monitoring,
     /// Send 20,000 requests of an ordinary site's visitors through Petasos, 67 a second. 95% must
@@ -79,6 +85,7 @@ pub(crate) fn run(long: &Long) -> Result<()> {
         Long::Applications(args) => lab::applications(args),
         Long::Examples(args) => examples::run(args),
         Long::Package(args) => installation::run(args),
+        Long::Moves(args) => moves::run(args),
         Long::Monitoring => monitoring::run(),
         Long::Traffic(args) => lab::traffic(args),
     }

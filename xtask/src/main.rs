@@ -10,6 +10,7 @@ mod changes;
 mod client;
 mod conformance;
 mod crash;
+mod debian_root;
 mod docs;
 mod examples;
 mod fuzz;
@@ -19,6 +20,7 @@ mod lab;
 mod layers;
 mod long;
 mod monitoring;
+mod moves;
 mod node;
 mod packages;
 mod place;
@@ -53,6 +55,8 @@ enum Xtask {
     Package(release::Args),
     /// Simulate lives of the whole edge. Each run follows from its seed
     Simulate(simulate::Args),
+    /// Run Petasos under every kind of load and failure for ten minutes, or as long as asked
+    Soak(soak::Args),
     /// Run a test that takes too long to run before every landing
     #[command(subcommand)]
     Long(long::Long),
@@ -84,6 +88,7 @@ fn run(xtask: &Xtask) -> Result<()> {
         Xtask::Attack(args) => attack::run(args),
         Xtask::Package(args) => release::run(args),
         Xtask::Simulate(args) => simulate::run(args),
+        Xtask::Soak(args) => soak::run(args),
         Xtask::Long(long) => long::run(long),
         Xtask::Bench(bench) => bench::run(bench),
         Xtask::Lab(lab) => lab::run(lab),

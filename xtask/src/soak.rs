@@ -1,6 +1,6 @@
-//! `cargo xtask long soak`: runs the proxy for ten minutes with a disk and little memory. The load
-//! consists of visitors of all kinds, bans, purges and log rotations. The origin fails from time to
-//! time.
+//! `cargo xtask soak`, also as `cargo xtask long soak`: runs the proxy for ten minutes with a disk and
+//! little memory. The load consists of visitors of all kinds over HTTP/1.1, TLS and HTTP/2, bans,
+//! purges, reloads, log rotations and greedy clients. The origins fail from time to time.
 //!
 //! It runs the optimised binary if one exists, after bringing it up to date, and otherwise the
 //! debug binary. It prints the figures beside their limits. It fails if a figure exceeds its limit,
@@ -13,12 +13,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 use testkit::soak::{self, SoakPlan};
 
-/// Arguments of `cargo xtask long soak`.
+/// Default duration of the load.
+const SECONDS: u64 = 600;
+
+/// Arguments of `cargo xtask soak`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Duration of the load
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(4..=86_400))]
-    seconds: u64,
+    /// Duration of the load in minutes [default: 10]
+    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(1..=1_440))]
+    minutes: Option<u64>,
+    /// Duration of the load in seconds
+    #[arg(long, value_name = "SECONDS", conflicts_with = "minutes", value_parser = clap::value_parser!(u64).range(4..=86_400))]
+    seconds: Option<u64>,
     /// Test this binary instead of building one
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
@@ -36,7 +42,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(program) => program.clone(),
         None => build()?,
     };
-    let Args { seconds, seed, .. } = *args;
+    let seed = args.seed;
+    let seconds = args.seconds.or(args.minutes.map(|minutes| minutes * 60)).unwrap_or(SECONDS);
     eprintln!("soak: {seconds} s of {}, seed {seed}", program.display());
     let plan =
         SoakPlan { seed, length: Duration::from_secs(seconds), program: std::path::absolute(program)? };

@@ -1,5 +1,6 @@
-//! A few seconds of the real binary with a disk, little memory, visitors of all kinds, purges and a
-//! rotated log. `cargo xtask long soak` runs it for ten minutes and makes the origin fail too.
+//! A few seconds of the real binary with a disk, little memory, visitors of all kinds, purges,
+//! reloads and a rotated log. `cargo xtask soak` runs it for ten minutes and makes the origins fail
+//! too.
 
 use std::time::Duration;
 use testkit::{binary, soak};
@@ -9,8 +10,14 @@ use testkit::{binary, soak};
 const LENGTHS_S: [u64; 4] = [4, 8, 16, 32];
 
 /// Kinds of events that must have occurred; without them the run would have tested nothing.
-const NEEDED: [&str; 4] =
-    ["purges and writes", "pages from the store", "slow uploads", "rotations by SIGHUP"];
+const NEEDED: [&str; 6] = [
+    "purges and writes",
+    "pages from the store",
+    "slow uploads",
+    "rotations by SIGUSR1",
+    "reloads",
+    "streams",
+];
 
 #[test]
 fn each_error_of_a_short_soak_has_a_cause() {

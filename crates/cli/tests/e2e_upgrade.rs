@@ -6,7 +6,9 @@
 use net::MessageChannel;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use testkit::{Client, Edge, Http2Client, Http2Frames, Origin, eventually, get, petasos, response};
+use testkit::{
+    Action, Client, Edge, Gate, Http2Client, Http2Frames, Origin, eventually, get, petasos, response,
+};
 
 /// Pages that may be stored.
 fn pages() -> Origin {
@@ -42,6 +44,28 @@ fn disk() -> (tempfile::TempDir, Vec<String>) {
 
 fn arguments(disk: &[String]) -> Vec<&str> {
     disk.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn process_that_has_handed_over_starts_no_other_one() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::start(move |_| {
+        [vec![Action::Await(held.clone())], response("200 OK", &["Cache-Control: private"], b"page")].concat()
+    });
+    let mut old = Edge::start(&origin.url(), &[]);
+    // The old process lives as long as this request.
+    let mut client = Client::connect(old.address);
+    client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    eventually("the request is under way", || !origin.seen().is_empty());
+    let new = old.upgraded(&origin.url(), &[]);
+    old.signal("USR2");
+    eventually("the signal is handled", || old.stderr().contains("another process has taken over already"));
+    assert!(!old.stderr().contains("was started to take over"), "{}", old.stderr());
+    gate.open();
+    assert_eq!(client.read().status, 200);
+    assert_eq!(get(new.address, "/", &[]).status, 200);
+    assert_eq!(old.wait(), Some(0));
 }
 
 #[test]

@@ -34,9 +34,14 @@ const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 impl Http2Client {
     /// Connects without TLS, by prior knowledge.
     pub fn connect(address: SocketAddr) -> Self {
+        Self::try_connect(address).unwrap()
+    }
+
+    /// As [`Http2Client::connect`], to a server that may have ended. `None` if it refuses.
+    pub fn try_connect(address: SocketAddr) -> Option<Self> {
         let runtime = runtime();
-        let stream = runtime.block_on(tokio::net::TcpStream::connect(address)).unwrap();
-        Self::over(runtime, stream, "http", "example.test")
+        let stream = runtime.block_on(tokio::net::TcpStream::connect(address)).ok()?;
+        Some(Self::over(runtime, stream, "http", "example.test"))
     }
 
     /// Connects and secures the connection, with the server called `name`.
@@ -119,7 +124,7 @@ impl Http2Client {
     /// Reads a whole response. A stream that ends early makes it incomplete.
     ///
     /// # Errors
-    /// If the stream ends before its head.
+    /// If the stream ends before its head, or the response takes longer than [`PATIENCE`].
     pub fn try_read(&mut self, stream: Http2Stream) -> Result<Response, h2::Error> {
         let reading = async {
             let (parts, mut content) = stream.response.await?.into_parts();
@@ -137,7 +142,8 @@ impl Http2Client {
             response.complete = read_content(&mut content, &mut response).await.is_ok();
             Ok(response)
         };
-        self.runtime.block_on(async { tokio::time::timeout(PATIENCE, reading).await.unwrap() })
+        let reading = async { tokio::time::timeout(PATIENCE, reading).await };
+        self.runtime.block_on(reading).unwrap_or_else(|_| Err(h2::Reason::CANCEL.into()))
     }
 
     /// Runs the connection for a moment.

@@ -81,11 +81,6 @@ impl Edge {
         Self::start_at(ANYWHERE, origin, arguments)
     }
 
-    /// As [`Edge::start`], with the binary at `program`.
-    pub fn of_program(program: &Path, origin: &str, arguments: &[&str]) -> Self {
-        Self::launch(Command::new(program), ANYWHERE, origin, &[&PURGES_FROM_HERE, arguments].concat())
-    }
-
     /// As [`Edge::start`], listening at `listen`.
     pub fn start_at(listen: &str, origin: &str, arguments: &[&str]) -> Self {
         Self::launch(Command::new(binary()), listen, origin, &[&PURGES_FROM_HERE, arguments].concat())
@@ -127,7 +122,12 @@ impl Edge {
     /// Starts an edge with this configuration file alone, which names listeners and origins. Its
     /// admin interface is at `admin`, or at a free port. `address` is that of the first listener.
     pub fn of_file(file: &Path, admin: Option<SocketAddr>) -> Self {
-        let mut command = Command::new(binary());
+        Self::of_program_and_file(&binary(), file, admin)
+    }
+
+    /// As [`Edge::of_file`], with the binary at `program`.
+    pub fn of_program_and_file(program: &Path, file: &Path, admin: Option<SocketAddr>) -> Self {
+        let mut command = Command::new(program);
         let admin = admin.map_or_else(|| ANYWHERE.to_owned(), |admin| admin.to_string());
         command.arg("serve").arg(file).args(["--admin", &admin]);
         command.env("STATE_DIRECTORY", witnesses("state")).env("XDG_RUNTIME_DIR", witnesses("run"));

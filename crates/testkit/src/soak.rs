@@ -1,35 +1,53 @@
 //! The soak test: a long run of the real binary with a disk and little memory. It is loaded by
-//! visitors of many kinds and by purges. Logs are rotated, and the origin fails from time to time.
+//! visitors of many kinds over HTTP/1.1 and HTTP/2, plain and with TLS, and by purges. The
+//! configuration changes, logs are rotated and followed, guards refuse greedy clients, and the
+//! origins fail from time to time.
 //!
 //! These must hold:
 //!
 //! - Each response belongs to its key and is not older than a purge that was answered before the
 //!   request was sent.
 //! - Each error has a cause in the script.
-//! - The number of descriptors does not grow.
+//! - The numbers of descriptors and threads and the resident memory do not grow.
 //! - Resident memory stays within `--memory` plus the margin that docs/performance.md states.
 //!
-//! The seed determines requests, purges and failures of the origin. It does not determine the
+//! The seed determines requests, purges and failures of the origins. It does not determine the
 //! scheduling of threads.
 
+mod aborts;
 mod application;
+mod configuration;
+mod connection;
+mod followers;
+mod guards;
 mod health;
+mod multiplexed;
+mod operator;
+mod pair;
+mod ranges;
+mod reasons;
+mod reloads;
 mod rotation;
 mod rules;
+mod uploads;
 mod verdict;
 mod visitors;
 mod watch;
 
-use crate::Edge;
 use crate::crash::CrashModel;
-use application::SoakOrigin;
-use health::FailureLog;
+use crate::{Edge, Response, Trust, allow_descriptors};
+use application::{FailurePace, SoakOrigin};
+use configuration::SoakConfiguration;
+use connection::{Transport, Visitor};
+use followers::RecentRecords;
+use health::{FailureLog, SoakFailure};
+use pair::OriginPair;
 use stats::Random;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use watch::ProcessSample;
@@ -42,6 +60,15 @@ const MEMORY_BYTES: u64 = 64 << 20;
 const DISK_BYTES: u64 = 96 << 20;
 /// Number of problems after which the soak ends early.
 const PROBLEMS_MAX: usize = 20;
+/// Number of greedy clients, each in a network of its own.
+const GREEDY: u8 = 2;
+/// Descriptors of this process: the visitors and both ends of the origins' connections.
+const DESCRIPTORS: u64 = 4_096;
+/// When the first origin fails.
+const PACE: FailurePace = FailurePace {
+    well: [Duration::from_secs(8), Duration::from_secs(6)],
+    ill: [Duration::from_secs(2), Duration::from_secs(4)],
+};
 
 /// The parameters of a soak.
 #[derive(Clone, Debug)]
@@ -73,11 +100,27 @@ struct SoakState<'a> {
     plan: &'a SoakPlan,
     model: &'a CrashModel,
     health: &'a FailureLog,
+    /// The failures of the two origins of one site.
+    pair_health: &'a FailureLog,
     address: SocketAddr,
+    /// The address of the listener with TLS.
+    secured: SocketAddr,
+    trust: Trust,
     admin: SocketAddr,
     is_over: AtomicBool,
+    /// Held by whoever makes the edge read its configuration.
+    orders: Mutex<()>,
     tally: Mutex<VisitCounts>,
     problems: Mutex<Vec<String>>,
+    records: Mutex<RecentRecords>,
+    /// Records that followers of the log were told to have missed.
+    skipped: AtomicU64,
+}
+
+/// The servers behind the edge.
+struct Origins {
+    first: SoakOrigin,
+    pair: OriginPair,
 }
 
 /// Runs a soak. `progress` receives a line with figures of the process every 30 samples.
@@ -85,82 +128,96 @@ struct SoakState<'a> {
 /// # Panics
 /// If the edge does not start.
 pub fn run(plan: &SoakPlan, progress: &(dyn Fn(&str) + Sync)) -> SoakReport {
+    allow_descriptors(DESCRIPTORS);
+    let mut random = Random::from_seed(plan.seed);
     let model = Arc::new(CrashModel::new());
-    let health = Arc::new(FailureLog::default());
-    let application = SoakOrigin::start(&model, &health, plan.seed);
+    let (health, pair_health) = (Arc::<FailureLog>::default(), Arc::<FailureLog>::default());
+    let known = Arc::clone(&model);
+    let first = SoakOrigin::start(&health, random.next_u64(), move |seen, chance| {
+        application::answer(&known, seen, chance)
+    });
+    let origins = Origins { first, pair: OriginPair::start(&pair_health, &mut random) };
     let directory = tempfile::tempdir().unwrap();
-    let mut edge = start_edge(plan, &application, directory.path());
+    let own = SoakConfiguration::new(directory.path(), origins.first.url(), origins.pair.urls());
+    let mut edge = Edge::of_program_and_file(&plan.program, &own.file(), None);
     let stage = SoakState {
         plan,
         model: &model,
         health: &health,
+        pair_health: &pair_health,
         address: edge.address,
+        secured: own.secured(),
+        trust: own.trust(),
         admin: edge.admin,
         is_over: AtomicBool::new(false),
+        orders: Mutex::default(),
         tally: Mutex::default(),
         problems: Mutex::default(),
+        records: Mutex::default(),
+        skipped: AtomicU64::new(0),
     };
     let start = ProcessSample::of_started(edge.pid());
-    let samples = stage.play(&application, &edge, directory.path(), progress);
+    let samples = stage.play(&origins, &edge, &own, directory.path(), progress);
     let figures = stage.judge(&mut edge, start, &samples, directory.path());
     let tally = lock(&stage.tally).clone();
     let problems = std::mem::take(&mut *lock(&stage.problems));
     SoakReport { problems, tally, figures }
 }
 
-fn start_edge(plan: &SoakPlan, application: &SoakOrigin, directory: &Path) -> Edge {
-    let [file, disk, spool, log] = ["petasos.toml", "disk", "spool", "access.log"].map(|name| {
-        let path = directory.join(name);
-        path.to_str().unwrap().to_owned()
-    });
-    std::fs::create_dir(&spool).unwrap();
-    // All visitors share one address, and some write more often than an editor, so the limits for
-    // these are raised. The limit for the disk is raised too, because other programs may slow the
-    // disk down.
-    let configuration = format!(
-        "workers = 2\nprofile = 'default'\nspool_directory = '{spool}'\n[limits]\nobject_bytes_max = '64KiB'\n\
-         client_fetches_max = 64\npage_writes_per_minute = 1000000\nbuffer_memory_percent = 2\n\
-         disk_timeout = '1m'\nidle_connection_timeout = '1s'\n"
-    );
-    std::fs::write(&file, configuration).unwrap();
-    let memory = format!("{MEMORY_BYTES}B");
-    let size = format!("{DISK_BYTES}B");
-    let arguments = [&file, "--disk", &disk, "--disk-size", &size, "--memory", &memory, "--access-log", &log];
-    Edge::of_program(&plan.program, &application.url(), &arguments)
-}
-
 impl SoakState<'_> {
     /// Runs the load for the planned time. Returns the samples of the process.
     fn play(
         &self,
-        application: &SoakOrigin,
+        origins: &Origins,
         edge: &Edge,
+        own: &SoakConfiguration,
         directory: &Path,
         progress: &(dyn Fn(&str) + Sync),
     ) -> Vec<ProcessSample> {
         let mut random = Random::from_seed(self.plan.seed);
+        let mut next = || Random::from_seed(random.next_u64());
         std::thread::scope(|threads| {
             for (kind, count, pause) in visitors::KINDS {
-                for _ in 0..count {
-                    let random = Random::from_seed(random.next_u64());
-                    threads.spawn(move || self.visit(kind, pause, random));
+                for transport in Transport::ALL.into_iter().cycle().take(count) {
+                    let visitor = Visitor::new(transport, next());
+                    threads.spawn(move || self.visit(kind, pause, visitor));
                 }
             }
-            let moods = Random::from_seed(random.next_u64());
-            threads.spawn(|| application.trouble(self, moods));
+            for number in 0..GREEDY {
+                let random = next();
+                threads.spawn(move || guards::hurry(self, number, random));
+            }
+            let [flood, operator, moods, pair, changes] = std::array::from_fn(|_| next());
+            threads.spawn(|| guards::flood(self, flood));
+            threads.spawn(|| guards::denied(self));
+            threads.spawn(|| operator::look(self, operator));
+            threads.spawn(|| followers::keep(self));
+            threads.spawn(|| followers::select(self));
+            threads.spawn(|| followers::lag(self));
+            threads.spawn(|| self.trouble(&origins.first, moods));
+            threads.spawn(|| origins.pair.trouble(self, pair));
+            threads.spawn(|| reloads::change(self, edge, own, changes));
             threads.spawn(|| rotation::rotate(self, edge, directory));
-            let samples = watch::samples(self, application, edge.pid(), progress);
+            let samples = watch::samples(self, origins, edge.pid(), progress);
             self.is_over.store(true, Ordering::SeqCst);
             samples
         })
     }
 
     /// Repeats the visits of one visitor until the end.
-    fn visit(&self, kind: visitors::VisitFunction, pause: Duration, mut random: Random) {
-        let mut connection = None;
+    fn visit(&self, kind: visitors::VisitFunction, pause: Duration, mut visitor: Visitor) {
         while !self.is_over() {
-            kind(self, &mut connection, &mut random);
+            kind(self, &mut visitor);
             std::thread::sleep(pause);
+        }
+    }
+
+    /// Lets the first origin fail in each way in turns, until the end.
+    fn trouble(&self, origin: &SoakOrigin, mut random: Random) {
+        for failure in SoakFailure::ALL.into_iter().cycle() {
+            if !origin.fail_once(self, failure, &PACE, &mut random) {
+                return;
+            }
         }
     }
 
@@ -173,14 +230,29 @@ impl SoakState<'_> {
         *lock(&self.tally).entry(what).or_default() += 1;
     }
 
+    /// Number of visits with this result.
+    fn counted(&self, what: &str) -> u64 {
+        lock(&self.tally).get(what).copied().unwrap_or(0)
+    }
+
+    /// Reports a problem, with the edge's records around it.
     fn complain(&self, problem: &str) {
-        let after = self.health.now().as_secs();
-        lock(&self.problems).push(format!("after {after} s: {problem}"));
+        let after = self.health.now().as_secs_f64();
+        let records = followers::neighbourhood(self, problem);
+        lock(&self.problems).push(format!("after {after:.1} s: {problem}{records}"));
     }
 
     /// Reports a failed request that was sent at `begun`, unless the origin's failures excuse it.
     fn excuse(&self, begun: Duration, what: &str) {
         if self.health.is_excused(begun) { self.count("failed with the origin") } else { self.complain(what) }
+    }
+
+    /// Reports an unexpected response to a request that was sent at `begun`, unless the origin's
+    /// failures excuse it. They excuse no complete response with a status below 500.
+    fn excuse_answer(&self, begun: Duration, what: &str, answer: &Response) {
+        let problem = format!("{what}: {}", answer.head);
+        let is_error = answer.status >= 500 || !answer.complete;
+        if is_error { self.excuse(begun, &problem) } else { self.complain(&problem) }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The origin of a soak. It serves the pages of the crash test, and further targets. It fails from
-//! time to time.
+//! The origins of a soak. The first one serves the pages of the crash test, and further targets.
+//! Each fails from time to time.
 //!
 //! Invariant: the content of a further target depends only on the target ([`octets`]).
 
@@ -11,18 +11,33 @@ use stats::Random;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// The host of the further targets.
+pub(super) const SOAK_HOST: &str = "c.test";
 /// Number of events in one stream.
 pub(super) const EVENTS: usize = 20;
 /// Pause before each event.
 const EVENT_PAUSE: Duration = Duration::from_millis(100);
-/// Least duration of normal operation, and the greatest random addition.
-const WELL: [Duration; 2] = [Duration::from_secs(14), Duration::from_secs(20)];
-/// Least duration of a failure, and the greatest random addition.
-const ILL: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
 /// Pause between two checks of the end of the soak.
 const SLICE: Duration = Duration::from_millis(50);
+/// Time for which a flapping origin works, and does not work.
+const FLAP: Duration = Duration::from_millis(300);
+/// Least time before a slow response, its random addition, and the pause before each piece of its
+/// content. A first byte comes within `limits.stale_wait`, so the breaker stays closed.
+const SLOW_MS: [u64; 3] = [100, 500, 60];
+/// Number of pieces of a slow response.
+const SLOW_PIECES: usize = 5;
+/// Time before the end of the soak in which no failure occurs, so that the edge finds out that its
+/// origins work.
+const LAST: Duration = Duration::from_secs(10);
 
-/// The running origin.
+/// When an origin fails: the least duration of normal operation and its greatest random addition,
+/// and both for failures.
+pub(super) struct FailurePace {
+    pub(super) well: [Duration; 2],
+    pub(super) ill: [Duration; 2],
+}
+
+/// A running origin.
 pub(super) struct SoakOrigin {
     origin: Origin,
     failing: Arc<Mutex<FailureMode>>,
@@ -34,33 +49,42 @@ pub(super) struct SoakOrigin {
 enum FailureMode {
     #[default]
     Not,
-    Refuses,
     Errs,
+    Slow,
+    Truncates,
     Hangs(Gate),
 }
 
 impl SoakOrigin {
-    pub(super) fn start(model: &Arc<CrashModel>, health: &Arc<FailureLog>, seed: u64) -> Self {
+    /// Starts an origin. `script` receives a request and a random number.
+    pub(super) fn start(
+        health: &Arc<FailureLog>,
+        seed: u64,
+        script: impl Fn(&Seen, u64) -> Vec<Action> + Send + Sync + 'static,
+    ) -> Self {
         let failing = Arc::new(Mutex::new(FailureMode::Not));
         let random = Mutex::new(Random::from_seed(seed));
-        let model = Arc::clone(model);
         let known = Arc::clone(health);
         let theirs = Arc::clone(&failing);
         let origin = Origin::start(move |seen| {
             let chance = lock(&random).next_u64();
-            let is_head = seen.head.starts_with("HEAD");
-            let (first, actions) = match &*lock(&theirs) {
-                FailureMode::Not | FailureMode::Refuses => (None, answer(&model, seen, chance)),
-                FailureMode::Errs => {
-                    (None, response("500 Internal Server Error", &["Cache-Control: no-store"], b"ill"))
-                }
-                FailureMode::Hangs(gate) => (Some(Action::Await(gate.clone())), answer(&model, seen, chance)),
+            let mode = lock(&theirs);
+            let actions = match &*mode {
+                FailureMode::Errs => failed(chance),
+                _ => script(seen, chance),
             };
-            let actions = if is_head { head_alone(actions) } else { actions };
+            let actions = if seen.head.starts_with("HEAD") { head_alone(actions) } else { actions };
+            let actions = match &*mode {
+                FailureMode::Not | FailureMode::Errs => actions,
+                FailureMode::Slow => slow(actions, chance),
+                FailureMode::Truncates => truncated(actions),
+                FailureMode::Hangs(gate) => [vec![Action::Await(gate.clone())], actions].concat(),
+            };
+            drop(mode);
             if actions.iter().any(|action| matches!(action, Action::Close)) {
                 known.break_off();
             }
-            first.into_iter().chain(actions).collect()
+            actions
         });
         Self { origin, failing, health: Arc::clone(health) }
     }
@@ -74,57 +98,143 @@ impl SoakOrigin {
         self.origin.forget();
     }
 
-    /// Fails from time to time, until the end.
-    pub(super) fn trouble(&self, stage: &SoakState<'_>, mut random: Random) {
-        let failures = [SoakFailure::Refuses, SoakFailure::Hangs, SoakFailure::Errs];
-        for failure in failures.into_iter().cycle() {
-            self.wait(stage, WELL, &mut random);
-            if stage.is_over() {
-                return;
-            }
-            self.fail(failure);
-            self.wait(stage, ILL, &mut random);
-            self.recover();
+    /// Fails once, after a time of normal operation. Returns whether the soak goes on.
+    pub(super) fn fail_once(
+        &self,
+        stage: &SoakState<'_>,
+        failure: SoakFailure,
+        pace: &FailurePace,
+        random: &mut Random,
+    ) -> bool {
+        let last = stage.plan.length.saturating_sub(LAST);
+        let now = self.health.now();
+        self.wait(stage, now + span(pace.well, random));
+        let now = self.health.now();
+        if stage.is_over() || now >= last {
+            return false;
+        }
+        self.fail(failure);
+        let until = (now + span(pace.ill, random)).min(last);
+        if failure == SoakFailure::Flaps {
+            self.flap(stage, until);
+        } else {
+            self.wait(stage, until);
+        }
+        self.recover(failure);
+        !stage.is_over()
+    }
+
+    fn wait(&self, stage: &SoakState<'_>, until: Duration) {
+        while self.health.now() < until && !stage.is_over() {
+            std::thread::sleep(SLICE);
         }
     }
 
-    fn wait(&self, stage: &SoakState<'_>, [least, more]: [Duration; 2], random: &mut Random) {
-        let until = self.health.now() + least + more.mul_f64(random.below(1000) as f64 / 1000.0);
+    /// Refuses connections and accepts them in turns.
+    fn flap(&self, stage: &SoakState<'_>, until: Duration) {
         while self.health.now() < until && !stage.is_over() {
-            std::thread::sleep(SLICE);
+            self.kill();
+            std::thread::sleep(FLAP);
+            self.origin.revive();
+            std::thread::sleep(FLAP);
         }
     }
 
     fn fail(&self, failure: SoakFailure) {
         self.health.fail(failure);
         *lock(&self.failing) = match failure {
-            SoakFailure::Refuses => FailureMode::Refuses,
+            SoakFailure::Refuses | SoakFailure::Flaps => FailureMode::Not,
             SoakFailure::Hangs => FailureMode::Hangs(Gate::default()),
             SoakFailure::Errs => FailureMode::Errs,
+            SoakFailure::Slow => FailureMode::Slow,
+            SoakFailure::Truncates => FailureMode::Truncates,
         };
         if failure == SoakFailure::Refuses {
-            self.origin.kill();
+            self.kill();
         }
     }
 
-    fn recover(&self) {
-        match std::mem::take(&mut *lock(&self.failing)) {
-            FailureMode::Refuses => self.origin.revive(),
-            FailureMode::Hangs(gate) => gate.open(),
-            FailureMode::Errs | FailureMode::Not => {}
+    fn kill(&self) {
+        self.health.end_connections();
+        self.origin.kill();
+    }
+
+    fn recover(&self, failure: SoakFailure) {
+        if let FailureMode::Hangs(gate) = std::mem::take(&mut *lock(&self.failing)) {
+            gate.open();
+        }
+        if failure == SoakFailure::Refuses {
+            self.origin.revive();
         }
         self.health.recover();
     }
 }
 
-fn answer(model: &CrashModel, seen: &Seen, chance: u64) -> Vec<Action> {
+/// A random duration between the first one, and the sum of both.
+fn span([least, more]: [Duration; 2], random: &mut Random) -> Duration {
+    least + more.mul_f64(random.below(1000) as f64 / 1000.0)
+}
+
+/// A response of an origin that fails.
+fn failed(chance: u64) -> Vec<Action> {
+    let status = match chance % 4 {
+        0 => "502 Bad Gateway",
+        1 => "503 Service Unavailable",
+        2 => "504 Gateway Timeout",
+        _ => "500 Internal Server Error",
+    };
+    response(status, &["Cache-Control: no-store"], b"ill")
+}
+
+/// The same response, late and in pieces.
+fn slow(actions: Vec<Action>, chance: u64) -> Vec<Action> {
+    let [least, more, pause] = SLOW_MS;
+    let mut late = vec![Action::Pause(Duration::from_millis(least + chance % more))];
+    for action in actions {
+        let Action::Send(octets) = action else {
+            late.push(action);
+            continue;
+        };
+        for piece in octets.chunks(octets.len() / SLOW_PIECES + 1) {
+            late.push(Action::Send(piece.to_vec()));
+            late.push(Action::Pause(Duration::from_millis(pause)));
+        }
+    }
+    late
+}
+
+/// The same response without its end. One without content stays whole.
+fn truncated(mut actions: Vec<Action>) -> Vec<Action> {
+    let [Action::Send(octets)] = &mut actions[..] else {
+        actions.truncate(actions.len() / 2);
+        actions.push(Action::Close);
+        return actions;
+    };
+    let head = octets.windows(4).position(|octets| octets == b"\r\n\r\n").map_or(octets.len(), |at| at + 4);
+    let content = octets.len() - head;
+    if content > 0 {
+        octets.truncate(head + content / 2);
+        actions.push(Action::Close);
+    }
+    actions
+}
+
+/// The response of the first origin.
+pub(super) fn answer(model: &CrashModel, seen: &Seen, chance: u64) -> Vec<Action> {
     let target = seen.target();
     let kind = target.split('/').nth(1).unwrap_or("");
     match kind {
-        "upload" => response("200 OK", &["Cache-Control: no-store"], receipt(&seen.body).as_bytes()),
+        "upload" => {
+            let content = content_of(seen);
+            response("200 OK", &["Cache-Control: no-store"], receipt(&content).as_bytes())
+        }
+        "tunnel" => tunnel(seen),
         "missing" => response("404 Not Found", &["Cache-Control: max-age=5"], &octets(target)),
         "moved" => {
             response("301 Moved Permanently", &[&format!("Location: /plain{target}")], &octets(target))
+        }
+        "moving" => {
+            response("200 OK", &["Cache-Control: max-age=1, stale-while-revalidate=5"], &octets(target))
         }
         "private" => response("200 OK", &["Cache-Control: private"], &octets(target)),
         "plain" => {
@@ -158,7 +268,7 @@ fn head_alone(actions: Vec<Action>) -> Vec<Action> {
 }
 
 /// The entity tag of all large responses. They never change.
-const LARGE_ETAG: &str = "\"large\"";
+pub(super) const LARGE_ETAG: &str = "\"large\"";
 
 fn page(model: &CrashModel, seen: &Seen, chance: u64) -> Vec<Action> {
     let Some(page) = CrashPage::find(seen.field("Host").unwrap_or(""), seen.target()) else {
@@ -170,6 +280,37 @@ fn page(model: &CrashModel, seen: &Seen, chance: u64) -> Vec<Action> {
     // Some pages expire during the soak, so that they are revalidated.
     let max_age = if page.number() % 4 == 3 { 2 } else { 86_400 };
     crash::answer(model, page, seen, max_age, chance)
+}
+
+/// The content of a request, without chunked coding.
+fn content_of(seen: &Seen) -> Vec<u8> {
+    if seen.field("Transfer-Encoding").is_none() {
+        return seen.body.clone();
+    }
+    let mut content = Vec::new();
+    let mut rest = &seen.body[..];
+    while let Some(end) = rest.windows(2).position(|octets| octets == b"\r\n") {
+        let size = std::str::from_utf8(&rest[..end]).unwrap().split(';').next().unwrap();
+        let size = usize::from_str_radix(size, 16).unwrap();
+        if size == 0 {
+            break;
+        }
+        content.extend_from_slice(&rest[end + 2..][..size]);
+        rest = &rest[end + 2 + size + 2..];
+    }
+    content
+}
+
+/// What a tunnel sends.
+pub(super) const TUNNEL_GREETING: &[u8] = b"through the tunnel\n";
+
+/// Agrees to the protocol that a client asks for, sends a greeting, and ends the tunnel.
+fn tunnel(seen: &Seen) -> Vec<Action> {
+    if seen.field("Upgrade").is_none() {
+        return response("426 Upgrade Required", &["Cache-Control: no-store"], b"");
+    }
+    let head = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: greeting\r\n\r\n";
+    vec![Action::Send(head.to_vec()), Action::Send(TUNNEL_GREETING.to_vec()), Action::Close]
 }
 
 /// An event stream, with a pause before each event.

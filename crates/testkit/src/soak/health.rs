@@ -1,7 +1,8 @@
-//! Records the failures of a soak's origin. They excuse errors of the edge.
+//! Records the failures of a soak's origins. They excuse errors of the edge.
 //!
 //! Invariant: a failed request is excused only if it was in progress while the origin failed, or
-//! was sent within [`GRACE`] after that.
+//! was sent within [`GRACE`] after that. If the site has another origin, it is excused only until
+//! the edge must have noticed the failure.
 
 use super::lock;
 use clock::{Clock, Monotonic};
@@ -13,6 +14,9 @@ use std::time::Duration;
 /// Longest time in which the edge notices that the origin answers again. It is the longest pause
 /// between two probes (1 s), plus the time of a probe on a loaded machine.
 pub(super) const GRACE: Duration = Duration::from_secs(3);
+/// Longest time in which the edge notices that one of several origins fails: two health checks, one
+/// a second, or three silent pages, on a loaded machine.
+const SWITCH: Duration = Duration::from_secs(5);
 
 /// The kinds of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +25,19 @@ pub(super) enum SoakFailure {
     Refuses,
     /// The origin accepts requests and does not answer.
     Hangs,
-    /// The origin answers 500.
+    /// The origin answers 500, 502, 503 and 504.
     Errs,
+    /// The origin answers late and in pieces. This excuses nothing.
+    Slow,
+    /// The origin cuts each response off.
+    Truncates,
+    /// The origin refuses connections and accepts them in turns.
+    Flaps,
+}
+
+impl SoakFailure {
+    pub(super) const ALL: [Self; 6] =
+        [Self::Refuses, Self::Slow, Self::Hangs, Self::Truncates, Self::Errs, Self::Flaps];
 }
 
 /// The failures so far.
@@ -32,10 +47,13 @@ pub(super) struct FailureLog {
     spells: Mutex<Vec<FailureSpell>>,
     /// Responses that the origin truncated on purpose.
     breaks: AtomicU64,
+    /// Times that an origin ended all of its connections.
+    ends: AtomicU64,
 }
 
 struct FailureSpell {
     failure: SoakFailure,
+    start: Duration,
     end: Option<Duration>,
 }
 
@@ -43,7 +61,7 @@ impl Default for FailureLog {
     fn default() -> Self {
         let clock = SystemClock::new();
         let begun = clock.monotonic();
-        Self { clock, begun, spells: Mutex::default(), breaks: AtomicU64::new(0) }
+        Self { clock, begun, spells: Mutex::default(), breaks: AtomicU64::new(0), ends: AtomicU64::new(0) }
     }
 }
 
@@ -54,7 +72,8 @@ impl FailureLog {
     }
 
     pub(super) fn fail(&self, failure: SoakFailure) {
-        lock(&self.spells).push(FailureSpell { failure, end: None });
+        let start = self.now();
+        lock(&self.spells).push(FailureSpell { failure, start, end: None });
     }
 
     pub(super) fn recover(&self) {
@@ -72,6 +91,14 @@ impl FailureLog {
         self.breaks.load(Ordering::SeqCst)
     }
 
+    pub(super) fn end_connections(&self) {
+        self.ends.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn ends(&self) -> u64 {
+        self.ends.load(Ordering::SeqCst)
+    }
+
     /// Number of failures of this kind.
     pub(super) fn failures(&self, failure: SoakFailure) -> u64 {
         lock(&self.spells).iter().filter(|spell| spell.failure == failure).count() as u64
@@ -79,15 +106,35 @@ impl FailureLog {
 
     /// Whether a request that was sent at `begun`, and has ended now, may have failed.
     pub(super) fn is_excused(&self, begun: Duration) -> bool {
-        // Failures follow one another, so the last one ends last.
-        lock(&self.spells).last().is_some_and(|spell| spell.end.is_none_or(|end| begun <= end + GRACE))
+        // All spells have begun by now.
+        lock(&self.spells).iter().rev().any(|spell| spell.is_excuse(begun))
+    }
+
+    /// As [`FailureLog::is_excused`], for a site that has another origin, which works.
+    pub(super) fn is_excused_beside_another(&self, begun: Duration) -> bool {
+        lock(&self.spells).iter().rev().any(|spell| match spell.failure {
+            // The edge learns of a response that is cut off when it has begun to send it, and a
+            // flapping origin ends requests again and again.
+            SoakFailure::Truncates | SoakFailure::Flaps | SoakFailure::Slow => spell.is_excuse(begun),
+            SoakFailure::Refuses | SoakFailure::Hangs | SoakFailure::Errs => {
+                spell.is_excuse(begun) && begun <= spell.start + SWITCH
+            }
+        })
+    }
+}
+
+impl FailureSpell {
+    fn is_excuse(&self, begun: Duration) -> bool {
+        self.failure != SoakFailure::Slow && self.end.is_none_or(|end| begun <= end + GRACE)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FailureLog, GRACE, SoakFailure};
+    use super::{FailureLog, GRACE, SWITCH, SoakFailure};
     use std::time::Duration;
+
+    const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
     fn failures_are_excused_until_shortly_after_a_spell() {
@@ -98,7 +145,25 @@ mod tests {
         assert!(health.is_excused(during));
         health.recover();
         assert!(health.is_excused(during), "it was sent while the origin failed");
-        assert!(!health.is_excused(health.now() + GRACE + Duration::from_secs(1)));
+        assert!(!health.is_excused(health.now() + GRACE + SECOND));
         assert_eq!((health.failures(SoakFailure::Hangs), health.failures(SoakFailure::Errs)), (1, 0));
+    }
+
+    #[test]
+    fn slow_origin_excuses_nothing() {
+        let health = FailureLog::default();
+        health.fail(SoakFailure::Slow);
+        let now = health.now();
+        assert!(!health.is_excused(now) && !health.is_excused_beside_another(now));
+    }
+
+    #[test]
+    fn working_origin_must_replace_a_failing_one_soon() {
+        let health = FailureLog::default();
+        health.fail(SoakFailure::Refuses);
+        let during = health.now();
+        assert!(health.is_excused_beside_another(during));
+        assert!(health.is_excused(during + SWITCH + SECOND));
+        assert!(!health.is_excused_beside_another(during + SWITCH + SECOND));
     }
 }

@@ -4,15 +4,18 @@
 //! Invariant: each metric of the edge has a rule. A metric without one is reported as a problem, so
 //! that a new error counter cannot grow unnoticed.
 
-use super::health::SoakFailure;
-use super::rotation::{HUP, USR1, logs};
-use super::rules::{FAILING, HAPPENS, IDLE, ORDINARY, TOLD, ZERO};
-use super::visitors::PAGE_VISITORS;
+use super::configuration::FILES;
+use super::guards::{DENIALS, FLOODS, TOO_FAST};
+use super::health::{FailureLog, SoakFailure};
+use super::reloads::{CERTIFICATES, REFUSED, RELOADS, SIGNALS};
+use super::rotation::{ROTATIONS, logs};
+use super::rules::{FAILING, GUARDED, HAPPENS, IDLE, ORDINARY, TOLD, ZERO};
 use super::watch::{ProcessSample, resident_bytes_max};
-use super::{MEMORY_BYTES, SoakState, lock};
+use super::{GREEDY, MEMORY_BYTES, SoakState, reasons, visitors};
 use crate::{Client, Edge};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Upper bound of resident memory.
@@ -20,16 +23,26 @@ const RESIDENT_BYTES_MAX: u64 = Edge::resident_bytes_max(MEMORY_BYTES);
 /// Allowed growth of descriptors and threads in the second half of the soak: an absolute number,
 /// and a share of their mean. The greater one counts.
 const GROWTH_MAX: [f64; 2] = [8.0, 0.1];
-/// Descriptors of files that the idle process may have in addition to those at the start and the
-/// disk's segments.
+/// The same for resident memory, in bytes.
+const RESIDENT_GROWTH_MAX: [f64; 2] = [(4 << 20) as f64, 0.05];
+/// Descriptors of files that the idle process may have in addition to those at the start, the
+/// disk's segments and the files that a route serves.
 const IDLE_FILES_MAX: u64 = 8;
 /// Longest time that the edge may take to become idle after its visitors have left.
 const SETTLE: Duration = Duration::from_secs(30);
 /// Least length of a soak in which everything in [`HAPPENS`] must occur.
 const WHOLE: Duration = Duration::from_secs(300);
 const SLICE: Duration = Duration::from_millis(200);
+/// Fetches that an origin that ends its connections may break off: `limits.fetches_max`.
+const FETCHES_MAX: u64 = 64;
+/// Requests that an origin may refuse each time that it ends its connections: all fetches, and ten
+/// probes a second.
+const REFUSALS_MAX: u64 = FETCHES_MAX + 200;
+/// Requests that one visit may leave unanswered.
+const REQUESTS_PER_VISIT_MAX: u64 = 18;
 
-type Metrics = BTreeMap<String, f64>;
+/// Values of metrics by their names.
+pub(super) type Metrics = BTreeMap<String, f64>;
 
 /// Selects one figure of a sample.
 type SampleFigure = fn(&ProcessSample) -> u64;
@@ -51,12 +64,13 @@ impl SoakState<'_> {
         let metrics = self.settle(edge.pid());
         self.judge_idle(start, self.at_rest(start, edge.pid()), directory, &mut figures);
         self.judge_counters(&metrics, &mut figures);
+        self.judge_reasons(&mut figures);
         edge.signal("TERM");
         if edge.wait() != Some(0) {
             self.complain("the edge did not end in good order");
         }
         self.judge_access_log(&metrics, directory, &mut figures);
-        self.judge_messages(&edge.stderr());
+        self.judge_messages(&metrics, &edge.stderr());
         figures
     }
 
@@ -71,14 +85,17 @@ impl SoakState<'_> {
 
     fn judge_samples(&self, samples: &[ProcessSample], figures: &mut Vec<String>) {
         let second = &samples[samples.len() / 2..];
-        let columns: [(&str, SampleFigure); 2] =
-            [("descriptors", |sample| sample.descriptors), ("threads", |sample| sample.threads)];
-        for (what, column) in columns {
+        let columns: [(&str, SampleFigure, [f64; 2]); 3] = [
+            ("descriptors", |sample| sample.descriptors, GROWTH_MAX),
+            ("threads", |sample| sample.threads, GROWTH_MAX),
+            ("resident bytes", |sample| sample.resident_bytes, RESIDENT_GROWTH_MAX),
+        ];
+        for (what, column, [least, share]) in columns {
             let values: Vec<f64> = second.iter().map(|sample| column(sample) as f64).collect();
             let most = samples.iter().map(column).max().unwrap_or(0);
             let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
             figures.push(format!("{what}: {mean:.0} in the second half on average, {most} at most"));
-            let limit = GROWTH_MAX[0].max(GROWTH_MAX[1] * mean).round();
+            let limit = least.max(share * mean).round();
             let what = format!("growth of {what} in the second half");
             // In a short soak, there are too few samples for a growth.
             if self.plan.length >= WHOLE {
@@ -105,12 +122,18 @@ impl SoakState<'_> {
         }
     }
 
-    /// The values of `/metrics`, each summed over its labels. `None` if the edge does not answer.
-    fn metrics(&self) -> Option<Metrics> {
+    /// The text of `/metrics`. `None` if the edge does not answer.
+    fn metrics_text(&self) -> Option<String> {
         let request = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.admin);
         let answer = Client::try_connect(self.admin)?.try_answer(request, false)?;
+        Some(answer.text().to_owned())
+    }
+
+    /// The values of `/metrics`, each summed over its labels. `None` if the edge does not answer.
+    pub(super) fn metrics(&self) -> Option<Metrics> {
+        let text = self.metrics_text()?;
         let mut metrics = Metrics::new();
-        for line in answer.text().lines().filter(|line| !line.starts_with('#')) {
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (name, value) = line.rsplit_once(' ')?;
             let name = name.split('{').next()?.to_owned();
             *metrics.entry(name).or_default() += value.parse().unwrap_or(0.0);
@@ -142,52 +165,122 @@ impl SoakState<'_> {
         self.compare(figures, "connections without visitors", idle.connections as f64, 0.0);
         let segments = std::fs::read_dir(directory.join("disk")).into_iter().flatten().count() as u64;
         let sockets = start.sockets as f64;
-        let files = (start.files + segments + IDLE_FILES_MAX) as f64;
+        let files = (start.files + segments + FILES as u64 + IDLE_FILES_MAX) as f64;
         self.compare(figures, "sockets without visitors", idle.sockets as f64, sockets);
         self.compare(figures, "files without visitors", idle.files as f64, files);
+    }
+
+    /// Number of failures of this kind, of all origins.
+    fn failures(&self, failure: SoakFailure) -> u64 {
+        self.health.failures(failure) + self.pair_health.failures(failure)
+    }
+
+    fn of_both(&self, number: fn(&FailureLog) -> u64) -> u64 {
+        number(self.health) + number(self.pair_health)
     }
 
     fn judge_counters(&self, metrics: &Metrics, figures: &mut Vec<String>) {
         let value = |name: &str| metrics.get(name).copied().unwrap_or(f64::NAN);
         self.demand_zero(&ZERO, metrics, "nothing in the script explains that");
-        let [refusals, hangs, errors] = [SoakFailure::Refuses, SoakFailure::Hangs, SoakFailure::Errs]
-            .map(|failure| self.health.failures(failure) as f64);
-        figures.push(format!(
-            "failures of the origin: {refusals} times refusing, {hangs} hung, {errors} with 500"
-        ));
-        if refusals + hangs + errors == 0.0 {
-            self.demand_zero(&FAILING, metrics, "the origin never failed");
+        let failures = SoakFailure::ALL.map(|failure| (failure, self.failures(failure)));
+        figures.push(format!("failures of the origins: {failures:?}"));
+        if failures.iter().all(|(_, count)| *count == 0) {
+            self.demand_zero(&FAILING, metrics, "no origin ever failed");
         }
-        let breaks = self.health.breaks() as f64;
-        let gone = ["aborted downloads", "aborted uploads", "event streams left", "visits left at the end"];
-        let gone: u64 = gone.iter().filter_map(|what| lock(&self.tally).get(what).copied()).sum();
-        // An origin that stops ends at most as many connections as the edge has fetches.
-        let ended = refusals * 64.0;
-        let explained = [
-            // At most ten probes a second, and the fetches that were in progress.
-            ("petasos_origin_refusals_total", refusals * 160.0),
-            ("petasos_origin_faults_total", breaks + ended),
-            ("petasos_responses_cut_total", breaks + ended),
-            ("petasos_visitors_gone_total", gone as f64 + breaks),
-            ("petasos_origin_breaker_changes_total", 6.0 * (refusals + hangs)),
-        ];
+        let explained = self.explained();
         for (name, limit) in explained {
-            self.compare(figures, name, value(name), limit);
+            self.compare(figures, name, value(name), limit as f64);
         }
-        let lists = [&ZERO[..], &IDLE, &FAILING, &HAPPENS, &TOLD, &ORDINARY].concat();
+        let equal = [
+            ("petasos_reloads_total", RELOADS),
+            ("petasos_reloads_refused_total", REFUSED),
+            ("petasos_parameter_floods_total", FLOODS),
+            ("petasos_clients_denied_total", DENIALS),
+        ];
+        for (name, what) in equal {
+            let counted = self.counted(what) as f64;
+            if value(name) != counted {
+                self.complain(&format!("{name} is {}, and the script counted {counted}", value(name)));
+            }
+        }
+        let lists = [&ZERO[..], &IDLE, &FAILING, &GUARDED, &HAPPENS, &TOLD, &ORDINARY].concat();
         let has_rule =
             |name: &str| lists.contains(&name) || explained.iter().any(|(ruled, _)| *ruled == name);
         for name in metrics.keys().filter(|name| !has_rule(name)) {
             self.complain(&format!("{name} has no rule in soak/rules.rs: may it grow without an error?"));
         }
-        let cut = lock(&self.tally).get("pages cut off by the origin").copied().unwrap_or(0);
-        // Each truncated response may have had all visitors of pages as followers.
-        self.compare(figures, "pages cut off by the origin", cut as f64, breaks * PAGE_VISITORS as f64);
-        figures.extend(HAPPENS.iter().chain(&TOLD).map(|name| format!("{name}: {}", value(name))));
+        // Each truncated response may have had every visitor as a follower.
+        let cut = self.counted("pages cut off by the origin") as f64;
+        let cut_max = (self.health.breaks() + self.health.ends() * FETCHES_MAX) * visitors::COUNT;
+        self.compare(figures, "pages cut off by the origin", cut, cut_max as f64);
+        let skipped = self.skipped.load(Ordering::SeqCst) as f64;
+        let line = format!("records that followers of the log missed: {skipped} of those skipped");
+        self.compare(figures, &line, skipped, value("petasos_log_skipped_total"));
+        figures.extend(
+            HAPPENS.iter().chain(&TOLD).chain(&GUARDED).map(|name| format!("{name}: {}", value(name))),
+        );
         if self.plan.length >= WHOLE {
             let untested = HAPPENS.iter().filter(|name| value(name) <= 0.0);
             untested.for_each(|name| self.complain(&format!("{name} is {}: it was not tested", value(name))));
         }
+    }
+
+    /// Counters that the script increases, with the greatest values that it explains.
+    fn explained(&self) -> [(&'static str, u64); 7] {
+        let breaks = self.of_both(FailureLog::breaks);
+        let ends = self.of_both(FailureLog::ends);
+        let cut = breaks + ends * FETCHES_MAX;
+        let gone = [
+            "aborted downloads",
+            "aborted uploads",
+            "event streams left",
+            "visits left at the end",
+            "streams reset",
+            "streams left",
+            "requests broken off",
+            "responses left",
+            "tunnels",
+            "streams of the log",
+            TOO_FAST,
+        ];
+        let gone: u64 = gone.iter().map(|what| self.counted(what)).sum();
+        let many = ["pipelines left", "failed with the origin", "failed with one of the pair"];
+        let many: u64 = many.iter().map(|what| self.counted(what)).sum();
+        let gone = gone + REQUESTS_PER_VISIT_MAX * (many + visitors::COUNT);
+        let changes = 4 * ends + 6 * self.failures(SoakFailure::Hangs);
+        [
+            ("petasos_origin_refusals_total", ends * REFUSALS_MAX),
+            ("petasos_origin_faults_total", cut),
+            // A response that is cut off may have had every visitor as a follower.
+            ("petasos_responses_cut_total", cut * visitors::COUNT),
+            ("petasos_visitors_gone_total", gone + breaks),
+            ("petasos_origin_breaker_changes_total", changes),
+            ("petasos_tls_handshakes_failed_total", self.counted("handshakes broken off")),
+            ("petasos_certificates_replaced_total", self.counted(CERTIFICATES)),
+        ]
+    }
+
+    /// Compares the reasons of all responses with their rules.
+    fn judge_reasons(&self, figures: &mut Vec<String>) {
+        let Some(text) = self.metrics_text() else { return self.complain("the edge gives no metrics") };
+        let counts = text.lines().filter_map(|line| {
+            let (labels, count) = line.strip_prefix("petasos_requests_total{")?.split_once("} ")?;
+            let reason = labels.split_once("reason=\"")?.1.split('"').next()?;
+            Some((reason, count.parse::<f64>().ok()?))
+        });
+        let has_failed = SoakFailure::ALL.into_iter().any(|failure| self.failures(failure) > 0);
+        let mut seen = Vec::new();
+        for (reason, count) in counts.filter(|(_, count)| *count > 0.0) {
+            let has_rule = reasons::ORDINARY.contains(&reason)
+                || reasons::LEFT.contains(&reason)
+                || reasons::GUARDED.contains(&reason)
+                || has_failed && reasons::FAILING.contains(&reason);
+            if !has_rule {
+                self.complain(&format!("{count} responses have the reason {reason}, which nothing explains"));
+            }
+            seen.push(format!("{reason} {count}"));
+        }
+        figures.push(format!("reasons: {}", seen.join(", ")));
     }
 
     /// Reports each of these counters that is missing or not zero. `why` is the reason why it must
@@ -215,19 +308,30 @@ impl SoakState<'_> {
     }
 
     /// Reports each line of standard error that nothing in the script explains.
-    fn judge_messages(&self, stderr: &str) {
-        let count = |what: &str| lock(&self.tally).get(what).copied().unwrap_or(0);
-        let spells = [SoakFailure::Refuses, SoakFailure::Hangs].map(|failure| self.health.failures(failure));
-        let spells: u64 = spells.iter().sum();
+    fn judge_messages(&self, metrics: &Metrics, stderr: &str) {
+        let ends = self.of_both(FailureLog::ends);
+        let failures: u64 = SoakFailure::ALL.into_iter().map(|failure| self.failures(failure)).sum();
+        let changes = metrics.get("petasos_origin_breaker_changes_total").copied().unwrap_or(0.0) as u64;
+        let [hang_ups, rotations] = [SIGNALS, ROTATIONS].map(|what| self.counted(what));
         let mut expected = [
-            ("petasos: origin ", 6 * spells),
-            ("petasos: the breaker of the origin", 6 * spells),
-            ("refuses connections; start it", 6 * spells),
-            ("closed the connection without a response", 6 * spells),
-            ("SIGHUP: the log is reopened", count(HUP)),
-            ("the configuration was read again; sites: 1 unchanged", count(HUP)),
-            ("the access log", count(HUP) + count(USR1)),
-            ("127.0.0.1: purge (", count("purges and writes")),
+            // The audit log of the admin address.
+            ("127.0.0.1: purge (", self.counted("purges and writes")),
+            ("127.0.0.1: reload: ", self.counted(RELOADS) + self.counted(REFUSED)),
+            ("SIGHUP: the log is reopened", hang_ups),
+            ("the configuration was read again", self.counted(RELOADS)),
+            ("the configuration was not read again", self.counted(REFUSED)),
+            ("the access log", hang_ups + rotations),
+            ("petasos: the certificate", self.counted(CERTIFICATES)),
+            // Once a minute for each greedy client.
+            ("goes on beyond its limits (guard)", u64::from(GREEDY) * (1 + self.plan.length.as_secs() / 60)),
+            ("health checks", 4 * self.pair_failures()),
+            ("answers again after", changes),
+            ("stale copies are served at once", changes),
+            ("the site's other origins get its requests", changes),
+            ("petasos: origin ", 8 * failures + ends),
+            // Each kind of failure once a minute.
+            ("petasos: the origin http://", 8 * failures),
+            ("petasos: the breaker of the origin http://", 2 * failures),
         ];
         for line in stderr.lines() {
             let rule = expected.iter_mut().find(|(part, left)| line.contains(part) && *left > 0);
@@ -236,6 +340,10 @@ impl SoakState<'_> {
                 None => self.complain(&format!("nothing in the script explains the message {line:?}")),
             }
         }
+    }
+
+    fn pair_failures(&self) -> u64 {
+        SoakFailure::ALL.into_iter().map(|failure| self.pair_health.failures(failure)).sum()
     }
 }
 

@@ -4,48 +4,69 @@
 //! fails while the origin works is a problem.
 
 use super::SoakState;
-use super::application::{EVENTS, event, octets, receipt};
+use super::application::{EVENTS, SOAK_HOST, TUNNEL_GREETING, event, octets};
+use super::configuration::FILES;
+use super::connection::{Message, Visitor};
+use super::{aborts, multiplexed, pair, ranges, uploads};
 use crate::crash::{CrashPage, LANGUAGES, ModelSnapshot, NO_LANGUAGE, Purge, ResponseKind};
 use crate::{Client, Response};
 use stats::Random;
 use std::time::Duration;
 
-/// A function that makes one visit. It uses the open connection if there is one, and may leave one
-/// open.
-pub(super) type VisitFunction = fn(&SoakState<'_>, &mut Option<Client>, &mut Random);
+/// A function that makes one visit. It uses the visitor's open connection if there is one, and may
+/// leave one open.
+pub(super) type VisitFunction = fn(&SoakState<'_>, &mut Visitor);
 
-/// For each kind, the number of its visitors and the pause between the visits of one visitor.
-pub(super) const KINDS: [(VisitFunction, usize, Duration); 9] = [
-    (page, PAGES, Duration::from_millis(6)),
-    (purge, PURGES, Duration::from_millis(60)),
-    (plain, 3, Duration::from_millis(6)),
-    (own, 1, Duration::from_millis(20)),
+/// For each kind, the number of its visitors and the pause between the visits of one visitor. The
+/// visitors of a kind use the transports in turns.
+pub(super) const KINDS: [(VisitFunction, usize, Duration); 19] = [
+    (page, PAGES, Duration::from_millis(8)),
+    (purge, PURGES, Duration::from_millis(80)),
+    (plain, 4, Duration::from_millis(8)),
+    (own, 2, Duration::from_millis(20)),
     (slow_download, 4, Duration::from_millis(50)),
-    (aborted_download, 3, Duration::from_millis(60)),
-    (slow_upload, 3, Duration::from_millis(50)),
-    (aborted_upload, 1, Duration::from_millis(100)),
+    (aborted_download, 4, Duration::from_millis(60)),
     (events, 2, Duration::from_millis(100)),
+    (uploads::form, 2, Duration::from_millis(30)),
+    (uploads::slow, 4, Duration::from_millis(50)),
+    (uploads::large, 2, Duration::from_millis(400)),
+    (uploads::aborted, 2, Duration::from_millis(100)),
+    (ranges::part, 4, Duration::from_millis(20)),
+    (ranges::condition, 2, Duration::from_millis(20)),
+    (multiplexed::streams, 2, Duration::from_millis(60)),
+    (multiplexed::slow_streams, 2, Duration::from_millis(100)),
+    (aborts::pipeline, 2, Duration::from_millis(40)),
+    (aborts::anywhere, 4, Duration::from_millis(50)),
+    (aborts::handshake, 1, Duration::from_millis(200)),
+    (pair::visit, 4, Duration::from_millis(20)),
 ];
 
 const PAGES: usize = 4;
 const PURGES: usize = 2;
-/// Number of visitors that request pages. Clients that purge request one after each purge.
-pub(super) const PAGE_VISITORS: usize = PAGES + PURGES;
+/// Number of visitors of all kinds.
+pub(super) const COUNT: u64 = {
+    let mut count = 0;
+    let mut kind = 0;
+    while kind < KINDS.len() {
+        count += KINDS[kind].1;
+        kind += 1;
+    }
+    count as u64
+};
 
 /// Number of targets of each further kind.
-const LARGE: usize = 60;
-const PLAIN: usize = 3_000;
-const OTHERS: usize = 200;
+pub(super) const LARGE: usize = 60;
+pub(super) const PLAIN: usize = 3_000;
+pub(super) const OTHERS: usize = 200;
 /// Size of a slow reader's receive buffer, in bytes.
 const RECEIVE_BYTES: usize = 16 << 10;
 /// Size of the pieces that a slow client sends or reads, in bytes, and the pause after each.
-const PIECE_BYTES: usize = 32 << 10;
-const PIECE_PAUSE: Duration = Duration::from_millis(15);
-/// Upper bound of an upload's content, in bytes.
-const UPLOAD_BYTES: usize = 700_000;
+pub(super) const PIECE_BYTES: usize = 32 << 10;
+pub(super) const PIECE_PAUSE: Duration = Duration::from_millis(15);
 
 /// Requests a page: the whole page, a range, its head, or a revalidation.
-fn page(stage: &SoakState<'_>, connection: &mut Option<Client>, random: &mut Random) {
+fn page(stage: &SoakState<'_>, visitor: &mut Visitor) {
+    let random = &mut visitor.random;
     // A quarter of the pages receives more than half of the requests.
     let page =
         if random.below(2) == 0 { CrashPage::any(random) } else { CrashPage::of_number(random.below(24)) };
@@ -53,22 +74,22 @@ fn page(stage: &SoakState<'_>, connection: &mut Option<Client>, random: &mut Ran
     let first = random.below(150);
     match random.below(12) {
         0 => {
-            let range = format!("Range: bytes={first}-{}\r\n", first + random.below(200_000));
-            look(stage, connection, page, language, "GET", &range);
+            let range = format!("Range: bytes={first}-{}", first + random.below(200_000));
+            look(stage, visitor, page, language, "GET", Some(range));
         }
-        1 => look(stage, connection, page, language, "HEAD", ""),
+        1 => look(stage, visitor, page, language, "HEAD", None),
         2 => {
             let etag = stage.model.etag(page, language);
-            look(stage, connection, page, language, "GET", &format!("If-None-Match: {etag}\r\n"));
+            look(stage, visitor, page, language, "GET", Some(format!("If-None-Match: {etag}")));
         }
-        _ => look(stage, connection, page, language, "GET", ""),
+        _ => look(stage, visitor, page, language, "GET", None),
     }
 }
 
 /// Purges by URL, tag, prefix, host or expression, or writes; then requests one of the affected
 /// pages.
-fn purge(stage: &SoakState<'_>, connection: &mut Option<Client>, random: &mut Random) {
-    let purge = Purge::any(random, stage.admin);
+fn purge(stage: &SoakState<'_>, visitor: &mut Visitor) {
+    let purge = Purge::any(&mut visitor.random, stage.admin);
     let begun = stage.health.now();
     match purge.carry_out(stage.model, stage.address) {
         Some(answer) if answer.status == 200 => stage.count("purges and writes"),
@@ -80,31 +101,29 @@ fn purge(stage: &SoakState<'_>, connection: &mut Option<Client>, random: &mut Ra
         }
     }
     if let Some(page) = purge.first_page() {
-        look(stage, connection, page, page.languages()[0], "GET", "");
+        look(stage, visitor, page, page.languages()[0], "GET", None);
     }
 }
 
 /// Requests a page and judges the response.
 fn look(
     stage: &SoakState<'_>,
-    connection: &mut Option<Client>,
+    visitor: &mut Visitor,
     page: CrashPage,
     language: usize,
     method: &str,
-    fields: &str,
+    field: Option<String>,
 ) {
-    let language_field = match language {
-        NO_LANGUAGE => String::new(),
-        language => format!("Accept-Language: {}\r\n", LANGUAGES[language]),
-    };
+    let accepted = format!("Accept-Language: {}", LANGUAGES[language]);
+    let languages = (language != NO_LANGUAGE).then_some(accepted.as_str());
+    let fields: Vec<&str> = languages.into_iter().chain(field.as_deref()).collect();
     let target = page.target();
     let host = page.host();
     let sent = stage.health.now();
     let begun = stage.model.begin(page, language);
-    let request = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{language_field}{fields}\r\n");
-    let answer = converse(stage, connection, |client| client.try_answer(&request, method == "HEAD"));
-    let Some(answer) = answer else {
-        return stage.excuse(sent, &format!("{host}{target} was not answered"));
+    let message = Message { method, host, target: &target, fields: &fields, content: None };
+    let Some(answer) = visitor.exchange(stage, &message) else {
+        return stage.excuse(sent, &format!("{method} {host}{target} {fields:?} was not answered"));
     };
     judge(stage, sent, &begun, &answer, method == "HEAD");
 }
@@ -129,90 +148,98 @@ fn judge(stage: &SoakState<'_>, sent: Duration, begun: &ModelSnapshot, answer: &
     }
 }
 
-/// Requests a shared response that never changes: a small body, a 404 or a redirect.
-fn plain(stage: &SoakState<'_>, connection: &mut Option<Client>, random: &mut Random) {
-    let (target, status, what) = match random.below(20) {
+/// Requests a shared response that never changes: a small body, a 404, a redirect, a file, or a
+/// response that expires soon.
+fn plain(stage: &SoakState<'_>, visitor: &mut Visitor) {
+    let random = &mut visitor.random;
+    let (target, status, what) = match random.below(24) {
         0 => (format!("/missing/{}", random.below(OTHERS)), 404, "404s"),
         1 => (format!("/moved/{}", random.below(OTHERS)), 301, "redirects"),
+        2..4 => (format!("/files/{}.bin", random.below(FILES)), 200, "files"),
+        4..8 => (format!("/moving/{}", random.below(OTHERS)), 200, "responses that expire"),
         _ => (format!("/plain/{}", random.below(PLAIN)), 200, "small responses"),
     };
-    expect(stage, connection, &target, "", status, what);
+    expect(stage, visitor, &target, &[], status, what);
 }
 
-/// Requests a page with a session cookie, which passes.
-fn own(stage: &SoakState<'_>, connection: &mut Option<Client>, random: &mut Random) {
-    let target = format!("/private/{}", random.below(OTHERS));
-    expect(stage, connection, &target, "Cookie: session=1\r\n", 200, "passes");
+/// Requests a page with a session cookie, which passes, or a tunnel.
+fn own(stage: &SoakState<'_>, visitor: &mut Visitor) {
+    if visitor.random.below(10) == 0 {
+        return tunnel(stage, visitor);
+    }
+    let target = format!("/private/{}", visitor.random.below(OTHERS));
+    expect(stage, visitor, &target, &["Cookie: session=1"], 200, "passes");
 }
 
 fn expect(
     stage: &SoakState<'_>,
-    connection: &mut Option<Client>,
+    visitor: &mut Visitor,
     target: &str,
-    fields: &str,
+    fields: &[&str],
     status: u16,
     what: &'static str,
 ) {
     let sent = stage.health.now();
-    let request = format!("GET {target} HTTP/1.1\r\nHost: c.test\r\n{fields}\r\n");
-    let answer = converse(stage, connection, |client| client.try_answer(&request, false));
-    match answer {
+    let message = Message { method: "GET", host: SOAK_HOST, target, fields, content: None };
+    match visitor.exchange(stage, &message) {
         Some(answer) if answer.status == status && answer.complete => {
             stage.count(what);
             if answer.body != octets(target) {
                 stage.complain(&format!("{target} has a wrong body: {}", answer.head));
             }
         }
-        Some(answer) if answer.status < 500 && answer.complete => {
-            stage.complain(&format!("{target}: {}", answer.head));
-        }
-        Some(answer) => stage.excuse(sent, &format!("{target}: {}", answer.head)),
+        Some(answer) => stage.excuse_answer(sent, target, &answer),
         None => stage.excuse(sent, &format!("{target} was not answered")),
     }
 }
 
-/// Makes one exchange on the open connection or on a new one. Keeps the connection open if
-/// possible.
-fn converse(
-    stage: &SoakState<'_>,
-    connection: &mut Option<Client>,
-    talk: impl Fn(&mut Client) -> Option<Response>,
-) -> Option<Response> {
-    let mut client = connection.take().or_else(|| Client::try_connect(stage.address))?;
-    let answer = talk(&mut client)?;
-    if answer.complete && answer.field("Connection") != Some("close") {
-        *connection = Some(client);
+/// Opens a tunnel and reads what the origin sends through it.
+fn tunnel(stage: &SoakState<'_>, visitor: &mut Visitor) {
+    let sent = stage.health.now();
+    let Some(mut client) = visitor.connect_http1(stage, RECEIVE_BYTES) else {
+        return stage.complain("a connection was refused");
+    };
+    let fields = ["Connection: Upgrade", "Upgrade: greeting"];
+    let message =
+        Message { method: "GET", host: SOAK_HOST, target: "/tunnel/", fields: &fields, content: None };
+    let head = client.try_send(message.head()).and_then(|()| client.try_read_head());
+    match head {
+        Some(head) if head.status == 101 => match client.try_read_octets(TUNNEL_GREETING.len()) {
+            Some(greeting) if greeting == TUNNEL_GREETING => stage.count("tunnels"),
+            Some(other) => stage.complain(&format!("a tunnel sent {:?}", other.escape_ascii().to_string())),
+            None => stage.excuse(sent, "a tunnel was cut off"),
+        },
+        Some(answer) => stage.excuse_answer(sent, "/tunnel/", &answer),
+        None => stage.excuse(sent, "/tunnel/ was not answered"),
     }
-    Some(answer)
 }
 
-fn large(random: &mut Random) -> String {
+pub(super) fn large(random: &mut Random) -> String {
     format!("/large/{}", random.below(LARGE))
 }
 
 /// Starts a download. Returns the client after the head if the status is 200.
-fn begin(stage: &SoakState<'_>, target: &str) -> Option<Client> {
+fn begin(stage: &SoakState<'_>, visitor: &Visitor, target: &str) -> Option<Client> {
     let sent = stage.health.now();
-    let Some(mut client) = Client::try_connect_from([127, 0, 0, 1], stage.address, RECEIVE_BYTES) else {
+    let Some(mut client) = visitor.connect_http1(stage, RECEIVE_BYTES) else {
         stage.complain("a connection was refused");
         return None;
     };
-    let head = client
-        .try_send(format!("GET {target} HTTP/1.1\r\nHost: c.test\r\n\r\n"))
-        .and_then(|()| client.try_read_head());
+    let message = Message { method: "GET", host: SOAK_HOST, target, ..Message::default() };
+    let head = client.try_send(message.head()).and_then(|()| client.try_read_head());
     match head {
         Some(head) if head.status == 200 => return Some(client),
-        Some(head) => stage.excuse(sent, &format!("{target}: {}", head.head)),
+        Some(head) => stage.excuse_answer(sent, target, &head),
         None => stage.excuse(sent, &format!("{target} was not answered")),
     }
     None
 }
 
 /// Reads a large response in small pieces.
-fn slow_download(stage: &SoakState<'_>, _: &mut Option<Client>, random: &mut Random) {
-    let target = large(random);
+fn slow_download(stage: &SoakState<'_>, visitor: &mut Visitor) {
+    let target = large(&mut visitor.random);
     let sent = stage.health.now();
-    let Some(mut client) = begin(stage, &target) else { return };
+    let Some(mut client) = begin(stage, visitor, &target) else { return };
     let expected = octets(&target);
     for piece in expected.chunks(PIECE_BYTES) {
         match client.try_read_octets(piece.len()) {
@@ -229,11 +256,11 @@ fn slow_download(stage: &SoakState<'_>, _: &mut Option<Client>, random: &mut Ran
 }
 
 /// Reads a part of a large response and closes the connection.
-fn aborted_download(stage: &SoakState<'_>, _: &mut Option<Client>, random: &mut Random) {
-    let target = large(random);
-    let Some(mut client) = begin(stage, &target) else { return };
+fn aborted_download(stage: &SoakState<'_>, visitor: &mut Visitor) {
+    let target = large(&mut visitor.random);
+    let Some(mut client) = begin(stage, visitor, &target) else { return };
     let sent = stage.health.now();
-    let bytes = random.below(1_000_000) >> random.below(10);
+    let bytes = visitor.random.below(1_000_000) >> visitor.random.below(10);
     match client.try_read_octets(bytes) {
         Some(part) if octets(&target).starts_with(&part) => stage.count("aborted downloads"),
         Some(_) => stage.complain(&format!("{target} has a wrong beginning")),
@@ -241,66 +268,25 @@ fn aborted_download(stage: &SoakState<'_>, _: &mut Option<Client>, random: &mut 
     }
 }
 
-/// The head and the content of an upload.
-fn upload(random: &mut Random) -> (String, Vec<u8>) {
-    let number = random.below(OTHERS);
-    let content: Vec<u8> = octets("/large/upload").into_iter().skip(number).collect();
-    let bytes = 1 + random.below(UPLOAD_BYTES);
-    let content = content[..bytes].to_vec();
-    let head = format!("POST /upload/{number} HTTP/1.1\r\nHost: c.test\r\nContent-Length: {bytes}\r\n\r\n");
-    (head, content)
-}
-
-/// Sends an upload in small pieces.
-fn slow_upload(stage: &SoakState<'_>, connection: &mut Option<Client>, random: &mut Random) {
-    let (head, content) = upload(random);
-    let sent = stage.health.now();
-    let answer = converse(stage, connection, |client| {
-        client.try_send(&head)?;
-        for piece in content.chunks(PIECE_BYTES) {
-            client.try_send(piece)?;
-            std::thread::sleep(PIECE_PAUSE);
-        }
-        client.try_answer("", false)
-    });
-    match answer {
-        Some(answer) if answer.status == 200 && answer.body == receipt(&content).as_bytes() => {
-            stage.count("slow uploads");
-        }
-        Some(answer) if answer.status < 500 => {
-            stage.complain(&format!("an upload of {} bytes: {}", content.len(), answer.head));
-        }
-        Some(answer) => stage.excuse(sent, &format!("an upload: {}", answer.head)),
-        None => stage.excuse(sent, "an upload was not answered"),
-    }
-}
-
-/// Sends a part of an upload and closes the connection.
-fn aborted_upload(stage: &SoakState<'_>, _: &mut Option<Client>, random: &mut Random) {
-    let (head, content) = upload(random);
-    let Some(mut client) = Client::try_connect(stage.address) else {
-        return stage.complain("a connection was refused");
-    };
-    let part = random.below(content.len());
-    if client.try_send(&head).and_then(|()| client.try_send(&content[..part])).is_some() {
-        stage.count("aborted uploads");
-    }
-}
-
 /// Reads an event stream to its end, or up to some event.
-fn events(stage: &SoakState<'_>, _: &mut Option<Client>, random: &mut Random) {
+fn events(stage: &SoakState<'_>, visitor: &mut Visitor) {
     let sent = stage.health.now();
-    let target = format!("/events/{}", random.below(OTHERS));
-    let Some(mut client) = begin(stage, &target) else { return };
-    let wanted = if random.below(2) == 0 { EVENTS } else { random.below(EVENTS) };
+    let target = format!("/events/{}", visitor.random.below(OTHERS));
+    let Some(mut client) = begin(stage, visitor, &target) else { return };
+    let wanted = if visitor.random.below(2) == 0 { EVENTS } else { visitor.random.below(EVENTS) };
     for number in 0..wanted {
         let expected = event(number);
-        match client.try_read_chunk() {
-            Some(chunk) if chunk == expected.as_bytes() => {}
-            Some(chunk) => {
-                return stage.complain(&format!("{target} sent {:?} for {expected:?}", chunk.escape_ascii()));
+        // An event may come in several chunks.
+        let mut text = Vec::new();
+        while text.len() < expected.len() {
+            match client.try_read_chunk() {
+                Some(chunk) if !chunk.is_empty() => text.extend_from_slice(&chunk),
+                _ => return stage.excuse(sent, &format!("{target} was cut off")),
             }
-            None => return stage.excuse(sent, &format!("{target} was cut off")),
+        }
+        if text != expected.as_bytes() {
+            let text = text.escape_ascii().to_string();
+            return stage.complain(&format!("{target} sent {text:?} for {expected:?}"));
         }
         if stage.is_over() {
             return stage.count("visits left at the end");

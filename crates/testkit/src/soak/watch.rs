@@ -4,8 +4,7 @@
 //! descriptor for a listening socket when it starts, so the number of descriptors does not show
 //! leaks.
 
-use super::application::SoakOrigin;
-use super::{SoakState, lock};
+use super::{Origins, SoakState, lock};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
@@ -141,7 +140,7 @@ fn number(status: &str, name: &str) -> u64 {
 /// Takes a sample each second for the planned length of the soak.
 pub(super) fn samples(
     stage: &SoakState<'_>,
-    application: &SoakOrigin,
+    origins: &Origins,
     pid: u32,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Vec<ProcessSample> {
@@ -150,7 +149,8 @@ pub(super) fn samples(
         std::thread::sleep(PAUSE);
         let sample = ProcessSample::take(pid);
         samples.push(sample);
-        application.forget();
+        origins.first.forget();
+        origins.pair.forget();
         if samples.len().is_multiple_of(SAMPLES_PER_LINE) {
             let ProcessSample { connections, files, threads, resident_bytes, .. } = sample;
             let after = stage.health.now().as_secs();

@@ -92,7 +92,7 @@ pub fn observing_reference() -> String {
          `limits.drain_streams`, other requests at `limits.drain_timeout`. The admin address answers until then. A second \
          signal ends everything at once. |\n\n\
          For rotation by logrotate, add `postrotate` with `pkill -USR1 -x petasos`, or\n\
-         `systemctl kill -s USR1 petasos`.\n\n\
+         `systemctl kill --kill-whom=main -s USR1 petasos`.\n\n\
          ## Metrics\n\n\
          `petasos_requests_total` counts requests, with the labels `site`, `verdict` and `reason`. The label\n\
          `site` is the site's first name, or `any`, with the route. It is `-` for requests that reached no\n\

@@ -32,8 +32,13 @@ pub(crate) async fn serve(shared: Arc<Shared>, name: Arc<str>, sockets: Arc<Vec<
     }
 }
 
-/// Starts a process that takes over, and reports if it ends before that.
+/// Starts a process that takes over, and reports if it ends before that. A process that has handed
+/// over starts none: the signal was for its successor, and service managers send it to both.
 pub(crate) fn start(shared: &Arc<Shared>, start_process: &SuccessorStart) {
+    if shared.is_handed_over() {
+        tracing::info!("SIGUSR2: another process has taken over already");
+        return;
+    }
     let mut child = match start_process() {
         Ok(child) => child,
         Err(error) => {

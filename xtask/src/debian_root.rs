@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// The release of Debian that the packages are for.
 const SUITE: &str = "bookworm";
-/// Packages of the base beside Debian's smallest system: its init, and the stack of WordPress.
-const MAKE_BASE: &str = include_str!("base.sh");
+/// Adds packages to Debian's smallest system: its init, the stack of WordPress, and those given.
+const MAKE_BASE: &str = include_str!("debian_root/base.sh");
 /// Name of the machine in namespaces.
 const MACHINE: &str = "petasos-package";
 /// Interval between two checks, and the number of checks: two minutes.
@@ -21,7 +21,7 @@ const POLL: Duration = Duration::from_millis(200);
 const POLLS_MAX: u32 = 600;
 
 /// A running system.
-pub(super) struct DebianRoot {
+pub(crate) struct DebianRoot {
     /// Directory of this module's files.
     directory: PathBuf,
     nspawn: Child,
@@ -30,11 +30,12 @@ pub(super) struct DebianRoot {
 }
 
 impl DebianRoot {
-    /// Boots a system below a directory.
-    pub(super) fn boot(directory: &Path) -> Result<Self> {
+    /// Boots a system below a directory. `packages` are those of its base beside the stack of
+    /// WordPress.
+    pub(crate) fn boot(directory: &Path, packages: &[&str]) -> Result<Self> {
         fs::create_dir_all(directory)?;
         let directory = directory.canonicalize()?;
-        let base = base(&directory)?;
+        let base = base(&directory, packages)?;
         let part = |name: &str| directory.join(name);
         // A killed run may have left them.
         let _ = Command::new("umount").arg(part("root")).stderr(Stdio::null()).status();
@@ -66,21 +67,27 @@ impl DebianRoot {
     }
 
     /// The directory of the system's files.
-    pub(super) fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.directory.join("root")
     }
 
     /// Copies a file into the home of the system's root user, with the rights of the source.
-    pub(super) fn copy(&self, source: &Path, name: &str) -> Result<()> {
+    pub(crate) fn copy(&self, source: &Path, name: &str) -> Result<()> {
         let copied = fs::copy(source, self.path().join("root").join(name));
         copied.map(|_| ()).with_context(|| format!("cannot copy {}", source.display()))
+    }
+
+    /// Copies a directory into the home of the system's root user.
+    pub(crate) fn copy_directory(&self, source: &Path, name: &str) -> Result<()> {
+        let source = source.display().to_string();
+        command("cp", &["-r", &source], &self.path().join("root").join(name))
     }
 
     /// Runs a script in the system. Its output is printed.
     ///
     /// # Errors
     /// If the script fails.
-    pub(super) fn run(&self, title: &str, script: &str, arguments: &[&str]) -> Result<()> {
+    pub(crate) fn run(&self, title: &str, script: &str, arguments: &[&str]) -> Result<()> {
         println!("{title}:");
         let mut command = self.enter(&["sh", "-c", script, "package"]);
         let output = command.args(arguments).output()?;
@@ -150,7 +157,7 @@ fn child(process: u32) -> Option<u32> {
 }
 
 /// The base, which is made if it is missing.
-fn base(directory: &Path) -> Result<PathBuf> {
+fn base(directory: &Path, packages: &[&str]) -> Result<PathBuf> {
     let (base, new) = (directory.join("base"), directory.join("base.new"));
     if base.exists() {
         return Ok(base);
@@ -158,7 +165,8 @@ fn base(directory: &Path) -> Result<PathBuf> {
     println!("making a Debian root; this takes some minutes");
     let _ = fs::remove_dir_all(&new);
     command("debootstrap", &["--variant=minbase", SUITE], &new)?;
-    command("sh", &["-c", MAKE_BASE, "base"], &new)?;
+    let arguments = [&["-c", MAKE_BASE, "base"], packages].concat();
+    command("sh", &arguments, &new)?;
     fs::rename(&new, &base)?;
     Ok(base)
 }

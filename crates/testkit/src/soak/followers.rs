@@ -109,7 +109,7 @@ fn follow(
     };
     let request = format!("GET /log{query} HTTP/1.1\r\nHost: {}\r\n\r\n", stage.admin);
     let head = client.try_send(request).and_then(|()| client.try_read_head());
-    if !head.as_ref().is_some_and(|head| head.status == 200) {
+    if head.as_ref().is_none_or(|head| head.status != 200) {
         return stage.complain(&format!("the log cannot be followed: {:?}", head.map(|head| head.head)));
     }
     let mut text = Vec::new();

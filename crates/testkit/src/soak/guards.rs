@@ -74,7 +74,7 @@ fn ask(stage: &SoakState<'_>, from: [u8; 4], connection: &mut Option<Client>, ta
 
 fn judge_refusal(stage: &SoakState<'_>, target: &str, answer: &Response) {
     let seconds = answer.field("Retry-After").and_then(|value| value.parse::<u64>().ok());
-    if !seconds.is_some_and(|seconds| seconds > 0) {
+    if seconds.is_none_or(|seconds| seconds == 0) {
         stage.complain(&format!("{target} was refused without Retry-After: {}", answer.head));
     }
 }

@@ -115,7 +115,7 @@ pub(super) const TOLD: [&str; 5] = [
 ];
 
 /// Counters of refusals by guards. A visitor that no guard may refuse reports its refusal itself.
-pub(super) const GUARDED: [&str; 1] = ["petasos_clients_banned_total", "petasos_clients_too_fast_total"];
+pub(super) const GUARDED: [&str; 2] = ["petasos_clients_banned_total", "petasos_clients_too_fast_total"];
 
 /// Counters that may increase only if an origin failed.
 pub(super) const FAILING: [&str; 7] = [

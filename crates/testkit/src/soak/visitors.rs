@@ -194,7 +194,7 @@ fn expect(
 }
 
 /// Opens a tunnel and reads what the origin sends through it.
-fn tunnel(stage: &SoakState<'_>, visitor: &mut Visitor) {
+fn tunnel(stage: &SoakState<'_>, visitor: &Visitor) {
     let sent = stage.health.now();
     let Some(mut client) = visitor.connect_http1(stage, RECEIVE_BYTES) else {
         return stage.complain("a connection was refused");

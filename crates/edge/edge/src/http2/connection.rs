@@ -90,6 +90,8 @@ pub(crate) async fn serve(
     let handshake = builder(&shared.limits).handshake(carrier.clone());
     let connection = match tokio::time::timeout(shared.limits.request_head_timeout, handshake).await {
         Ok(Ok(connection)) => connection,
+        // The client has left. Browsers open connections in advance and close unused ones.
+        Ok(Err(error)) if error.is_io() => return,
         Ok(Err(_)) => return shared.cells(index).count(Metric::RequestsMalformed),
         Err(_) => return shared.cells(index).count(Metric::VisitorTimeouts),
     };
@@ -203,6 +205,12 @@ impl Session {
                 Poll::Ready(Some(Err(error))) => {
                     if error.is_library() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM) {
                         self.cells().count(Metric::Http2Floods);
+                    }
+                    if error.is_io() {
+                        // After a failed write, `h2` has not told the streams, and their tasks
+                        // would wait for a window. It tells them when a read fails.
+                        self.carrier.break_off();
+                        let _ = self.connection.poll_closed(context);
                     }
                     self.has_ended = true;
                 }

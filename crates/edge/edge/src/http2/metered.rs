@@ -92,6 +92,11 @@ impl Metered {
         Poll::Ready(())
     }
 
+    /// Lets all further reads and writes of `h2` fail.
+    pub(crate) fn break_off(&self) {
+        lock(&self.0).broken.get_or_insert(io::ErrorKind::BrokenPipe);
+    }
+
     /// Reads bytes after the end of the connection, and drops them; zero bytes are the end.
     pub(crate) fn poll_discard(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut octets = [0; DISCARD_BYTES];

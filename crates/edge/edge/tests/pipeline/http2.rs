@@ -480,6 +480,27 @@ fn endless_head_ends_the_connection() {
 }
 
 #[test]
+fn reset_connection_ends_its_responses_at_once() {
+    let large = vec![b'a'; 3_000_000];
+    let stage = stage(move |_| response("200 OK", &["Cache-Control: private"], &large));
+    // Whether the reset is noticed by a read or by a write is a matter of chance.
+    for reads in 0..40 {
+        let mut frames = Http2Frames::connect(address(&stage));
+        frames.send(&[
+            get(1, "/"),
+            Http2Frame::window_update(0, 1 << 20),
+            Http2Frame::window_update(1, 1 << 20),
+        ]);
+        (0..reads).for_each(|_| drop(frames.read_until(0)));
+        // The system resets the connection, because bytes were not read.
+        drop(frames);
+    }
+    eventually("all connections are closed", || metric(&stage.edge, "petasos_connections_open", "") == 0);
+    assert_eq!(metric(&stage.edge, "petasos_http2_connections_total", ""), 40);
+    stage.await_quiet();
+}
+
+#[test]
 fn slow_windows_are_cut_off() {
     let stage = stage_with(
         |plan| plan.limits.write_timeout = Duration::from_millis(300),

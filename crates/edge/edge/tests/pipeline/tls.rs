@@ -170,6 +170,22 @@ fn hello_may_arrive_in_pieces_or_end_early() {
 }
 
 #[test]
+fn unused_connection_with_http2_is_no_malformed_request() {
+    let secured = Secured::start(&["a.test"], |_| {});
+    let trust = secured.trust().offering(b"h2");
+    let connect = || Client::secured(secured.address(), "a.test", &trust).unwrap();
+    (0..3).for_each(|_| drop(connect()));
+    connect().send("PRI * HTTP/2.0\r\n");
+    let mut wrong = connect();
+    wrong.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    // How the connection ends does not matter.
+    let _ = wrong.read_to_end();
+    drop(wrong);
+    eventually("all are closed", || secured.metric("petasos_connections_open") == 0);
+    assert_eq!(secured.metric("petasos_requests_malformed_total"), 1);
+}
+
+#[test]
 fn slow_handshake_is_cut_after_its_limit() {
     let secured = Secured::start(&["a.test"], |plan| {
         plan.limits.tls_handshake_timeout = Duration::from_millis(50);

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         None => build()?,
     };
     let seed = args.seed;
-    let seconds = args.seconds.or(args.minutes.map(|minutes| minutes * 60)).unwrap_or(SECONDS);
+    let seconds = args.seconds.or_else(|| args.minutes.map(|minutes| minutes * 60)).unwrap_or(SECONDS);
     eprintln!("soak: {seconds} s of {}, seed {seed}", program.display());
     let plan =
         SoakPlan { seed, length: Duration::from_secs(seconds), program: std::path::absolute(program)? };

@@ -178,7 +178,8 @@ fn unused_connection_with_http2_is_no_malformed_request() {
     connect().send("PRI * HTTP/2.0\r\n");
     let mut wrong = connect();
     wrong.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-    assert!(wrong.read_to_end());
+    // How the connection ends does not matter.
+    let _ = wrong.read_to_end();
     drop(wrong);
     eventually("all are closed", || secured.metric("petasos_connections_open") == 0);
     assert_eq!(secured.metric("petasos_requests_malformed_total"), 1);

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 const SIZE: (f64, f64) = (372.0, 176.0);
 
 /// Space for the labels at the left, right, top and bottom.
-const MARGINS: (f64, f64, f64, f64) = (46.0, 8.0, 8.0, 22.0);
+const MARGINS: (f64, f64, f64, f64) = (56.0, 8.0, 8.0, 22.0);
 
 /// Maximum number of points of a line. More values are averaged.
 const POINTS_MAX: usize = 160;
@@ -77,7 +77,7 @@ impl Chart<'_> {
     fn picture(&self) -> Markup {
         let (width, height) = SIZE;
         let (left, right, top, bottom) = MARGINS;
-        let most = axis_end(self.most());
+        let most = self.end();
         let lines: Vec<_> = self.lines.iter().map(|line| self.path(line.values, most)).collect();
         let bands: Vec<_> = self.lines.iter().map(|line| self.band(line.usual, most)).collect();
         html! {
@@ -101,6 +101,14 @@ impl Chart<'_> {
                 line.axis x1=(left) y1=(height - bottom) x2=(width - right) y2=(height - bottom) {}
             }
         }
+    }
+
+    /// The end of the axis: a round number, of binary units for sizes.
+    fn end(&self) -> f64 {
+        let most = self.most();
+        let powers = if self.unit.starts_with("bytes") { (most.max(1.0).log2() / 10.0).floor() } else { 0.0 };
+        let scale = 1024_f64.powf(powers);
+        axis_end(most / scale) * scale
     }
 
     /// The largest value of all lines and usual ranges.
@@ -168,6 +176,7 @@ impl Chart<'_> {
         match self.unit {
             "bytes" => figure::bytes(value.max(0.0) as u64),
             "%" => format!("{}%", figure::short(value)),
+            "bytes/s" => format!("{}/s", figure::bytes(value.max(0.0) as u64)),
             "ms" => figure::micros((value.max(0.0) * 1000.0) as u64),
             "" | "1/s" => figure::short(value),
             unit => format!("{} {unit}", figure::short(value)),
@@ -177,7 +186,7 @@ impl Chart<'_> {
     /// A label of the axis.
     fn label(&self, value: f64) -> String {
         match self.unit {
-            "bytes" => figure::bytes(value as u64),
+            "bytes" | "bytes/s" => figure::bytes(value as u64),
             _ if value >= 10_000.0 => format!("{}k", figure::short(value / 1000.0)),
             _ => figure::short(value),
         }
@@ -278,6 +287,13 @@ mod tests {
     fn axis_ends_at_a_round_number_not_below_the_values() {
         assert_eq!([0.0, 0.3, 1.0, 7.0, 61.0, 4100.0].map(axis_end), [1.0, 0.4, 1.0, 10.0, 100.0, 6000.0]);
         assert_eq!(axis_end(f64::NAN), 1.0);
+    }
+
+    #[test]
+    fn sizes_have_round_binary_units() {
+        let line = Line { name: "a", values: &[Some(5.0 * 1024.0 * 1024.0)], usual: &[] };
+        let text = chart("bytes", &[line]).draw().into_string();
+        assert!(text.contains(">6 MiB</text>") && text.contains(">3 MiB</text>"), "{text}");
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub fn observing_reference() -> String {
          `localhost` or the configured name. This prevents a page of another site from sending requests\n\
          through a visitor's browser.\n\n\
          Every response carries `Cache-Status` with its reason; [reasons.md](reasons.md) lists the reasons.\n\n\
-         {}\n         {MESSAGES}\n\n\
+         {}\n{MESSAGES}\n\n\
          ## Signals\n\n\
          | signal | effect |\n|---|---|\n\
          | SIGHUP | Opens the access log again, and puts changed settings and certificates in force (docs/reloading.md). |\n\

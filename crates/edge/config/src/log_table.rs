@@ -51,7 +51,8 @@ pub(crate) const LOGS: &[Setting] = &[
         SettingKind::Switch,
         "false",
         "Whether `access_log`, `petasos log` and `petasos top` show client addresses without their last \
-         bits. 24 bits of an IPv4 address and 48 bits of an IPv6 address remain.",
+         bits. 24 bits of an IPv4 address and 48 bits of an IPv6 address remain. Filters see the shortened \
+         addresses, too.",
     ),
     global(
         "trace_fetches",

@@ -34,6 +34,10 @@ const TIMES: [&str; 8] = [
     "limits.disk_timeout",
 ];
 
+/// Settings that only an access log uses.
+const LINE_SETTINGS: [&str; 4] =
+    ["access_log_format", "access_log_where", "access_log_every", "limits.access_log_lines_max"];
+
 /// The least `memory`, in bytes, for which docs/performance.md states a measured margin. With half
 /// of it, the process exceeded the margin by a fifth.
 const MARGIN_HOLDS_BYTES: u64 = 64 << 20;
@@ -102,7 +106,20 @@ pub(crate) fn warnings(top: &SettingLevels<'_>, plan: &EdgePlan, machine: &Machi
 
 /// Warnings of `petasos check` alone.
 pub(crate) fn cautions(top: &SettingLevels<'_>, plan: &EdgePlan) -> Vec<Diagnostic> {
-    purging_neighbour(top, plan).into_iter().collect()
+    purging_neighbour(top, plan).into_iter().chain(unlogged(top, plan)).collect()
+}
+
+/// Settings about the lines of an access log that does not exist.
+fn unlogged(top: &SettingLevels<'_>, plan: &EdgePlan) -> Vec<Diagnostic> {
+    if plan.access_log.is_some() {
+        return Vec::new();
+    }
+    let stated = LINE_SETTINGS.iter().filter_map(|&key| {
+        let message = format!("`{key}` has no effect without `access_log`");
+        let help = "say where the lines go, such as access_log = '/var/log/petasos/access.log'";
+        Some(Diagnostic::warning(message, top.place(key)?).with_help(help))
+    });
+    stated.collect()
 }
 
 fn open_admin(top: &SettingLevels<'_>, plan: &EdgePlan) -> Option<Diagnostic> {
@@ -292,6 +309,14 @@ mod tests {
         let caution = plan.cautions.iter().map(ToString::to_string).collect::<String>();
         assert!(caution.contains("only servers on this machine reach the listeners"), "{caution}");
         assert!(plan.warnings.is_empty(), "a start does not repeat it");
+        let plan = load("access_log_every = 9\naccess_log_where = 'status = 500'").unwrap();
+        let cautions: Vec<_> = plan.cautions.iter().map(ToString::to_string).collect();
+        assert_eq!((plan.warnings.len(), cautions.len()), (0, 2), "{cautions:?}");
+        assert!(
+            cautions[1].contains("`access_log_every` has no effect") && cautions[1].contains("toml:2"),
+            "{cautions:?}"
+        );
+        assert_eq!(load("access_log = '-'\naccess_log_every = 9").unwrap().cautions, []);
         for quiet in [
             "",
             "memory = '64MiB'",

@@ -70,8 +70,9 @@ pub(super) fn log_section() -> String {
          PETASOS_SITE and PETASOS_TRACE: `journalctl SYSLOG_IDENTIFIER=petasos PETASOS_VERDICT=failed`. With\n\
          `syslog`, a message has facility local7, severity info and the message id `access`.\n\n\
          `access_log_every` writes a sample, which always includes requests with a status from 500 on.\n\
-         `anonymise_addresses` removes the last bits of addresses. These settings, the format and the filter\n\
-         take effect with a reload.\n\n\
+         `anonymise_addresses` removes the last bits of addresses before a filter compares them. Then\n\
+         `client = 192.0.2.7` matches no request, but `client = 192.0.2.0/24` does. These settings, the\n\
+         format and the filter take effect with a reload.\n\n\
          If lines arrive faster than they can be written, the edge drops and counts the surplus\n\
          (`petasos_access_log_dropped_total`). It does the same with messages to standard error, so neither a\n\
          full disk nor a closed terminal stops the edge.\n\n\

@@ -29,6 +29,8 @@ pub(crate) mod spool_closer;
 pub(crate) mod succession;
 pub(crate) mod sweeper;
 pub(crate) mod sync;
+#[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "only the thread that exports uses it"))]
+pub(crate) mod trace_export;
 pub(crate) mod verifier;
 pub(crate) mod windows;
 pub(crate) mod writes;

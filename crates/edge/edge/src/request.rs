@@ -39,6 +39,7 @@ pub(crate) mod respond;
 pub(crate) mod route_answer;
 pub(crate) mod step;
 pub(crate) mod suspected_write;
+pub(crate) mod trace;
 pub(crate) mod tunnel;
 pub(crate) mod visit;
 pub(crate) mod wait;

@@ -28,6 +28,7 @@ use crate::memory::password_checks::PasswordChecks;
 use crate::memory::refiller::Refiller;
 use crate::memory::refreshes::PageRefreshes;
 use crate::memory::sweeper::Sweeper;
+use crate::memory::trace_export::TraceExport;
 use crate::memory::verifier::Verifier;
 use crate::origins::SecuredOrigins;
 use crate::sites::Sites;
@@ -126,7 +127,9 @@ pub(crate) struct EdgeState {
     pub(crate) log: Option<AccessLog>,
     /// The clients of the admin address that follow the log.
     pub(crate) followers: Arc<Followers>,
-    /// Makes the traces of fetches unpredictable.
+    /// The spans of requests on their way to a collector. `None`: there is no export.
+    pub(crate) traces: Option<Arc<TraceExport>>,
+    /// Makes traces and spans unpredictable.
     trace_keys: HashKeys,
     last_trace: AtomicU64,
     /// The number of the last request to an origin.
@@ -245,7 +248,8 @@ impl Shared {
             transit: MemoryShare::new(transit_bytes_max),
             counters: EdgeCounters::new(plan.workers),
             log,
-            followers: Arc::default(),
+            followers: Arc::new(Followers::new(plan.traces.is_some())),
+            traces: plan.traces.is_some().then(Arc::default),
             trace_keys: HashKeys::new(),
             last_trace: AtomicU64::new(0),
             last_fetch: AtomicU64::new(0),
@@ -573,11 +577,18 @@ impl Shared {
 }
 
 impl EdgeState {
-    /// A new trace, and the number of its first span.
+    /// A new trace, and the identifier of its first span, which is never zero.
     pub(crate) fn new_trace(&self) -> (TraceId, u64) {
         let number = self.last_trace.fetch_add(1, Ordering::Relaxed);
         let [high, low, span] = [0, 1, 2].map(|part: u8| self.trace_keys.hash_one((number, part)));
-        (TraceId::from_bits(u128::from(high) << 64 | u128::from(low)), span)
+        (TraceId::from_bits(u128::from(high) << 64 | u128::from(low)), span.max(1))
+    }
+
+    /// What distinguishes this process from others.
+    #[cfg(feature = "otlp")]
+    pub(crate) fn instance(&self) -> &str {
+        // Written by this type, in ASCII.
+        std::str::from_utf8(&self.loop_mark).unwrap_or_default().trim_start_matches("petasos; id=")
     }
 
     /// The number of a request to an origin whose response has begun.

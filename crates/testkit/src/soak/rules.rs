@@ -18,7 +18,7 @@ pub(super) const IDLE: [&str; 11] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 77] = [
+pub(super) const ZERO: [&str; 80] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
@@ -69,6 +69,9 @@ pub(super) const ZERO: [&str; 77] = [
     "petasos_access_log_dropped_total",
     "petasos_log_followers",
     "petasos_log_skipped_total",
+    "petasos_trace_spans_exported_total",
+    "petasos_trace_spans_dropped_total",
+    "petasos_trace_export_failures_total",
     "petasos_messages_lost_total",
     "petasos_panics_total",
     "petasos_threads_lost_total",

@@ -460,6 +460,14 @@ metrics! {
     LogSkipped: Counter "log_skipped",
         "Records of requests that a client following the log did not get, because it reads too slowly. It \
          learns their number. Use a filter, or a faster connection.";
+    TraceSpansExported: Counter "trace_spans_exported",
+        "Spans that the collector of trace_export has accepted.";
+    TraceSpansDropped: Counter "trace_spans_dropped",
+        "Spans that were not exported: the collector refused them, or did not take them in time; or 4 MiB were waiting, or \
+         limits.client_traces_max was reached, and then a request counts as one span. Look at the collector, or raise \
+         trace_export_every.";
+    TraceExportFailures: Counter "trace_export_failures",
+        "Attempts to send spans to the collector of trace_export that failed. Standard error has the reason.";
     MessagesLost: Counter "messages_lost",
         "Messages to standard error that were lost because it is closed, full or read too slowly.";
     Panics: Counter "panics",

@@ -1,4 +1,5 @@
-//! The part of docs/observing.md about the access log: its formats, destinations and filters.
+//! The part of docs/observing.md about records of requests: the access log with its formats,
+//! destinations and filters, live views and traces.
 
 use request_log::COMBINED_FORMAT;
 use request_log::filter::FIELDS;
@@ -42,6 +43,27 @@ const LIVE: &str = "\n## Live views\n\n\
      \x20 something needs attention, and 2 if no edge answers.\n\
      * `petasos top` shows rates, verdicts, percentiles, pages, origin requests and clients, until you press\n\
      \x20 `q`.\n";
+
+/// The export of traces.
+const TRACES: &str = "\n## Traces\n\n\
+     `trace_export = \"http://127.0.0.1:4318\"` sends spans of requests to a collector of OpenTelemetry,\n\
+     by OTLP over HTTP. Attributes have the names of OpenTelemetry's conventions for HTTP.\n\n\
+     | span | kind | parent | meaning |\n|---|---|---|---|\n\
+     | the method, such as `GET` | server | the client's span, if it sent one | the request, as in the access log; also \
+     `petasos.verdict`, `petasos.reason`, `petasos.site` and `petasos.fetch.number` |\n\
+     | `disk`, `wait`, `pass` | internal | the request | the phases, as in the access log |\n\
+     | the method | client | `pass`, or the request that led a shared fetch | the request to the origin, \
+     until the head of its response; also `petasos.fetch.queue_us`, `connect_us` and `first_byte_us`, in microseconds |\n\n\
+     The `traceparent` of a request decides whether it has spans. Of the other requests, one of\n\
+     `trace_export_every` begins a trace. Petasos believes clients at most `limits.client_traces_max`\n\
+     times a second, and `trusted_proxies` always.\n\n\
+     A client's own request to the origin names the span of the edge as its parent, so that the spans of\n\
+     the origin follow it. A shared fetch belongs to no client's trace. With `trace_fetches` it begins a\n\
+     trace of its own, to which the requests have links. A response from the store has one span.\n\n\
+     Spans leave once a second. At most 4 MiB wait; Petasos drops and counts further ones\n\
+     (`petasos_trace_spans_dropped_total`), and no request waits for the collector. A text is cut after\n\
+     2 KiB. `anonymise_addresses` holds for spans, too. If the collector wants https, let a collector on\n\
+     the same machine forward the spans.\n";
 
 /// The section, as Markdown.
 pub(super) fn log_section() -> String {
@@ -91,5 +113,6 @@ pub(super) fn log_section() -> String {
         let _ = writeln!(text, "| `{}` | {} |", row.name, row.help);
     }
     text.push_str(LIVE);
+    text.push_str(TRACES);
     text
 }

@@ -27,8 +27,8 @@ const MESSAGES: &str = "\
 pub fn observing_reference() -> String {
     let mut page = format!(
         "# Observing the edge\n\n\
-         You can observe a running edge by its metrics, its status, its access log and a field of each\n\
-         response.\n\n\
+         You can observe a running edge by its metrics, its status, its access log, its traces and a field\n\
+         of each response.\n\n\
          The admin address (setting `admin`) answers six calls that change nothing:\n\n\
          * `GET /metrics`: the metrics as OpenMetrics text, for Prometheus and similar systems.\n\
          * `GET /status`: JSON with version, sites, store and connections.\n\

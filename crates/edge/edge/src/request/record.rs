@@ -1,5 +1,5 @@
-//! *record*: counts the verdict of a request, and gives its record to the access log and to the
-//! followers of the log.
+//! *record*: counts the verdict of a request, and gives its record to the access log, to the
+//! followers of the log and to the export of traces.
 //!
 //! Invariants: every request is recorded once. The steps note nothing that only records need unless
 //! a record is wanted, so that a request without one pays for no clock and no memory.
@@ -7,18 +7,21 @@
 use crate::control::access_log::AccessLog;
 use crate::control::counters::Metric;
 use crate::fetch::task::phases_of;
+use crate::request::client::ClientConnection;
 use crate::request::client_address::address_of;
+use crate::request::trace::RequestTrace;
 use crate::request::visit::{RequestOutcome, Visit};
 use crate::shared::Shared;
 use clock::Monotonic;
 use config::{LogFormat, LogTerms};
-use message::{Version, names};
+use h1::Request;
+use message::{Status, Version, names};
 use net::Peer;
-use origin::FetchTiming;
+use origin::OriginExchange;
+use request_log::otlp::Phase;
 use request_log::{
     ClientName, FetchPhases, PageKey, Phases, Protocol, RequestRecord, trace_of, without_last_bits,
 };
-use std::time::Duration;
 use store::Key;
 
 /// How much of a request is recorded.
@@ -40,18 +43,38 @@ pub(crate) struct Notes {
     phases: Phases,
     /// The request to the origin that the response came from.
     pub(crate) fetch: Option<FetchPhases>,
+    /// The spans of the request, if they are exported. The detail is then full.
+    pub(crate) trace: Option<Box<RequestTrace>>,
 }
 
 impl Notes {
-    /// The notes of a request that was just received.
-    pub(crate) fn for_request(shared: &Shared) -> Self {
+    /// The notes of a request that this client sent just now.
+    pub(crate) fn for_request(
+        shared: &Shared,
+        client: &ClientConnection,
+        request: &Request,
+        now: Monotonic,
+    ) -> Self {
         let detail = match &shared.log {
-            _ if shared.followers.is_any() => Detail::Full,
+            _ if shared.followers.is_any() => return Self::for_watched(shared, client, request, now),
             None => Detail::Counters,
             Some(log) if is_full(log, &shared.plan.log_terms) => Detail::Full,
             Some(_) => Detail::Line,
         };
-        Self { detail, key: None, phases: Phases::default(), fetch: None }
+        Self { detail, key: None, phases: Phases::default(), fetch: None, trace: None }
+    }
+
+    /// As [`Notes::for_request`], if the log has followers or traces are exported.
+    #[cold]
+    fn for_watched(shared: &Shared, client: &ClientConnection, request: &Request, now: Monotonic) -> Self {
+        let trace = RequestTrace::begin(shared, client.peer().ip(), &request.head.fields, now);
+        let detail = match &shared.log {
+            _ if trace.is_some() || shared.followers.len() > 0 => Detail::Full,
+            None => Detail::Counters,
+            Some(log) if is_full(log, &shared.plan.log_terms) => Detail::Full,
+            Some(_) => Detail::Line,
+        };
+        Self { detail, key: None, phases: Phases::default(), fetch: None, trace }
     }
 }
 
@@ -62,18 +85,30 @@ fn is_full(log: &AccessLog, terms: &LogTerms) -> bool {
 
 impl Visit<'_> {
     /// The beginning of a phase; `None` if the record does not need it.
-    pub(crate) fn begin_phase(&self) -> Option<Monotonic> {
-        (self.notes.detail == Detail::Full).then(|| self.shared.clock.monotonic())
+    pub(crate) fn begin_phase(&mut self) -> Option<Monotonic> {
+        if self.notes.detail != Detail::Full {
+            return None;
+        }
+        let now = self.shared.clock.monotonic();
+        if let Some(trace) = &mut self.notes.trace {
+            trace.begin_phase(now);
+        }
+        Some(now)
     }
 
     /// Adds the time since the beginning of a phase to its total.
-    pub(crate) fn end_phase(
-        &mut self,
-        begun: Option<Monotonic>,
-        total: impl Fn(&mut Phases) -> &mut Duration,
-    ) {
-        if let Some(begun) = begun {
-            *total(&mut self.notes.phases) += self.shared.clock.monotonic().since(begun);
+    pub(crate) fn end_phase(&mut self, begun: Option<Monotonic>, phase: Phase) {
+        let Some(begun) = begun else { return };
+        let now = self.shared.clock.monotonic();
+        let phases = &mut self.notes.phases;
+        let total = match phase {
+            Phase::Disk => &mut phases.disk,
+            Phase::Wait => &mut phases.wait,
+            Phase::Pass => &mut phases.pass,
+        };
+        *total += now.since(begun);
+        if let Some(trace) = &mut self.notes.trace {
+            trace.end_phase(phase, now);
         }
     }
 
@@ -85,14 +120,16 @@ impl Visit<'_> {
     }
 
     /// Keeps the times of the client's own request, when the head of the response has arrived.
-    pub(crate) fn note_own_fetch(&mut self, timing: FetchTiming) {
+    pub(crate) fn note_own_fetch(&mut self, exchange: &OriginExchange, status: Status) {
         let number = self.shared.next_fetch();
         if self.notes.detail == Detail::Full {
-            self.notes.fetch = Some(phases_of(number, timing, self.shared.clock.monotonic()));
+            let phases = phases_of(number, exchange.timing(), self.shared.clock.monotonic());
+            self.notes.fetch = Some(phases);
+            self.end_own_fetch(Ok((exchange, status.code())), Some(phases));
         }
     }
 
-    /// *record*: updates counters, and gives the record to the access log and to followers.
+    /// *record*: updates counters, and gives the record to all who want it.
     pub(crate) fn record(&mut self, outcome: &RequestOutcome) {
         let cells = self.cells();
         cells.count_reason(outcome.reason);
@@ -108,11 +145,15 @@ impl Visit<'_> {
     }
 
     /// Gives the record to all who want it.
-    fn write_record(&self, outcome: &RequestOutcome, received: u64, sent: u64) {
+    fn write_record(&mut self, outcome: &RequestOutcome, received: u64, sent: u64) {
         let terms = &self.shared.plan.log_terms;
+        let trace = self.notes.trace.take();
         let record = self.record_of(outcome, received, sent, terms.is_anonymous);
-        if self.shared.followers.is_any() {
+        if self.shared.followers.len() > 0 {
             self.shared.followers.offer(&record);
+        }
+        if let Some((mut trace, export)) = trace.zip(self.shared.traces.as_ref()) {
+            trace.export(export, &record, self.begun);
         }
         let Some(log) = &self.shared.log else { return };
         if !log.record(&record, terms) {

@@ -5,6 +5,7 @@ pub(crate) mod budget;
 pub(crate) mod buffer;
 pub(crate) mod buffers;
 pub(crate) mod client_rates;
+pub(crate) mod closing_turns;
 pub(crate) mod complaints;
 pub(crate) mod detection;
 pub(crate) mod disk_turns;

@@ -15,6 +15,7 @@ use crate::memory::address_limit::AddressLimit;
 use crate::memory::budget::MemoryShare;
 use crate::memory::buffers::Buffers;
 use crate::memory::client_rates::ClientRates;
+use crate::memory::closing_turns::ClosingTurns;
 use crate::memory::complaints::Complaints;
 use crate::memory::disk_turns::DiskTurns;
 use crate::memory::encodings::Encodings;
@@ -137,6 +138,8 @@ pub(crate) struct EdgeState {
     pub(crate) complaints: Complaints,
     /// How much each client asks for.
     pub(crate) client_rates: ClientRates,
+    /// Turns of connections whose time is over.
+    pub(crate) closing_turns: ClosingTurns,
     pub(crate) clock: Arc<dyn Clock>,
     /// When this process started to serve.
     pub(crate) started: Monotonic,
@@ -255,6 +258,7 @@ impl Shared {
             last_fetch: AtomicU64::new(0),
             complaints: Complaints::default(),
             client_rates: ClientRates::default(),
+            closing_turns: ClosingTurns::new(plan.workers),
             clock: Arc::clone(&system.clock),
             started: system.clock.monotonic(),
             system,

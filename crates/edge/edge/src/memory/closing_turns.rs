@@ -1,11 +1,11 @@
 //! Turns of connections that are closed because their time is over.
 //!
-//! Connections that were made together expire together, such as those of a slow attack. To refuse
-//! and close each takes long enough that thousands in one round of the event loop delay every other
-//! client.
+//! Connections that were made together expire together, such as those of a slow attack. The event
+//! loop runs its tasks in the order in which they were woken. Without turns, every other client
+//! would wait until thousands of connections are refused and closed.
 //!
 //! Invariants: at most [`TURNS`] connections of a worker close in a round of its event loop, and
-//! the worker looks for new events in between. Nobody holds a turn while waiting for a client.
+//! the worker looks for new events in between. No task holds a turn while it waits for a client.
 
 use tokio::sync::Semaphore;
 

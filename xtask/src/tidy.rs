@@ -1,6 +1,6 @@
 //! Style rules that a program can check: file and line lengths, the `//!` at the start of files,
-//! words that mark unfinished work, names of tests, items with two public paths, and the layers of
-//! the crates.
+//! words that mark unfinished work, names of tests, items with two public paths, the layers of the
+//! crates, and headings of documents.
 //!
 //! Invariant: limits are only ever lowered. Rules that the compiler or clippy can check are not
 //! repeated here.
@@ -24,7 +24,7 @@ const TEST_NAME_CHARACTERS_MAX: usize = 60;
 const UNFINISHED: [&str; 4] =
     [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!("), concat!("dbg", "!(")];
 
-/// Checks every Rust file that git tracks or would track, and the manifests.
+/// Checks every Rust file and document that git tracks or would track, and the manifests.
 ///
 /// # Errors
 /// All findings, one a line.
@@ -34,6 +34,11 @@ pub(crate) fn run() -> Result<()> {
     for path in tracked()? {
         if path.extension().is_some_and(|extension| extension == "rs") {
             check_rust(&path, &crates, &mut findings)?;
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            for line in indented_headings(&std::fs::read_to_string(&path)?) {
+                // Writing into a String cannot fail.
+                let _ = writeln!(findings, "{}:{line}: a heading begins its line", path.display());
+            }
         }
     }
     for finding in layers::findings()? {
@@ -99,6 +104,33 @@ fn check_rust(path: &Path, crates: &[String], findings: &mut String) -> Result<(
     Ok(())
 }
 
+/// The lines of a document with a heading that does not begin its line. Indented by four spaces, it
+/// would be shown as code.
+///
+/// In code, `#` begins a comment. A line outside of a fence is taken for a heading if it has
+/// several, or if its indent is too small for code.
+fn indented_headings(text: &str) -> Vec<usize> {
+    let mut is_in_fence = false;
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let content = line.trim_start();
+        if content.starts_with("```") {
+            is_in_fence = !is_in_fence;
+        }
+        let indent = line.len() - content.len();
+        let signs = content.len() - content.trim_start_matches('#').len();
+        let is_heading =
+            (1..=6).contains(&signs) && content.get(signs..).is_some_and(|rest| rest.starts_with(' '));
+        if !is_in_fence && indent > 0 && is_heading && (signs > 1 || indent < CODE_INDENT) {
+            found.push(number);
+        }
+    }
+    found
+}
+
+/// The indent of a line of code, in spaces.
+const CODE_INDENT: usize = 4;
+
 /// The lines of a file that give an item a second public path: its module is public as well, or it
 /// belongs to another crate of the workspace. With two paths, nobody sees on which crate or module
 /// a file depends.
@@ -125,7 +157,7 @@ fn second_paths(text: &str, crates: &[String]) -> Vec<(usize, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::second_paths;
+    use super::{indented_headings, second_paths};
 
     fn lines(text: &str) -> Vec<usize> {
         let crates = ["clock".to_owned(), "static_tree".to_owned()];
@@ -137,6 +169,13 @@ mod tests {
         let text = "pub mod a;\nmod b;\npub use a::A;\npub use b::B;\npub use crate::a::{\n    C,\n};\n\
                     pub use clock::Clock;\npub use ::static_tree::*;\npub use std::fmt;\n";
         assert_eq!(lines(text), [3, 5, 8, 9]);
+    }
+
+    #[test]
+    fn heading_that_does_not_begin_its_line_is_found() {
+        let text =
+            "# a\n\n    # in a shell\n\n         ## b\n\n```text\n  ## c\n```\n # d\n  #e\n####### f\n";
+        assert_eq!(indented_headings(text), [5, 10]);
     }
 
     #[test]

@@ -3,9 +3,9 @@
 //! reported latencies, or simulates a slow application.
 //!
 //! Invariant: a response leaves no sooner than its delay after its request was read. Every request
-//! is counted when it is read. Requests must have no content and arrive in one piece. A connection
-//! is kept unless the request says `close`, or is HTTP/1.0 without `keep-alive`. Nothing else is
-//! parsed.
+//! is counted when it is read. Requests must have no content and arrive in one piece, unless there
+//! is a limit for the time of their heads. A connection is kept unless the request says `close`, or
+//! is HTTP/1.0 without `keep-alive`. Nothing else is parsed.
 
 mod client;
 
@@ -39,8 +39,10 @@ pub struct Responder {
     kept: Vec<u8>,
     last: Vec<u8>,
     delays: Vec<Duration>,
+    /// Longest time from the first byte of a head to its end. `None`: each read is a head.
+    head_timeout: Option<Duration>,
     requests: Arc<AtomicUsize>,
-    /// Connections whose response is delayed, ordered by due time.
+    /// Connections whose response is delayed or whose head must end, ordered by due time.
     due: BTreeMap<(Monotonic, usize), ()>,
     clock: SystemClock,
 }
@@ -50,6 +52,8 @@ struct ResponderConnection {
     /// Bytes of the response that are not written yet.
     rest: Vec<u8>,
     closes: bool,
+    /// When the connection is closed unless the head that has begun ends.
+    head_due: Option<Monotonic>,
 }
 
 impl Responder {
@@ -72,10 +76,18 @@ impl Responder {
             kept: answer(fields, content, "keep-alive"),
             last: answer(fields, content, "close"),
             delays,
+            head_timeout: None,
             requests: Arc::default(),
             due: BTreeMap::new(),
             clock: SystemClock::new(),
         })
+    }
+
+    /// The same responder, which closes connections whose heads take longer than `limit` from their
+    /// first byte to their end. Heads may then arrive in pieces.
+    #[must_use]
+    pub fn with_head_timeout(self, limit: Duration) -> Self {
+        Self { head_timeout: Some(limit), ..self }
     }
 
     /// The address that it listens on.
@@ -111,9 +123,14 @@ impl Responder {
             }
             let now = self.clock.monotonic();
             while let Some(first) = self.due.first_entry().filter(|first| first.key().0 <= now) {
-                let (_, token) = *first.key();
+                let (due, token) = *first.key();
                 first.remove();
-                self.write(token);
+                let is_late = |connection: &ResponderConnection| connection.head_due == Some(due);
+                if self.connections.get(&token).is_some_and(is_late) {
+                    self.connections.remove(&token);
+                } else {
+                    self.write(token);
+                }
             }
         }
     }
@@ -126,8 +143,9 @@ impl Responder {
                     self.next_token += 1;
                     let both = Interest::READABLE | Interest::WRITABLE;
                     self.poll.registry().register(&mut stream, Token(token), both)?;
-                    self.connections
-                        .insert(token, ResponderConnection { stream, rest: Vec::new(), closes: false });
+                    let connection =
+                        ResponderConnection { stream, rest: Vec::new(), closes: false, head_due: None };
+                    self.connections.insert(token, connection);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
@@ -151,8 +169,18 @@ impl Responder {
             }
         };
         let says = |word: &[u8]| request.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
+        if let Some(limit) = self.head_timeout {
+            connection.closes |= says(b"connection: close");
+            if !request.ends_with(b"\r\n\r\n") {
+                let now = self.clock.monotonic();
+                let due = *connection.head_due.get_or_insert_with(|| now.plus(limit));
+                self.due.insert((due, token), ());
+                return;
+            }
+            connection.head_due = None;
+        }
         let http10 = says(b"HTTP/1.0\r\n");
-        connection.closes = if http10 { !says(b"keep-alive") } else { says(b"connection: close") };
+        connection.closes |= if http10 { !says(b"keep-alive") } else { says(b"connection: close") };
         connection.rest.clone_from(if connection.closes { &self.last } else { &self.kept });
         let requests = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         match self.delays.get(requests % self.delays.len().max(1)) {
@@ -164,7 +192,9 @@ impl Responder {
     }
 
     fn write(&mut self, token: usize) {
-        let Some(connection) = self.connections.get_mut(&token) else { return };
+        // A head that has ended leaves its time behind.
+        let has_output = |connection: &&mut ResponderConnection| !connection.rest.is_empty();
+        let Some(connection) = self.connections.get_mut(&token).filter(has_output) else { return };
         while !connection.rest.is_empty() {
             match connection.stream.write(&connection.rest) {
                 Ok(bytes) => drop(connection.rest.drain(..bytes)),

@@ -2,6 +2,7 @@
 //!
 //! - a scripted origin that misbehaves,
 //! - a client that sends raw bytes,
+//! - a collector that reads spans,
 //! - a TLS server with bad certificates,
 //! - child processes that never outlive their test,
 //! - faults of storage, each with a proof,
@@ -20,6 +21,7 @@ pub mod attack;
 mod authority;
 mod client;
 pub mod clients;
+mod collector;
 pub mod crash;
 mod delayed;
 mod file_system;
@@ -39,6 +41,7 @@ mod wire;
 
 pub use authority::{Authority, KeyKind, PemFiles};
 pub use client::{Client, Response, get};
+pub use collector::{Collector, ReceivedSpan};
 pub use delayed::{Delayed, ServedRequest};
 pub use file_system::{FileSystem, Frozen, ServedFileSystem};
 pub use http2::{Http2Client, Http2Frame, Http2Frames, Http2Stream, field_block};

@@ -4,15 +4,20 @@
 //! Invariant: every server has the same flood, the same visitors and a fresh application. The
 //! server has one core; application, visitors and attackers share another, and attackers have the
 //! lowest priority. The figures are not judged.
+//!
+//! The first row is a loop that answers at once and has no application. What it loses with a flood
+//! is lost to the attackers' own work on this machine, also by every server.
 
 mod floods;
 
 use super::attacks::origin::AttackOrigin;
 use super::attacks::peers::{ComparedServer, PEERS, PeerArgs, PeerDirectory, PeerSetup};
 use super::markdown;
-use super::visitors::{MEASURED, VISITORS, Visit, VisitKind, VisitedServer, millis, percentile};
+use super::visitors::{MEASURED, VISITORS, Visit, VisitKind, VisitedServer, Visits, millis, percentile};
 use anyhow::{Context, Result};
 use floods::{FLOODS, Flood};
+use petasos_null::Responder;
+use probe::{ProcFs, ProcessStat};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,6 +29,8 @@ const WORKERS: usize = 16;
 const OWN_EVERY: usize = 5;
 /// Time for a flood to take effect before the visits.
 const SETTLE: Duration = Duration::from_secs(3);
+/// Time limit of the bare loop for a head: the default of Petasos.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bound of the descriptors of this program.
 const DESCRIPTORS: u64 = 16_384;
 
@@ -52,7 +59,7 @@ pub(super) fn run(args: &PeerArgs) -> Result<()> {
     use_second_core();
     println!("{}. The application has {WORKERS} workers.", directory.versions()?);
     for flood in FLOODS.iter().filter(|flood| flood.name.contains(&args.only)) {
-        let mut rows = Vec::new();
+        let mut rows = vec![bare_turn(flood)?];
         for peer in PEERS {
             let row = turn(flood, peer, &directory)
                 .with_context(|| format!("{} and {}", peer.name(), flood.name))?;
@@ -68,6 +75,7 @@ pub(super) fn run(args: &PeerArgs) -> Result<()> {
             "times",
             "flood a second",
             "requests to the application a second",
+            "processor seconds: server, all others",
         ];
         println!("\n### {}\n\n{}", flood.name, markdown(&head, &rows));
     }
@@ -78,14 +86,54 @@ pub(super) fn run(args: &PeerArgs) -> Result<()> {
 fn use_second_core() {
     let second = sched_getaffinity(None).ok().filter(|all| all.is_set(1));
     if second.is_some() {
-        let mut core = CpuSet::new();
-        core.set(1);
-        // Without it the figures are only noisier.
-        let _ = sched_setaffinity(None, &core);
+        use_core(1);
     }
 }
 
-/// Runs a flood against one server. Returns a row of the table.
+/// Runs this thread, and those that it starts, on one core.
+fn use_core(core: usize) {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    // Without it the figures are only noisier.
+    let _ = sched_setaffinity(None, &cores);
+}
+
+/// What a flood has done.
+struct FloodFigures {
+    quiet: Visits,
+    flooded: Visits,
+    /// Units of the flood, and requests to the application, in [`MEASURED`].
+    sent: u64,
+    requests: usize,
+    /// Processor seconds of the server, and of this program with visitors, attackers and application.
+    server_secs: f64,
+    own_secs: f64,
+}
+
+/// Floods a loop on the server's core. Returns its row of the table.
+fn bare_turn(flood: &Flood) -> Result<Vec<String>> {
+    let responder = Responder::bind("", b"page", Vec::new())?.with_head_timeout(HEAD_TIMEOUT);
+    let server = VisitedServer::new(responder.address());
+    let (is_ready, ready) = std::sync::mpsc::channel();
+    // It serves until the program ends, and costs nothing without connections.
+    std::thread::spawn(move || {
+        use_core(0);
+        let _ = is_ready.send(rustix::thread::gettid().as_raw_nonzero().get());
+        let _ = responder.serve();
+    });
+    let stat = format!("/proc/self/task/{}/stat", ready.recv()?);
+    let ticks = || {
+        let stat = std::fs::read_to_string(&stat).ok().and_then(|text| ProcessStat::parse(&text));
+        stat.map_or(0, |stat| stat.own_ticks)
+    };
+    let mut figures = flooded(flood, &server, || secs(ticks()), || 0);
+    // The loop is a part of this program.
+    figures.own_secs -= figures.server_secs;
+    (figures.quiet.own, figures.flooded.own) = (Vec::new(), Vec::new());
+    Ok(row("bare loop", figures))
+}
+
+/// Runs a flood against one server. Returns its row of the table.
 fn turn(flood: &Flood, peer: ComparedServer, directory: &PeerDirectory) -> Result<Vec<String>> {
     let origin = AttackOrigin::start(WORKERS)?;
     let running = directory.start(peer, origin.address())?;
@@ -94,11 +142,22 @@ fn turn(flood: &Flood, peer: ComparedServer, directory: &PeerDirectory) -> Resul
         // Stores the page. A server that does not answer has no figures below.
         let _ = server.ask(visitor, &page(visitor));
     }
+    Ok(row(peer.name(), flooded(flood, &server, || running.cpu_secs(), || origin.requests())))
+}
+
+/// Visits a server without and with a flood.
+fn flooded(
+    flood: &Flood,
+    server: &VisitedServer,
+    server_secs: impl Fn() -> f64,
+    requests: impl Fn() -> usize,
+) -> FloodFigures {
     let quiet = server.visit(request);
     let (is_over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
-    let (visits, requests, sent) = std::thread::scope(|threads| {
+    let own_ticks = || ProcFs::system().process(std::process::id()).map_or(0, |stat| stat.own_ticks);
+    std::thread::scope(|threads| {
         for number in 0..flood.attackers {
-            let (server, is_over, sent) = (&server, &is_over, &sent);
+            let (is_over, sent) = (&is_over, &sent);
             threads.spawn(move || {
                 // Without it the attackers take time from visitors.
                 let _ = rustix::process::setpriority_process(None, 19);
@@ -106,25 +165,43 @@ fn turn(flood: &Flood, peer: ComparedServer, directory: &PeerDirectory) -> Resul
             });
         }
         std::thread::sleep(SETTLE);
-        let before = (origin.requests(), sent.load(Ordering::Relaxed));
-        let visits = server.visit(request);
-        let after = (origin.requests(), sent.load(Ordering::Relaxed));
+        let read = || (requests(), sent.load(Ordering::Relaxed), server_secs(), secs(own_ticks()));
+        let before = read();
+        let flooded = server.visit(request);
+        let after = read();
         is_over.store(true, Ordering::Relaxed);
-        (visits, after.0 - before.0, after.1 - before.1)
-    });
-    let seconds = MEASURED.as_secs_f64();
-    let refused = visits.refused;
-    let all = refused + visits.stored.len() + visits.own.len();
-    let mut row = vec![peer.name().to_owned(), format!("{refused} of {all}")];
-    for (quiet, flooded) in [(quiet.stored, visits.stored), (quiet.own, visits.own)] {
+        FloodFigures {
+            quiet,
+            flooded,
+            requests: after.0 - before.0,
+            sent: after.1 - before.1,
+            server_secs: after.2 - before.2,
+            own_secs: after.3 - before.3,
+        }
+    })
+}
+
+/// Clock ticks in seconds.
+fn secs(ticks: u64) -> f64 {
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+fn row(name: &str, figures: FloodFigures) -> Vec<String> {
+    let FloodFigures { quiet, flooded, sent, requests, server_secs, own_secs } = figures;
+    let refused = flooded.refused;
+    let all = refused + flooded.stored.len() + flooded.own.len();
+    let mut row = vec![name.to_owned(), format!("{refused} of {all}")];
+    for (quiet, flooded) in [(quiet.stored, flooded.stored), (quiet.own, flooded.own)] {
         let (quiet, flooded) = (percentile(quiet, 99), percentile(flooded, 99));
         row.push(format!("{}, {}", millis(quiet), millis(flooded)));
         let times = quiet.zip(flooded).map(|(quiet, flooded)| flooded.as_secs_f64() / quiet.as_secs_f64());
         row.push(times.map_or_else(|| "-".to_owned(), |times| format!("{times:.2}")));
     }
+    let seconds = MEASURED.as_secs_f64();
     row.push(format!("{:.0}", sent as f64 / seconds));
     row.push(format!("{:.0}", requests as f64 / seconds));
-    Ok(row)
+    row.push(format!("{server_secs:.2}, {own_secs:.2}"));
+    row
 }
 
 fn page(visitor: u8) -> String {

@@ -66,27 +66,42 @@ impl VisitedServer {
 
     /// All visitors send requests for [`MEASURED`]. `request` is the request of a visitor with this
     /// number.
+    ///
+    /// A visitor sends each kind of request by itself. A server that holds its own pages for longer
+    /// than the benchmark would otherwise seem to answer nothing.
     pub(super) fn visit(&self, request: impl Fn(u8, usize) -> Visit + Sync) -> Visits {
         let visits = Mutex::new(Visits::default());
         std::thread::scope(|threads| {
             for visitor in 0..VISITORS {
-                let (visits, request) = (&visits, &request);
-                threads.spawn(move || self.visit_as(visitor, request, visits));
+                for kind in [VisitKind::Stored, VisitKind::Own] {
+                    let (visits, request) = (&visits, &request);
+                    threads.spawn(move || self.visit_as((visitor, kind), request, visits));
+                }
             }
         });
         visits.into_inner().unwrap_or_default()
     }
 
-    fn visit_as(&self, visitor: u8, request: &impl Fn(u8, usize) -> Visit, visits: &Mutex<Visits>) {
+    /// Sends the requests of a visitor that are of this kind, at their times.
+    fn visit_as(
+        &self,
+        (visitor, wanted): (u8, VisitKind),
+        request: &impl Fn(u8, usize) -> Visit,
+        visits: &Mutex<Visits>,
+    ) {
         let begun = self.clock.monotonic();
         // Shifted, so that the visitors alternate.
         let mut next = begun.plus(VISIT_EVERY * u32::from(visitor) / u32::from(VISITORS));
         for number in 0.. {
-            std::thread::sleep(next.since(self.clock.monotonic()));
-            if self.clock.monotonic().since(begun) >= MEASURED {
+            if next.since(begun) >= MEASURED || self.clock.monotonic().since(begun) >= MEASURED {
                 return;
             }
             let Visit { target, kind } = request(visitor, number);
+            if kind != wanted {
+                next = next.plus(VISIT_EVERY);
+                continue;
+            }
+            std::thread::sleep(next.since(self.clock.monotonic()));
             let time = self.ask(visitor, &target);
             // A poisoned lock means that another visitor panicked, which has already been printed.
             let Ok(mut visits) = visits.lock() else { return };

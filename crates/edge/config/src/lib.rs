@@ -41,7 +41,7 @@ pub use plan::{
     AccessLogTarget, AcmePlan, AdminTlsPlan, DiskPlan, EdgeLimits, EdgePlan, FieldRules, FilesPlan,
     FixedAnswer, GuardPlan, ListenerPlan, LogFormat, LogTerms, MaintenancePlan, MissingFile, OriginBalance,
     OriginTlsPlan, PasswordPlan, RateLimit, RedirectAnswer, RedirectPlan, RouteAction, RouteMatcher,
-    RoutePlan, SiteLimits, SitePlan, StaticTreePlan, TlsPlan, is_about_storing,
+    RoutePlan, SiteLimits, SitePlan, StaticTreePlan, TlsPlan, TracePlan, is_about_storing,
 };
 pub use reference::settings_reference;
 pub use setting::{CertificatePaths, CertificateSource, Setting, SettingKind, SettingScope, SettingValue};

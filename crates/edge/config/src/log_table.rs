@@ -51,7 +51,8 @@ pub(crate) const LOGS: &[Setting] = &[
         SettingKind::Switch,
         "false",
         "Whether `access_log`, `petasos log` and `petasos top` show client addresses without their last \
-         bits. 24 bits of an IPv4 address and 48 bits of an IPv6 address remain.",
+         bits. 24 bits of an IPv4 address and 48 bits of an IPv6 address remain. Filters see the shortened \
+         addresses, too.",
     ),
     global(
         "trace_fetches",
@@ -59,7 +60,30 @@ pub(crate) const LOGS: &[Setting] = &[
         "false",
         "Whether a shared request to the origin begins a trace (W3C Trace Context): it has a `traceparent` of \
          its own, which `access_log_format = \"json\"` and `petasos log --json` show. A client's own request \
-         keeps the `traceparent` of its client in any case.",
+         keeps the trace of its client in any case.",
+    ),
+    row(
+        "trace_export",
+        SettingScope::Global,
+        SettingKind::Text,
+        None,
+        "URL of an OpenTelemetry collector that receives spans of requests by OTLP over HTTP, such as \
+         `http://127.0.0.1:4318`. Petasos sends them to `/v1/traces` below it. docs/observing.md describes \
+         the spans. If left out: no spans.",
+    ),
+    global(
+        "trace_export_every",
+        SettingKind::Count(1, EVERY_MAX),
+        "100",
+        "Sampling of `trace_export`: one of this many requests without a `traceparent` begins a trace, and \
+         one of this many fetches with `trace_fetches` is exported. A request with a `traceparent` is \
+         exported if that says that the trace is sampled.",
+    ),
+    global(
+        "trace_service",
+        SettingKind::Text,
+        "petasos",
+        "Name of the service (`service.name`) in the spans of `trace_export`.",
     ),
     global(
         "log_level",

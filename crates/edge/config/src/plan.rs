@@ -22,6 +22,7 @@ mod passwords;
 mod reload;
 mod route;
 mod site;
+mod traces;
 
 pub use access_log::{AccessLogTarget, LogFormat, LogTerms};
 pub use acme::AcmePlan;
@@ -36,6 +37,7 @@ pub use origins::OriginTlsPlan;
 pub use passwords::PasswordPlan;
 pub use route::{FixedAnswer, MaintenancePlan, RedirectAnswer, RouteAction, RouteMatcher, RoutePlan};
 pub use site::SitePlan;
+pub use traces::TracePlan;
 
 use crate::ReadFile;
 use crate::document::{ConfigDocument, Overrides};
@@ -79,6 +81,8 @@ pub struct EdgePlan {
     pub access_log: Option<AccessLogTarget>,
     /// What is written there.
     pub log_terms: LogTerms,
+    /// The export of traces. `None`: there is none.
+    pub traces: Option<TracePlan>,
     /// The least severe messages that go to standard error.
     pub log_level: LogLevel,
     /// Proxies in front of the edge whose forwarding fields are believed.
@@ -258,6 +262,7 @@ impl EdgePlan {
             acme: AcmePlan::resolve(top),
             access_log: top.text("access_log").and_then(|text| AccessLogTarget::parse(text).ok()),
             log_terms: LogTerms::resolve(top),
+            traces: TracePlan::resolve(top),
             log_level: top.text("log_level").and_then(LogLevel::by_name).unwrap_or(LogLevel::Info),
             trusted_proxies: peers.trusted,
             purge_peers: peers.purging,
@@ -341,6 +346,9 @@ impl EdgePlan {
             let peers = named(&self.purge_peers);
             let _ =
                 writeln!(text, "purge peers {peers}: a proxy there must add X-Forwarded-For to all requests");
+        }
+        if let Some(traces) = &self.traces {
+            let _ = writeln!(text, "traces to {}, one of {} requests", traces.collector, traces.every);
         }
         if self.closes_unknown_hosts {
             text.push_str("closes connections that name an unknown host\n");
@@ -428,6 +436,7 @@ pub(crate) fn resolve(
     problems.extend(acme::problems(&top, machine, &listeners));
     problems.extend(nameless_token(&top));
     problems.extend(clients_without_tls(&top));
+    problems.extend(traces::problems(&top));
     problems.extend(sense::errors(&top, read));
     if !problems.is_empty() {
         return Err(problems);

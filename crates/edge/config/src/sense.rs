@@ -34,6 +34,13 @@ const TIMES: [&str; 8] = [
     "limits.disk_timeout",
 ];
 
+/// Settings that only an access log uses.
+const LINE_SETTINGS: [&str; 4] =
+    ["access_log_format", "access_log_where", "access_log_every", "limits.access_log_lines_max"];
+
+/// Settings that only the export of traces uses.
+const SPAN_SETTINGS: [&str; 3] = ["trace_export_every", "trace_service", "limits.client_traces_max"];
+
 /// The least `memory`, in bytes, for which docs/performance.md states a measured margin. With half
 /// of it, the process exceeded the margin by a fifth.
 const MARGIN_HOLDS_BYTES: u64 = 64 << 20;
@@ -102,7 +109,25 @@ pub(crate) fn warnings(top: &SettingLevels<'_>, plan: &EdgePlan, machine: &Machi
 
 /// Warnings of `petasos check` alone.
 pub(crate) fn cautions(top: &SettingLevels<'_>, plan: &EdgePlan) -> Vec<Diagnostic> {
-    purging_neighbour(top, plan).into_iter().collect()
+    purging_neighbour(top, plan).into_iter().chain(unlogged(top, plan)).collect()
+}
+
+/// Settings about the lines of an access log, or about spans, that nothing receives.
+fn unlogged(top: &SettingLevels<'_>, plan: &EdgePlan) -> Vec<Diagnostic> {
+    let unused = [
+        ("access_log", plan.access_log.is_none(), "'/var/log/petasos/access.log'", &LINE_SETTINGS[..]),
+        ("trace_export", plan.traces.is_none(), "'http://127.0.0.1:4318'", &SPAN_SETTINGS[..]),
+    ];
+    let keys = unused
+        .into_iter()
+        .filter(|(_, is_unused, ..)| *is_unused)
+        .flat_map(|(needed, _, example, keys)| keys.iter().map(move |&key| (key, needed, example)));
+    let stated = keys.filter_map(|(key, needed, example)| {
+        let message = format!("`{key}` has no effect without `{needed}`");
+        let help = format!("say where to write, such as {needed} = {example}");
+        Some(Diagnostic::warning(message, top.place(key)?).with_help(help))
+    });
+    stated.collect()
 }
 
 fn open_admin(top: &SettingLevels<'_>, plan: &EdgePlan) -> Option<Diagnostic> {
@@ -245,6 +270,9 @@ mod tests {
             ("limits.request_fields_max = 257", "1 to 256"),
             ("limits.connect_timeout = '0s'", "must be longer than zero"),
             ("token_file = './none'", "set create_token = true"),
+            ("trace_export = 'https://a.test'", "let a collector on this machine forward"),
+            ("trace_export = '127.0.0.1:4318'", "not the http URL of a collector"),
+            ("trace_export = 'http://a/?b'", "not the http URL of a collector"),
             ("token_file = './empty'", "the first line of the token file ./empty is empty"),
             ("token_file = './secret'\ncreate_token = true", "cannot read the token file ./secret"),
         ] {
@@ -292,6 +320,17 @@ mod tests {
         let caution = plan.cautions.iter().map(ToString::to_string).collect::<String>();
         assert!(caution.contains("only servers on this machine reach the listeners"), "{caution}");
         assert!(plan.warnings.is_empty(), "a start does not repeat it");
+        let plan = load("access_log_every = 9\naccess_log_where = 'status = 500'").unwrap();
+        let cautions: Vec<_> = plan.cautions.iter().map(ToString::to_string).collect();
+        assert_eq!((plan.warnings.len(), cautions.len()), (0, 2), "{cautions:?}");
+        assert!(
+            cautions[1].contains("`access_log_every` has no effect") && cautions[1].contains("toml:2"),
+            "{cautions:?}"
+        );
+        let plan = load("trace_service = 'a'").unwrap();
+        assert!(plan.cautions[0].to_string().contains("no effect without `trace_export`"));
+        let used = "access_log = '-'\naccess_log_every = 9\ntrace_export = 'http://a'\ntrace_service = 'a'";
+        assert_eq!(load(used).unwrap().cautions, []);
         for quiet in [
             "",
             "memory = '64MiB'",

@@ -615,6 +615,14 @@ const LIMITS: &[Setting] = &[
         "Largest number of access log lines that wait to be written. Petasos drops and counts further lines.",
     ),
     global(
+        "limits.client_traces_max",
+        SettingKind::Count(0, COUNT_MAX),
+        "100",
+        "Largest number of requests per second whose spans `trace_export` sends because the `traceparent` of \
+         their client asks for it. Requests from addresses in `trusted_proxies` do not count. Petasos \
+         exports no spans of further ones. 0: clients cannot ask for it.",
+    ),
+    global(
         "refill.enabled",
         SettingKind::Switch,
         "false",

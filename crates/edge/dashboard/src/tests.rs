@@ -48,6 +48,7 @@ fn status() -> EdgeStatus {
             breaker: "open".to_owned(),
             connections_idle: 1,
             fetches_active: 2,
+            fetches_max: 8,
             fetches_waiting: 3,
             names: vec![hostile()],
             origin: hostile(),
@@ -55,6 +56,7 @@ fn status() -> EdgeStatus {
                 .map(|state| OriginStatus {
                     connections_idle: 1,
                     fetches_active: 2,
+                    fetches_max: 8,
                     fetches_waiting: 3,
                     state: state.to_owned(),
                     url: hostile(),

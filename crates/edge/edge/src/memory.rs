@@ -5,6 +5,7 @@ pub(crate) mod budget;
 pub(crate) mod buffer;
 pub(crate) mod buffers;
 pub(crate) mod client_rates;
+pub(crate) mod closing_turns;
 pub(crate) mod complaints;
 pub(crate) mod dashboard;
 pub(crate) mod detection;
@@ -36,6 +37,8 @@ pub(crate) mod sweeper;
 pub(crate) mod sync;
 pub(crate) mod times;
 pub(crate) mod top;
+#[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "only the thread that exports uses it"))]
+pub(crate) mod trace_export;
 pub(crate) mod verifier;
 pub(crate) mod windows;
 pub(crate) mod writes;

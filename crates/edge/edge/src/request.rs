@@ -42,6 +42,7 @@ pub(crate) mod route_answer;
 pub(crate) mod sending;
 pub(crate) mod step;
 pub(crate) mod suspected_write;
+pub(crate) mod trace;
 pub(crate) mod tunnel;
 pub(crate) mod visit;
 pub(crate) mod wait;

@@ -96,6 +96,10 @@ pub enum SocketSource {
 /// The name by which a process that takes over finds this one, and all listening sockets.
 type UpgradeSockets = (Arc<str>, Arc<Vec<Listener>>);
 
+/// Why an edge with `trace_export` does not start in a build without the feature `otlp`.
+const NO_EXPORT: &str = "this build cannot export traces: leave out `trace_export`, or build Petasos with the \
+                         feature `otlp`";
+
 /// An edge whose addresses are bound but that does not serve yet.
 pub struct BoundEdge {
     shared: Arc<Shared>,
@@ -204,6 +208,9 @@ impl BoundEdge {
         system: System,
         predecessor: Option<&Predecessor>,
     ) -> Result<Self, ServeError> {
+        if plan.traces.is_some() && cfg!(not(feature = "otlp")) {
+            return Err(ServeError::System(io::Error::other(NO_EXPORT)));
+        }
         let stated_admin = plan.admin.clone();
         // Read first: a certificate that cannot be used must not take the port of another
         // process.

@@ -15,6 +15,7 @@ use crate::memory::address_limit::AddressLimit;
 use crate::memory::budget::MemoryShare;
 use crate::memory::buffers::Buffers;
 use crate::memory::client_rates::ClientRates;
+use crate::memory::closing_turns::ClosingTurns;
 use crate::memory::complaints::Complaints;
 use crate::memory::dashboard::DashboardState;
 use crate::memory::disk_turns::DiskTurns;
@@ -31,6 +32,7 @@ use crate::memory::password_checks::PasswordChecks;
 use crate::memory::refiller::Refiller;
 use crate::memory::refreshes::PageRefreshes;
 use crate::memory::sweeper::Sweeper;
+use crate::memory::trace_export::TraceExport;
 use crate::memory::verifier::Verifier;
 use crate::origins::SecuredOrigins;
 use crate::sites::Sites;
@@ -142,7 +144,9 @@ pub(crate) struct EdgeState {
     pub(crate) followers: Arc<Followers>,
     /// What the dashboard remembers.
     pub(crate) dashboard: DashboardState,
-    /// Makes the traces of fetches unpredictable.
+    /// The spans of requests on their way to a collector. `None`: there is no export.
+    pub(crate) traces: Option<Arc<TraceExport>>,
+    /// Makes traces and spans unpredictable.
     trace_keys: HashKeys,
     last_trace: AtomicU64,
     /// The number of the last request to an origin.
@@ -150,6 +154,8 @@ pub(crate) struct EdgeState {
     pub(crate) complaints: Complaints,
     /// How much each client asks for.
     pub(crate) client_rates: ClientRates,
+    /// Turns of connections whose time is over.
+    pub(crate) closing_turns: ClosingTurns,
     pub(crate) clock: Arc<dyn Clock>,
     /// When this process started to serve.
     pub(crate) started: Monotonic,
@@ -222,23 +228,27 @@ impl ConnectionRefusal {
     }
 }
 
+/// The limits of the store under a plan: it has the memory that nothing else reserves.
+fn store_limits(plan: &EdgePlan) -> StoreLimits {
+    StoreLimits {
+        memory_bytes_max: plan.memory_bytes - plan.memory_bytes / TRANSIT_SHARE - Buffers::share_of(plan),
+        object_bytes_max: plan.limits.object_bytes_max,
+        ..StoreLimits::default()
+    }
+}
+
 impl Shared {
     pub(crate) fn new(plan: EdgePlan, log: Option<AccessLog>, system: System) -> Self {
         let transit_bytes_max = plan.memory_bytes / TRANSIT_SHARE;
         let disk_threads = DiskThreads::default();
         let buffers = Arc::new(Buffers::new(&plan, Arc::clone(&system.disk), disk_threads.clone()));
-        let store_limits = StoreLimits {
-            memory_bytes_max: plan.memory_bytes - transit_bytes_max - Buffers::share_of(&plan),
-            object_bytes_max: plan.limits.object_bytes_max,
-            ..StoreLimits::default()
-        };
         // The standard library's hasher has a random key in each process and needs no further
         // crate.
         let random = HashKeys::new();
         let state = EdgeState {
             reloads: Reloads::default(),
             last_site: AtomicU32::new(plan.sites.iter().map(|site| site.id).max().unwrap_or_default()),
-            store: Store::new(store_limits, random.hash_one("store")),
+            store: Store::new(store_limits(&plan), random.hash_one("store")),
             persistence: Persistence::default(),
             is_persisting: AtomicBool::new(false),
             static_tree: StaticTree::default(),
@@ -264,13 +274,15 @@ impl Shared {
             transit: MemoryShare::new(transit_bytes_max),
             counters: EdgeCounters::new(plan.workers),
             log,
-            followers: Arc::default(),
+            followers: Arc::new(Followers::new(plan.traces.is_some())),
             dashboard: DashboardState::default(),
+            traces: plan.traces.is_some().then(Arc::default),
             trace_keys: HashKeys::new(),
             last_trace: AtomicU64::new(0),
             last_fetch: AtomicU64::new(0),
             complaints: Complaints::default(),
             client_rates: ClientRates::default(),
+            closing_turns: ClosingTurns::new(plan.workers),
             clock: Arc::clone(&system.clock),
             started: system.clock.monotonic(),
             system,
@@ -593,11 +605,18 @@ impl Shared {
 }
 
 impl EdgeState {
-    /// A new trace, and the number of its first span.
+    /// A new trace, and the identifier of its first span, which is never zero.
     pub(crate) fn new_trace(&self) -> (TraceId, u64) {
         let number = self.last_trace.fetch_add(1, Ordering::Relaxed);
         let [high, low, span] = [0, 1, 2].map(|part: u8| self.trace_keys.hash_one((number, part)));
-        (TraceId::from_bits(u128::from(high) << 64 | u128::from(low)), span)
+        (TraceId::from_bits(u128::from(high) << 64 | u128::from(low)), span.max(1))
+    }
+
+    /// What distinguishes this process from others.
+    #[cfg(feature = "otlp")]
+    pub(crate) fn instance(&self) -> &str {
+        // Written by this type, in ASCII.
+        std::str::from_utf8(&self.loop_mark).unwrap_or_default().trim_start_matches("petasos; id=")
     }
 
     /// The number of a request to an origin whose response has begun.

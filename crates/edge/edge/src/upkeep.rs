@@ -31,6 +31,8 @@ pub(crate) mod successor;
 pub(crate) mod supervisor;
 pub(crate) mod sweeper;
 pub(crate) mod take_over;
+#[cfg(feature = "otlp")]
+pub(crate) mod trace_export;
 pub(crate) mod tree;
 pub(crate) mod tree_writer;
 pub(crate) mod unopened_directory;

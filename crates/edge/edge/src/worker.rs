@@ -242,9 +242,20 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: ClientCo
             }
             ReceiveOutcome::TimedOut => {
                 cells.count(Metric::VisitorTimeouts);
-                return Box::pin(refuse(&shared, index, client, &Refusal::head_timed_out())).await;
+                let refusal = Refusal::head_timed_out();
+                return Box::pin(async {
+                    shared.closing_turns.take(index).await;
+                    refuse(&shared, index, client, &refusal).await;
+                })
+                .await;
             }
-            ReceiveOutcome::Idle => return Box::pin(client.close()).await,
+            ReceiveOutcome::Idle => {
+                return Box::pin(async {
+                    shared.closing_turns.take(index).await;
+                    client.close().await;
+                })
+                .await;
+            }
             ReceiveOutcome::Closed => return,
         };
         if !grace.is_zero() {

@@ -13,6 +13,7 @@ use crate::group::{Alternatives, is_unsent};
 use crate::health::WatchedFetch;
 use crate::limit::FetchPermit;
 use crate::origin::{FetchRequest, FetchTiming, Origin, OriginConnection, Settings};
+use address::OriginUrl;
 use bytes::{Buf, BufMut as _, Bytes, BytesMut};
 use clock::Monotonic;
 use h1::client::{self, Terms};
@@ -163,6 +164,11 @@ impl OriginExchange {
     /// The same exchange, whose request may go to other origins.
     pub(crate) fn with_alternatives(self, alternatives: Alternatives) -> Self {
         Self { alternatives: Some(alternatives), ..self }
+    }
+
+    /// The origin that the request goes to.
+    pub fn origin_url(&self) -> &OriginUrl {
+        self.origin.url()
     }
 
     /// The times until the request could leave.

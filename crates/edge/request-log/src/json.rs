@@ -64,8 +64,8 @@ fn push_phases(line: &mut Vec<u8>, record: &RequestRecord<'_>) {
         push_number(line, "queue", micros(fetch.queue));
         push_number(line, "connect", micros(fetch.connect));
         push_number(line, "first_byte", micros(fetch.first_byte));
-        if let Some(trace) = &fetch.trace {
-            push_word(line, "trace", trace.as_str());
+        if let Some(span) = &fetch.trace {
+            push_word(line, "trace", span.trace.as_str());
         }
         close_object(line, begun);
     }
@@ -147,7 +147,7 @@ mod tests {
     use super::push_json;
     use crate::record::examples::{bare, miss};
     use crate::record::{FetchPhases, PageKey, RequestRecord};
-    use crate::trace::TraceId;
+    use crate::trace::{SpanContext, TraceId};
     use message::Method;
     use proptest::prelude::*;
 
@@ -172,7 +172,8 @@ mod tests {
                 "\n"
             )
         );
-        let fetch = miss().fetch.map(|fetch| FetchPhases { trace: Some(TraceId::from_bits(10)), ..fetch });
+        let trace = SpanContext { trace: TraceId::from_bits(10), span: 1, flags: 1 };
+        let fetch = miss().fetch.map(|fetch| FetchPhases { trace: Some(trace), ..fetch });
         let traced = line(&RequestRecord { fetch, ..miss() });
         assert!(traced.ends_with(",\"trace\":\"0000000000000000000000000000000a\"}}\n"), "{traced}");
         assert_eq!(

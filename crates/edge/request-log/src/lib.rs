@@ -1,7 +1,8 @@
 //! The record of one request, and all that is made of it: lines in several formats, and a filter.
 //!
 //! Invariant: text from clients cannot leave its place in a line. A combined line is printable
-//! ASCII, a JSON line is one line of valid UTF-8, and a field of the journal has a length.
+//! ASCII, a JSON line is one line of valid UTF-8, and a field of the journal or of a span has a
+//! length.
 //!
 //! This crate writes into memory. `edge` collects records and sends them.
 
@@ -12,6 +13,8 @@ mod decimal;
 pub mod filter;
 mod journal;
 mod json;
+pub mod otlp;
+mod protobuf;
 mod record;
 mod syslog;
 mod trace;
@@ -23,4 +26,4 @@ pub use journal::push_journal_entry;
 pub use json::push_json;
 pub use record::{ClientName, FetchPhases, PageKey, Phases, Protocol, RequestRecord};
 pub use syslog::push_syslog_header;
-pub use trace::{TraceId, sampled_trace_of, trace_of};
+pub use trace::{SAMPLED, SpanContext, TraceId, trace_of};

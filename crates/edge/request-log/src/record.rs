@@ -2,8 +2,8 @@
 //!
 //! Invariant: a record borrows its texts, so that making one allocates nothing.
 
-use crate::trace::TraceId;
-use clock::Timestamp;
+use crate::trace::{SpanContext, TraceId};
+use clock::{Monotonic, Timestamp};
 use message::Method;
 use semantics::{Reason, Verdict};
 use std::fmt;
@@ -112,8 +112,11 @@ pub struct FetchPhases {
     pub connect: Duration,
     /// From then until the head of the response.
     pub first_byte: Duration,
-    /// The trace that the edge began for it. `None` for a client's own request.
-    pub trace: Option<TraceId>,
+    /// When the head of the response was received.
+    pub received: Monotonic,
+    /// The span that the edge began for it in a trace of its own. `None` for a client's own
+    /// request.
+    pub trace: Option<SpanContext>,
 }
 
 impl<'a> RequestRecord<'a> {
@@ -181,7 +184,7 @@ impl fmt::Display for ClientName {
 #[cfg(test)]
 pub(crate) mod examples {
     use super::{ClientName, FetchPhases, PageKey, Phases, Protocol, RequestRecord};
-    use clock::Timestamp;
+    use clock::{Monotonic, Timestamp};
     use message::Method;
     use semantics::Reason;
     use std::time::Duration;
@@ -214,6 +217,7 @@ pub(crate) mod examples {
                 queue: Duration::from_micros(1000),
                 connect: Duration::from_micros(200),
                 first_byte: Duration::from_micros(102_800),
+                received: Monotonic::default(),
                 trace: None,
             }),
         }

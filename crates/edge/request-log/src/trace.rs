@@ -11,9 +11,52 @@ pub struct TraceId([u8; 32]);
 /// The length of version 00: two digits, the trace, the parent and the flags, with three hyphens.
 const LENGTH: usize = 55;
 
-/// The trace that a value of `traceparent` names. Later versions may append more fields after
-/// another hyphen.
+/// The bit of the flags that says that the trace is recorded.
+pub const SAMPLED: u8 = 1;
+
+/// The flags that are passed on: that the trace is recorded, and that its identifier is random.
+const FLAGS: u8 = 0b11;
+
+/// A span of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpanContext {
+    /// The trace.
+    pub trace: TraceId,
+    /// The identifier of the span in its trace; never zero.
+    pub span: u64,
+    /// The flags of the trace, such as [`SAMPLED`].
+    pub flags: u8,
+}
+
+impl SpanContext {
+    /// The span that a value of `traceparent` names. Later versions may append more fields after
+    /// another hyphen. Flags without a meaning are left out.
+    pub fn of(value: &[u8]) -> Option<Self> {
+        let (trace, rest) = parts_of(value)?;
+        let (span, flags) = rest.split_once('-')?;
+        let (span, flags) = (u64::from_str_radix(span, 16).ok()?, u8::from_str_radix(flags, 16).ok()?);
+        Some(Self { trace, span, flags: flags & FLAGS })
+    }
+
+    /// Whether the trace is recorded.
+    pub const fn is_sampled(&self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
+    /// The value of `traceparent` for a request whose parent is this span.
+    pub fn to_traceparent(&self) -> String {
+        format!("00-{}-{:016x}-{:02x}", self.trace, self.span, self.flags)
+    }
+}
+
+/// The trace that a value of `traceparent` names.
 pub fn trace_of(value: &[u8]) -> Option<TraceId> {
+    parts_of(value).map(|(trace, _)| trace)
+}
+
+/// The trace that a value of `traceparent` names, and its parent and flags with the hyphen between
+/// them.
+fn parts_of(value: &[u8]) -> Option<(TraceId, &str)> {
     let (known, further) = value.split_at_checked(LENGTH)?;
     let [v1, v2, b'-', rest @ ..] = known else { return None };
     let version = [*v1, *v2];
@@ -22,21 +65,13 @@ pub fn trace_of(value: &[u8]) -> Option<TraceId> {
         return None;
     }
     let (trace, rest) = rest.split_at_checked(32)?;
-    let [b'-', rest @ ..] = rest else { return None };
-    let (parent, rest) = rest.split_at_checked(16)?;
+    let [b'-', last @ ..] = rest else { return None };
+    let (parent, rest) = last.split_at_checked(16)?;
     let [b'-', f1, f2] = rest else { return None };
     let is_hex = |bytes: &[u8]| bytes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let is_set = |bytes: &[u8]| is_hex(bytes) && bytes.iter().any(|&byte| byte != b'0');
     let is_valid = is_hex(&version) && is_set(trace) && is_set(parent) && is_hex(&[*f1, *f2]);
-    if is_valid { trace.try_into().ok().map(TraceId) } else { None }
-}
-
-/// The trace that a value of `traceparent` names, if its flags say that the caller may have
-/// recorded it (section 3.2.2.5.1).
-pub fn sampled_trace_of(value: &[u8]) -> Option<TraceId> {
-    // The last digit of the flags has the bit `sampled`.
-    let flags = value.get(LENGTH - 1).and_then(|digit| char::from(*digit).to_digit(16))?;
-    trace_of(value).filter(|_| flags & 1 == 1)
+    if is_valid { Some((TraceId(trace.try_into().ok()?), std::str::from_utf8(last).ok()?)) } else { None }
 }
 
 impl TraceId {
@@ -50,10 +85,10 @@ impl TraceId {
         Self(digits)
     }
 
-    /// The value of `traceparent` for a request of this trace that has no parent but `parent`, and
-    /// that should be recorded.
-    pub fn to_traceparent(&self, parent: u64) -> String {
-        format!("00-{self}-{:016x}-01", parent.max(1))
+    /// The bytes of the identifier.
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
+        // The digits are hexadecimal.
+        u128::from_str_radix(self.as_str(), 16).unwrap_or_default().to_be_bytes()
     }
 
     /// The identifier as 32 hexadecimal digits.
@@ -77,29 +112,26 @@ impl fmt::Debug for TraceId {
 
 #[cfg(test)]
 mod tests {
-    use super::{TraceId, sampled_trace_of, trace_of};
+    use super::{SpanContext, TraceId, trace_of};
 
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
     #[test]
     fn own_traces_are_valid() {
-        for (bits, parent) in [(0, 0), (1, 2), (u128::MAX, u64::MAX), (0xabc << 64, 7)] {
-            let trace = TraceId::from_bits(bits);
-            assert_eq!(trace_of(trace.to_traceparent(parent).as_bytes()), Some(trace));
+        for (bits, span) in [(0, 1), (1, 2), (u128::MAX, u64::MAX), (0xabc << 64, 7)] {
+            for flags in 0..4 {
+                let context = SpanContext { trace: TraceId::from_bits(bits), span, flags };
+                assert_eq!(SpanContext::of(context.to_traceparent().as_bytes()), Some(context));
+                assert_eq!(context.trace.to_bytes(), bits.max(1).to_be_bytes());
+                assert_eq!(context.is_sampled(), flags % 2 == 1);
+            }
         }
     }
 
     #[test]
-    fn only_the_last_bit_of_the_flags_says_that_a_trace_is_sampled() {
-        let read = |flags: &str| {
-            let value = format!("00-{TRACE}-b7ad6b7169203331-{flags}");
-            sampled_trace_of(value.as_bytes()).map(|trace| trace.to_string())
-        };
-        for (flags, is_sampled) in [("01", true), ("00", false), ("02", false), ("ff", true), ("10", false)] {
-            assert_eq!(read(flags).is_some(), is_sampled, "{flags}");
-        }
-        assert_eq!(read("0g"), None);
-        assert_eq!(sampled_trace_of(b"00-1-1-01"), None);
+    fn flags_without_a_meaning_are_left_out() {
+        let context = SpanContext::of(format!("00-{TRACE}-b7ad6b7169203331-fd").as_bytes()).unwrap();
+        assert_eq!((context.span, context.flags), (0xb7ad_6b71_6920_3331, 1));
     }
 
     #[test]

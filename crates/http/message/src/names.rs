@@ -53,6 +53,7 @@ names! {
     SURROGATE_KEY = "Surrogate-Key";
     TE = "TE";
     TRACEPARENT = "Traceparent";
+    TRACESTATE = "Tracestate";
     TRAILER = "Trailer";
     TRANSFER_ENCODING = "Transfer-Encoding";
     UPGRADE = "Upgrade";

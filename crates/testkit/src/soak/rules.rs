@@ -21,7 +21,7 @@ pub(super) const IDLE: [&str; 14] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 62] = [
+pub(super) const ZERO: [&str; 65] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
@@ -63,6 +63,9 @@ pub(super) const ZERO: [&str; 62] = [
     "petasos_disk_verify_damaged_total",
     "petasos_access_log_dropped_total",
     "petasos_history_minutes_lost_total",
+    "petasos_trace_spans_exported_total",
+    "petasos_trace_spans_dropped_total",
+    "petasos_trace_export_failures_total",
     "petasos_messages_lost_total",
     "petasos_panics_total",
     "petasos_threads_lost_total",

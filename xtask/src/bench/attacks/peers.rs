@@ -180,6 +180,11 @@ impl PeerDirectory {
 }
 
 impl PeerProcess<'_> {
+    /// Processor time of all processes of the server so far, in seconds.
+    pub(in crate::bench) fn cpu_secs(&self) -> f64 {
+        self.place.cpu_secs(self.peer.name())
+    }
+
     /// Resident memory of all processes of the server, in bytes.
     pub(in crate::bench) fn resident_bytes(&self) -> u64 {
         self.place.resident_bytes(self.peer.name())

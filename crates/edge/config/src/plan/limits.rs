@@ -82,6 +82,7 @@ limits! {
     completion_timeout: Duration = Duration;
     disk_verify_rate: u64 = Size;
     access_log_lines_max: usize = Count;
+    client_traces_max: u64 = Count;
 }
 
 impl Default for EdgeLimits {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a setting that cannot change while the edge runs is named, never ignored.
 
-use super::{EdgeLimits, EdgePlan, ListenerPlan, RouteAction, RoutePlan, SitePlan, TlsPlan};
+use super::{EdgeLimits, EdgePlan, ListenerPlan, RouteAction, RoutePlan, SitePlan, TlsPlan, TracePlan};
 use address::Address;
 
 /// The limits that parts of the edge take at their start.
@@ -48,6 +48,7 @@ impl EdgePlan {
             ("memory", self.memory_bytes != new.memory_bytes),
             ("disk", self.disk != new.disk),
             ("access_log", self.access_log != new.access_log),
+            ("trace_export", !has_same_traces(self.traces.as_ref(), new.traces.as_ref())),
             ("log_level", self.log_level != new.log_level),
             ("spool_directory", self.spool != new.spool),
             ("refill.pages_max", self.refill.pages_max != new.refill.pages_max),
@@ -80,6 +81,14 @@ impl ListenerPlan {
             (tls, listener.http2)
         };
         of(self) == of(other)
+    }
+}
+
+/// Whether spans go to the same collector, or nowhere.
+fn has_same_traces(old: Option<&TracePlan>, new: Option<&TracePlan>) -> bool {
+    match (old, new) {
+        (Some(old), Some(new)) => old.is_same_destination(new),
+        (old, new) => old.is_none() && new.is_none(),
     }
 }
 
@@ -144,6 +153,7 @@ mod tests {
         new.sites[0].hsts_secs = Some(5);
         new.limits.idle_timeout *= 2;
         new.purge_partial_status = 202;
+        new.limits.client_traces_max = 7;
         assert!(plan().fixed_changes(&new).is_empty());
         new.workers += 1;
         new.memory_bytes += 1;

@@ -335,6 +335,7 @@ fn every_global_default_resolves() {
             "token_file",
             "access_log",
             "access_log_where",
+            "trace_export",
             "guard.deny",
             "guard.allow",
             "static_tree.directory"

@@ -146,7 +146,7 @@ fn origin_rows(site: &SiteStatus) -> Markup {
                         span.verdict.bad { (origin.state) }
                     }
                 }
-                td.n { (origin.fetches_active) }
+                td.n { (origin.fetches_active) " of " (origin.fetches_max) }
                 td.n { (origin.fetches_waiting) }
                 td.n { (origin.connections_idle) }
             }

@@ -472,6 +472,14 @@ metrics! {
     HistoryMinutesLost: Counter "history_minutes_lost",
         "Minutes whose values are missing in the file of the dashboard's history, because the disk of \
          state_directory was late or failed for two hours. Standard error has the reason.";
+    TraceSpansExported: Counter "trace_spans_exported",
+        "Spans that the collector of trace_export has accepted.";
+    TraceSpansDropped: Counter "trace_spans_dropped",
+        "Spans that were not exported: the collector refused them, or did not take them in time; or 4 MiB were waiting, or \
+         limits.client_traces_max was reached, and then a request counts as one span. Look at the collector, or raise \
+         trace_export_every.";
+    TraceExportFailures: Counter "trace_export_failures",
+        "Attempts to send spans to the collector of trace_export that failed. Standard error has the reason.";
     MessagesLost: Counter "messages_lost",
         "Messages to standard error that were lost because it is closed, full or read too slowly.";
     Panics: Counter "panics",

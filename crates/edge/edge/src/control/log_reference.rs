@@ -1,4 +1,5 @@
-//! The part of docs/observing.md about the access log: its formats, destinations and filters.
+//! The part of docs/observing.md about records of requests: the access log with its formats,
+//! destinations and filters, live views and traces.
 
 use request_log::COMBINED_FORMAT;
 use request_log::filter::FIELDS;
@@ -43,6 +44,27 @@ const LIVE: &str = "\n## Live views\n\n\
      * `petasos top` shows rates, verdicts, percentiles, pages, origin requests and clients, until you press\n\
      \x20 `q`.\n";
 
+/// The export of traces.
+const TRACES: &str = "\n## Traces\n\n\
+     `trace_export = \"http://127.0.0.1:4318\"` sends spans of requests to a collector of OpenTelemetry,\n\
+     by OTLP over HTTP. Attributes have the names of OpenTelemetry's conventions for HTTP.\n\n\
+     | span | kind | parent | meaning |\n|---|---|---|---|\n\
+     | the method, such as `GET` | server | the client's span, if it sent one | the request, as in the access log; also \
+     `petasos.verdict`, `petasos.reason`, `petasos.site` and `petasos.fetch.number` |\n\
+     | `disk`, `wait`, `pass` | internal | the request | the phases, as in the access log |\n\
+     | the method | client | `pass`, or the request that led a shared fetch | the request to the origin, \
+     until the head of its response; also `petasos.fetch.queue_us`, `connect_us` and `first_byte_us`, in microseconds |\n\n\
+     The `traceparent` of a request decides whether it has spans. Of the other requests, one of\n\
+     `trace_export_every` begins a trace. Petasos believes clients at most `limits.client_traces_max`\n\
+     times a second, and `trusted_proxies` always.\n\n\
+     A client's own request to the origin names the span of the edge as its parent, so that the spans of\n\
+     the origin follow it. A shared fetch belongs to no client's trace. With `trace_fetches` it begins a\n\
+     trace of its own, to which the requests have links. A response from the store has one span.\n\n\
+     Spans leave once a second. At most 4 MiB wait; Petasos drops and counts further ones\n\
+     (`petasos_trace_spans_dropped_total`), and no request waits for the collector. A text is cut after\n\
+     2 KiB. `anonymise_addresses` holds for spans, too. If the collector wants https, let a collector on\n\
+     the same machine forward the spans.\n";
+
 /// The section, as Markdown.
 pub(super) fn log_section() -> String {
     let mut text = format!(
@@ -70,8 +92,9 @@ pub(super) fn log_section() -> String {
          PETASOS_SITE and PETASOS_TRACE: `journalctl SYSLOG_IDENTIFIER=petasos PETASOS_VERDICT=failed`. With\n\
          `syslog`, a message has facility local7, severity info and the message id `access`.\n\n\
          `access_log_every` writes a sample, which always includes requests with a status from 500 on.\n\
-         `anonymise_addresses` removes the last bits of addresses. These settings, the format and the filter\n\
-         take effect with a reload.\n\n\
+         `anonymise_addresses` removes the last bits of addresses before a filter compares them. Then\n\
+         `client = 192.0.2.7` matches no request, but `client = 192.0.2.0/24` does. These settings, the\n\
+         format and the filter take effect with a reload.\n\n\
          If lines arrive faster than they can be written, the edge drops and counts the surplus\n\
          (`petasos_access_log_dropped_total`). It does the same with messages to standard error, so neither a\n\
          full disk nor a closed terminal stops the edge.\n\n\
@@ -90,5 +113,6 @@ pub(super) fn log_section() -> String {
         let _ = writeln!(text, "| `{}` | {} |", row.name, row.help);
     }
     text.push_str(LIVE);
+    text.push_str(TRACES);
     text
 }

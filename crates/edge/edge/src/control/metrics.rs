@@ -164,6 +164,9 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::HistoryOff => u64::from(shared.minutes.is_off()),
         Metric::LogFollowers => shared.followers.len() as u64,
         Metric::LogSkipped => shared.followers.skipped(),
+        Metric::TraceSpansExported => shared.traces.as_ref().map_or(0, |traces| traces.exported()),
+        Metric::TraceSpansDropped => shared.traces.as_ref().map_or(0, |traces| traces.dropped()),
+        Metric::TraceExportFailures => shared.traces.as_ref().map_or(0, |traces| traces.failures()),
         other => read_disk(shared, other),
     };
     vec![MetricValue { site: None, origin: None, value }]

@@ -61,8 +61,8 @@ const DASHBOARD: &str = "\
 pub fn observing_reference() -> String {
     let mut page = format!(
         "# Observing the edge\n\n\
-         You can observe a running edge by its metrics, its status, its access log and a field of each\n\
-         response.\n\n\
+         You can observe a running edge by its metrics, its status, its access log, its traces and a field\n\
+         of each response.\n\n\
          The admin address (setting `admin`) answers these calls, which change nothing:\n\n\
          * `GET /metrics`: the metrics as OpenMetrics text, for Prometheus and similar systems.\n\
          * `GET /status`: JSON with version, sites, store and connections.\n\
@@ -81,7 +81,7 @@ pub fn observing_reference() -> String {
          `localhost` or the configured name. This prevents a page of another site from sending requests\n\
          through a visitor's browser.\n\n\
          Every response carries `Cache-Status` with its reason; [reasons.md](reasons.md) lists the reasons.\n\n\
-         {}\n         {MESSAGES}\n\n{DASHBOARD}\n\n\
+         {}\n{MESSAGES}\n\n{DASHBOARD}\n\n\
          ## Signals\n\n\
          | signal | effect |\n|---|---|\n\
          | SIGHUP | Opens the access log again, and puts changed settings and certificates in force (docs/reloading.md). |\n\

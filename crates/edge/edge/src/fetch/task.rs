@@ -26,16 +26,19 @@ use crate::fetch::table_entry::TableEntry;
 use crate::memory::detection::InspectedRequest;
 use crate::request::event_stream::is_event_stream;
 use crate::request::respond;
+use crate::request::trace::{begin_of, failure_name, times_of};
 use crate::shared::Shared;
 use crate::sites::Site;
 use crate::upkeep::detection;
+use address::OriginUrl;
 use clock::Monotonic;
 use defects::{Defect, is_planted};
 use h1::BodyFraming;
 use message::{Fields, RequestHead, ResponseHead, Status};
 use origin::{FetchError, FetchRequest, FetchTiming, NoUpload, OriginEvent, OriginExchange};
 use profiles::{ClientAddress, Forwarding};
-use request_log::{FetchPhases, TraceId};
+use request_log::otlp::{FetchSpan, push_fetch};
+use request_log::{FetchPhases, SpanContext};
 use semantics::{
     ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VaryRule, combined_head,
     explain_refusal, is_maintenance, is_personal, is_refusal, is_server_error, joined_extent, judge_response,
@@ -72,8 +75,8 @@ pub(crate) struct FetchTask {
     pub(crate) base: Option<Arc<Object>>,
     /// Whether the origin is sent the placeholder address, which belongs to no client.
     pub(crate) impersonal: bool,
-    /// The trace that was begun for the fetch.
-    pub(crate) trace: Option<TraceId>,
+    /// The span of a trace that was begun for the fetch.
+    pub(crate) trace: Option<SpanContext>,
 }
 
 /// The origin's response before it is judged.
@@ -84,6 +87,9 @@ struct OriginResponse<S> {
     sent_at: Moment,
     received_at: Moment,
 }
+
+/// How a fetch ended: the status or the failure, its times, and the origin that responded.
+type FetchEnd<'a> = (Result<u16, &'static str>, Option<FetchPhases>, Option<&'a OriginUrl>);
 
 /// The source of a response's content: an exchange, or a script in the models.
 trait ResponseSource: Send {
@@ -119,6 +125,7 @@ pub(crate) fn start(task: FetchTask) {
 /// Runs the fetch until its outcome is announced.
 pub(crate) async fn run(task: FetchTask) {
     task.cells().count(Metric::FlightsStarted);
+    let begun = Moment::read(&*task.shared.clock);
     let fetched = tokio::select! {
         // Polled first, so that a fetch which receives its permit from another one that was given
         // up does not reach the origin.
@@ -128,14 +135,18 @@ pub(crate) async fn run(task: FetchTask) {
     };
     match fetched {
         Ok(answer) => task.receive(answer).await,
-        Err(error) => task.give_up(error),
+        Err(error) => {
+            let now = task.shared.clock.monotonic();
+            task.export_span(begun, begun.monotonic, now, (Err(failure_name(&error)), None, None));
+            task.give_up(error);
+        }
     }
 }
 
 /// The times of a fetch whose response's head was received at `received`.
 pub(crate) fn phases_of(number: u64, timing: FetchTiming, received: Monotonic) -> FetchPhases {
     let FetchTiming { queue, connect, connected } = timing;
-    FetchPhases { number, queue, connect, first_byte: received.since(connected), trace: None }
+    FetchPhases { number, queue, connect, first_byte: received.since(connected), received, trace: None }
 }
 
 /// Counts why a fetch gave no response or an incomplete one.
@@ -240,7 +251,10 @@ impl FetchTask {
                     let number = self.shared.next_fetch();
                     let phases = phases_of(number, exchange.timing(), received_at.monotonic);
                     self.shared.origin_work.count(self.worker, phases.connect + phases.first_byte);
-                    self.fetch.note_phases(FetchPhases { trace: self.trace, ..phases });
+                    let phases = FetchPhases { trace: self.trace, ..phases };
+                    self.fetch.note_phases(phases);
+                    let outcome = (Ok(head.status.code()), Some(phases), Some(exchange.origin_url()));
+                    self.export_span(received_at, begin_of(&phases), phases.received, outcome);
                     if is_event_stream(&head) {
                         // An event stream may last for hours and costs the origin little, so it
                         // returns its turn.
@@ -254,6 +268,27 @@ impl FetchTask {
                 OriginEvent::Data(_) | OriginEvent::End(_) => return Err(FetchError::Closed),
             }
         }
+    }
+
+    /// Exports the span of the fetch, if it has a sampled trace of its own. `known` relates the
+    /// times to the wall clock.
+    fn export_span(&self, known: Moment, begun: Monotonic, ended: Monotonic, end: FetchEnd<'_>) {
+        let Some(context) = self.trace.filter(SpanContext::is_sampled) else { return };
+        let Some(export) = &self.shared.traces else { return };
+        let (outcome, phases, origin) = end;
+        let span = FetchSpan {
+            context,
+            parent: None,
+            times: times_of(known, begun, ended),
+            method: &self.head.method,
+            origin,
+            target: self.key.target(),
+            outcome,
+            phases,
+        };
+        let mut out = Vec::new();
+        push_fetch(&mut out, &span);
+        export.push(&out, 1);
     }
 
     /// *judge*: decides whether the response may be shared, and for how long.

@@ -1,8 +1,8 @@
 //! The followers of the log: clients of the admin address to which the records of requests are
 //! streamed.
 //!
-//! Invariants: a worker never waits for a follower. Without a follower, a request pays for one read
-//! of a counter. The queue of a follower is limited in records and bytes; a record beyond that is
+//! Invariants: a worker never waits for a follower. Without a follower and without an export of
+//! traces, a request pays for one read of a counter. The queue of a follower is limited in records and bytes; a record beyond that is
 //! skipped and counted, and the follower learns the number.
 
 use request_log::filter::Filter;
@@ -20,13 +20,16 @@ const RECORDS_MAX: usize = 4096;
 /// Largest total size of the records that wait for a follower.
 const BYTES_MAX: usize = 1 << 20;
 
+/// Bit of the counter: spans of requests are exported. It is above every number of followers.
+const EXPORT: usize = FOLLOWERS_MAX.next_power_of_two() << 1;
+
 /// Initial capacity of a record in bytes.
 const RECORD_BYTES: usize = 768;
 
 /// All followers.
 #[derive(Debug, Default)]
 pub(crate) struct Followers {
-    /// Their number. Workers look here first.
+    /// Their number, and [`EXPORT`] if traces are exported. Workers look here first.
     count: AtomicUsize,
     list: RwLock<Vec<Arc<Follower>>>,
     /// Records that no follower saw, because the list was being changed.
@@ -55,7 +58,13 @@ pub(crate) struct Following {
 }
 
 impl Followers {
-    /// Whether there is a follower.
+    /// No followers. `is_exporting`: spans of requests are exported.
+    pub(crate) fn new(is_exporting: bool) -> Self {
+        let count = AtomicUsize::new(if is_exporting { EXPORT } else { 0 });
+        Self { count, ..Self::default() }
+    }
+
+    /// Whether there may be a use for full records: a follower, or the export of traces.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         // Relaxed is enough: a request that begins together with a follower may be left out.
@@ -64,7 +73,13 @@ impl Followers {
 
     /// The number of followers.
     pub(crate) fn len(&self) -> usize {
-        self.count.load(Ordering::Relaxed)
+        self.count.load(Ordering::Relaxed) & (EXPORT - 1)
+    }
+
+    fn note_len(&self, len: usize) {
+        // Only the holder of the list's lock changes it.
+        let export = self.count.load(Ordering::Relaxed) & EXPORT;
+        self.count.store(export | len, Ordering::Relaxed);
     }
 
     /// Number of records that a follower did not get.
@@ -88,7 +103,7 @@ impl Followers {
             return None;
         }
         list.push(Arc::clone(&own));
-        self.count.store(list.len(), Ordering::Relaxed);
+        self.note_len(list.len());
         drop(list);
         let told = self.unseen.load(Ordering::Relaxed);
         Some(Following { all: Arc::clone(self), own, records, told })
@@ -168,7 +183,7 @@ impl Drop for Following {
     fn drop(&mut self) {
         let mut list = self.all.list.write().unwrap_or_else(PoisonError::into_inner);
         list.retain(|follower| !Arc::ptr_eq(follower, &self.own));
-        self.all.count.store(list.len(), Ordering::Relaxed);
+        self.all.note_len(list.len());
     }
 }
 
@@ -262,6 +277,12 @@ mod tests {
 
     #[test]
     fn number_of_followers_is_limited() {
+        let exporting = Arc::new(Followers::new(true));
+        assert!(exporting.is_any() && exporting.len() == 0);
+        let all: Vec<_> = (0..FOLLOWERS_MAX).map(|_| exporting.follow(None).unwrap()).collect();
+        assert_eq!(exporting.len(), FOLLOWERS_MAX);
+        drop(all);
+        assert!(exporting.is_any() && exporting.len() == 0);
         let followers = Arc::<Followers>::default();
         let mut all: Vec<_> = (0..FOLLOWERS_MAX).map(|_| followers.follow(None).unwrap()).collect();
         assert!(followers.follow(None).is_none());

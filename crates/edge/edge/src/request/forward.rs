@@ -18,7 +18,7 @@ use message::{Fields, Method, RequestHead, Version, names};
 use net::Peer;
 use origin::{FetchClient, FetchRequest, Urgency};
 use profiles::{ClientAddress, NOBODYS_ADDRESS, Policy};
-use request_log::TraceId;
+use request_log::{SAMPLED, SpanContext, trace_of};
 use semantics::{Doubt, VaryRule, confirming_fields, missing_part_fields, passed_fields, shared_fields};
 use std::net::IpAddr;
 use store::Key;
@@ -131,15 +131,29 @@ pub(crate) fn fetch_fields(
     }
 }
 
-/// Begins a trace for a shared fetch with these fields, if the settings say so. Its number follows
-/// from no client.
-pub(crate) fn begin_trace(shared: &Shared, asks: &mut Fields) -> Option<TraceId> {
+/// Begins a trace for a shared fetch with these fields, if the settings say so. Its number and its
+/// sampling follow from no client.
+pub(crate) fn begin_trace(shared: &Shared, asks: &mut Fields) -> Option<SpanContext> {
     if !shared.plan.log_terms.traces_fetches {
         return None;
     }
+    let export = shared.traces.as_ref().zip(shared.plan.traces.as_ref());
+    let is_sampled = export.is_none_or(|(export, plan)| export.draws(plan.every) && export.has_room());
     let (trace, span) = shared.new_trace();
-    asks.push(names::TRACEPARENT, trace.to_traceparent(span));
-    Some(trace)
+    let context = SpanContext { trace, span, flags: if is_sampled { SAMPLED } else { 0 } };
+    asks.push(names::TRACEPARENT, context.to_traceparent());
+    Some(context)
+}
+
+/// Puts the span of the edge in the place of the client's. The state of the trace is kept only if
+/// the trace is (W3C Trace Context, section 3.4).
+pub(crate) fn continue_trace(fields: &mut Fields, traceparent: String) {
+    let trace = |value: &[u8]| trace_of(value);
+    let client = fields.first(names::TRACEPARENT).and_then(|value| trace(value));
+    if client != trace(traceparent.as_bytes()) {
+        fields.remove(names::TRACESTATE);
+    }
+    fields.set(names::TRACEPARENT, traceparent);
 }
 
 /// Returns the head with these fields added.

@@ -76,7 +76,8 @@ impl<'a> Visit<'a> {
             Ok(framing) => framing,
             Err(error) => return self.fail_passing(&passing, &error.into()),
         };
-        let Ok(request) = self.own_request(&passing, registered.as_ref(), framing) else {
+        let traceparent = self.begin_own_fetch();
+        let Ok(request) = self.own_request(&passing, registered.as_ref(), framing, traceparent) else {
             return Step::Refuse(Refusal::unwritable());
         };
         let has_session = matches!(passing.reason, Reason::PassCookie | Reason::PassAuthorization);
@@ -107,6 +108,20 @@ impl<'a> Visit<'a> {
         subject: &RequestSubject<'_>,
         request: FetchRequest,
     ) -> Result<(Moment, StreamedResponse), FetchError> {
+        self.begin_own_fetch();
+        let exchanged = self.exchange_untraced(subject, request).await;
+        // The head of a response has ended it.
+        if let Err(error) = &exchanged {
+            self.end_own_fetch(Err(error), None);
+        }
+        exchanged
+    }
+
+    async fn exchange_untraced(
+        &mut self,
+        subject: &RequestSubject<'_>,
+        request: FetchRequest,
+    ) -> Result<(Moment, StreamedResponse), FetchError> {
         let client = client_of(self.shared, subject, &self.request.head.fields);
         request.urgency.is_wanted_by(client);
         // The urgency is set here, because requests of the leak guard and of HEAD are built from
@@ -127,7 +142,7 @@ impl<'a> Visit<'a> {
                     return Err(FetchError::UnaskedSwitch);
                 }
                 OriginEvent::Head { head, framing } => {
-                    self.note_own_fetch(exchange.timing());
+                    self.note_own_fetch(&exchange, head.status);
                     return Ok((sent_at, StreamedResponse { head, framing, exchange }));
                 }
                 OriginEvent::Informational(_) | OriginEvent::Data(_) | OriginEvent::End(_) => {}
@@ -206,18 +221,25 @@ impl<'a> Visit<'a> {
         passing: &PassRequest<'_>,
         registered: Option<&RegisteredHead>,
         framing: BodyFraming,
+        traceparent: Option<String>,
     ) -> Result<FetchRequest, WriteError> {
         if let Some(registered) = registered {
             return forward::without_content(&registered.head);
         }
         let PassRequest { subject, .. } = passing;
         let passed = |request| forward::passed(subject, &self.shared.loop_mark, request, framing);
-        if !may_need_content(&self.request.head, &subject.target, subject.site.policy()) {
+        let is_read = may_need_content(&self.request.head, &subject.target, subject.site.policy());
+        if !is_read && traceparent.is_none() {
             return passed(self.request);
         }
-        // The response's content is read while it is streamed, so it must not be coded.
         let mut request = self.request.clone();
-        request.head.fields.set(names::ACCEPT_ENCODING, "identity");
+        if is_read {
+            // The response's content is read while it is streamed, so it must not be coded.
+            request.head.fields.set(names::ACCEPT_ENCODING, "identity");
+        }
+        if let Some(traceparent) = traceparent {
+            forward::continue_trace(&mut request.head.fields, traceparent);
+        }
         passed(&request)
     }
 

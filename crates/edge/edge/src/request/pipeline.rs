@@ -40,6 +40,7 @@ use crate::request::visit::{AfterResponse, Changed, Visit};
 use crate::shared::Shared;
 use h1::{BodyFraming, Request};
 use message::Method;
+use request_log::otlp::Phase;
 use semantics::Reason;
 use std::sync::Arc;
 use store::ShelvedObject;
@@ -69,19 +70,19 @@ pub(crate) async fn run(
             Step::Read(page_request, shelved) => {
                 let begun = visit.begin_phase();
                 let next = visit.read(page_request, shelved).await;
-                visit.end_phase(begun, |phases| &mut phases.disk);
+                visit.end_phase(begun, Phase::Disk);
                 next
             }
             Step::Wait(waiting) => {
                 let begun = visit.begin_phase();
                 let next = visit.wait(waiting).await;
-                visit.end_phase(begun, |phases| &mut phases.wait);
+                visit.end_phase(begun, Phase::Wait);
                 next
             }
             Step::Pass(passing) => {
                 let begun = visit.begin_phase();
                 let next = Box::pin(visit.pass(passing)).await;
-                visit.end_phase(begun, |phases| &mut phases.pass);
+                visit.end_phase(begun, Phase::Pass);
                 next
             }
             Step::Deliver(delivery) => break visit.deliver(delivery).await,

@@ -1,5 +1,5 @@
-//! *record*: counts the verdict of a request, and gives its record to the access log and to the
-//! followers of the log.
+//! *record*: counts the verdict of a request, and gives its record to the access log, to the
+//! followers of the log and to the export of traces.
 //!
 //! Invariants: every request is recorded once. The steps note nothing that only records need unless
 //! a record is wanted, so that a request without one pays for no memory, and for one reading of the
@@ -8,16 +8,20 @@
 use crate::control::access_log::AccessLog;
 use crate::control::counters::Metric;
 use crate::fetch::task::phases_of;
+use crate::request::client::ClientConnection;
 use crate::request::client_address::address_of;
+use crate::request::trace::RequestTrace;
 use crate::request::visit::{RequestOutcome, Visit};
 use crate::shared::Shared;
 use clock::{Monotonic, Timestamp};
 use config::{LogFormat, LogTerms};
-use message::{Version, names};
+use h1::Request;
+use message::{Status, Version, names};
 use net::Peer;
-use origin::FetchTiming;
+use origin::OriginExchange;
+use request_log::otlp::Phase;
 use request_log::{
-    ClientName, FetchPhases, PageKey, Phases, Protocol, RequestRecord, TraceId, sampled_trace_of, trace_of,
+    ClientName, FetchPhases, PageKey, Phases, Protocol, RequestRecord, SpanContext, TraceId, trace_of,
     without_last_bits,
 };
 use std::time::Duration;
@@ -44,18 +48,38 @@ pub(crate) struct Notes {
     pub(crate) fetch: Option<FetchPhases>,
     /// Whether that request was made for this one, and not for another one that this one joined.
     pub(crate) leads: bool,
+    /// The spans of the request, if they are exported. The detail is then full.
+    pub(crate) trace: Option<Box<RequestTrace>>,
 }
 
 impl Notes {
-    /// The notes of a request that was just received.
-    pub(crate) fn for_request(shared: &Shared) -> Self {
+    /// The notes of a request that this client sent just now.
+    pub(crate) fn for_request(
+        shared: &Shared,
+        client: &ClientConnection,
+        request: &Request,
+        now: Monotonic,
+    ) -> Self {
         let detail = match &shared.log {
-            _ if shared.followers.is_any() => Detail::Full,
+            _ if shared.followers.is_any() => return Self::for_watched(shared, client, request, now),
             None => Detail::Counters,
             Some(log) if is_full(log, &shared.plan.log_terms) => Detail::Full,
             Some(_) => Detail::Line,
         };
-        Self { detail, key: None, phases: Phases::default(), fetch: None, leads: false }
+        Self { detail, key: None, phases: Phases::default(), fetch: None, leads: false, trace: None }
+    }
+
+    /// As [`Notes::for_request`], if the log has followers or traces are exported.
+    #[cold]
+    fn for_watched(shared: &Shared, client: &ClientConnection, request: &Request, now: Monotonic) -> Self {
+        let trace = RequestTrace::begin(shared, client.peer().ip(), &request.head.fields, now);
+        let detail = match &shared.log {
+            _ if trace.is_some() || shared.followers.len() > 0 => Detail::Full,
+            None => Detail::Counters,
+            Some(log) if is_full(log, &shared.plan.log_terms) => Detail::Full,
+            Some(_) => Detail::Line,
+        };
+        Self { detail, key: None, phases: Phases::default(), fetch: None, leads: false, trace }
     }
 }
 
@@ -66,18 +90,30 @@ fn is_full(log: &AccessLog, terms: &LogTerms) -> bool {
 
 impl Visit<'_> {
     /// The beginning of a phase; `None` if the record does not need it.
-    pub(crate) fn begin_phase(&self) -> Option<Monotonic> {
-        (self.notes.detail == Detail::Full).then(|| self.shared.clock.monotonic())
+    pub(crate) fn begin_phase(&mut self) -> Option<Monotonic> {
+        if self.notes.detail != Detail::Full {
+            return None;
+        }
+        let now = self.shared.clock.monotonic();
+        if let Some(trace) = &mut self.notes.trace {
+            trace.begin_phase(now);
+        }
+        Some(now)
     }
 
     /// Adds the time since the beginning of a phase to its total.
-    pub(crate) fn end_phase(
-        &mut self,
-        begun: Option<Monotonic>,
-        total: impl Fn(&mut Phases) -> &mut Duration,
-    ) {
-        if let Some(begun) = begun {
-            *total(&mut self.notes.phases) += self.shared.clock.monotonic().since(begun);
+    pub(crate) fn end_phase(&mut self, begun: Option<Monotonic>, phase: Phase) {
+        let Some(begun) = begun else { return };
+        let now = self.shared.clock.monotonic();
+        let phases = &mut self.notes.phases;
+        let total = match phase {
+            Phase::Disk => &mut phases.disk,
+            Phase::Wait => &mut phases.wait,
+            Phase::Pass => &mut phases.pass,
+        };
+        *total += now.since(begun);
+        if let Some(trace) = &mut self.notes.trace {
+            trace.end_phase(phase, now);
         }
     }
 
@@ -89,13 +125,16 @@ impl Visit<'_> {
     }
 
     /// Keeps the times of the client's own request, when the head of the response has arrived.
-    pub(crate) fn note_own_fetch(&mut self, timing: FetchTiming) {
-        let phases = phases_of(self.shared.next_fetch(), timing, self.shared.clock.monotonic());
+    pub(crate) fn note_own_fetch(&mut self, exchange: &OriginExchange, status: Status) {
+        let phases = phases_of(self.shared.next_fetch(), exchange.timing(), self.shared.clock.monotonic());
         self.shared.origin_work.count(self.worker, phases.connect + phases.first_byte);
         (self.notes.fetch, self.notes.leads) = (Some(phases), true);
+        if self.notes.detail == Detail::Full {
+            self.end_own_fetch(Ok((exchange, status.code())), Some(phases));
+        }
     }
 
-    /// *record*: updates counters, and gives the record to the access log and to followers.
+    /// *record*: updates counters, and gives the record to all who want it.
     pub(crate) fn record(&mut self, outcome: &RequestOutcome) {
         let time = self.shared.clock.monotonic().since(self.begun.monotonic);
         let measures = match self.site {
@@ -122,15 +161,20 @@ impl Visit<'_> {
     /// The trace that the client records, and when the request began.
     fn exemplar(&self) -> Option<(TraceId, Timestamp)> {
         let value = self.request.head.fields.first(names::TRACEPARENT)?;
-        Some((sampled_trace_of(value)?, self.begun.wall))
+        let context = SpanContext::of(value).filter(SpanContext::is_sampled)?;
+        Some((context.trace, self.begun.wall))
     }
 
     /// Gives the record to all who want it.
-    fn write_record(&self, outcome: &RequestOutcome, time: Duration, bytes: (u64, u64)) {
+    fn write_record(&mut self, outcome: &RequestOutcome, time: Duration, bytes: (u64, u64)) {
         let terms = &self.shared.plan.log_terms;
+        let trace = self.notes.trace.take();
         let record = self.record_of(outcome, time, bytes, terms.is_anonymous);
-        if self.shared.followers.is_any() {
+        if self.shared.followers.len() > 0 {
             self.shared.followers.offer(&record);
+        }
+        if let Some((mut trace, export)) = trace.zip(self.shared.traces.as_ref()) {
+            trace.export(export, &record, self.begun);
         }
         let Some(log) = &self.shared.log else { return };
         if !log.record(&record, terms) {

@@ -89,6 +89,7 @@ impl<'a> Visit<'a> {
         let persistent = request.persistent && !shared.is_draining();
         let recipient = Recipient::new(&request.head.method, request.head.version, persistent);
         let begun = Moment::read(&*shared.clock);
+        let notes = Notes::for_request(shared, client, request, begun.monotonic);
         Self {
             shared,
             worker,
@@ -102,7 +103,7 @@ impl<'a> Visit<'a> {
             must_fetch: false,
             looked_up: None,
             site: None,
-            notes: Notes::for_request(shared),
+            notes,
             coded_by: None,
             is_for_all: false,
         }

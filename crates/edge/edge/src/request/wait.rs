@@ -14,6 +14,7 @@ use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
 use crate::request::respond::ResponseAccount;
 use crate::request::step::{FetchWait, Step};
+use crate::request::trace::failure_name;
 use crate::request::visit::Visit;
 use bytes::Bytes;
 use defects::{Defect, is_planted};
@@ -54,6 +55,9 @@ impl<'a> Visit<'a> {
         loop {
             let FetchProgress { hints, state, phases, .. } = receiver.borrow_and_update().clone();
             self.notes.fetch = phases;
+            if leads && !matches!(state, FetchState::Waiting) && self.notes.trace.is_some() {
+                self.note_led_fetch(page_request.key.target(), fetch_outcome(&state), phases);
+            }
             for hint in hints.into_iter().skip(informed) {
                 informed += 1;
                 self.inform(hint).await;
@@ -352,6 +356,19 @@ impl<'a> Visit<'a> {
         let age_secs = Some(answer.freshness.age(now).as_secs());
         let content = ContentSource::Filling { answer, reader, own };
         Delivery { content, account: ResponseAccount { reason, facts, age_secs } }
+    }
+}
+
+/// The status of the response to a fetch, or the kind of its failure.
+fn fetch_outcome(state: &FetchState) -> Result<u16, &'static str> {
+    match state {
+        FetchState::Waiting => Err("waiting"),
+        FetchState::Shared(answer) => Ok(answer.head.status.code()),
+        FetchState::Confirmed(confirmed) => Ok(confirmed.status.code()),
+        FetchState::Private(answer) => Ok(answer.status.code()),
+        FetchState::Denied => Err("denied"),
+        FetchState::Void => Err("unusable"),
+        FetchState::Failed(error) => Err(failure_name(error)),
     }
 }
 

@@ -5,6 +5,8 @@
 
 use crate::shared::Shared;
 use crate::upkeep::leaving::join_in_time;
+#[cfg(feature = "otlp")]
+use crate::upkeep::trace_export::start as start_trace_export;
 use crate::upkeep::{
     certificates, encoder, issuance, refill, sampler, supervisor, sweeper, tree_writer, verifier,
 };
@@ -21,6 +23,13 @@ pub(crate) struct Background {
     certificates: Option<JoinHandle<()>>,
     issuance: Option<JoinHandle<()>>,
     encoder: JoinHandle<()>,
+    traces: Option<JoinHandle<()>>,
+}
+
+/// There is no such thread in this build, and an edge that wants one is not started.
+#[cfg(not(feature = "otlp"))]
+fn start_trace_export(_: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> {
+    Ok(None)
 }
 
 impl Background {
@@ -35,7 +44,8 @@ impl Background {
         let certificates = certificates::start(shared)?;
         let issuance = issuance::start(shared)?;
         let encoder = encoder::start(shared)?;
-        Ok(Self { sweeper, tree_writer, certificates, issuance, encoder })
+        let traces = start_trace_export(shared)?;
+        Ok(Self { sweeper, tree_writer, certificates, issuance, encoder, traces })
     }
 
     /// Starts the tasks, in the context of a runtime.
@@ -59,6 +69,7 @@ impl Background {
         let _ = self.tree_writer.and_then(join_in_time);
         let _ = self.certificates.and_then(join_in_time);
         let _ = self.issuance.and_then(join_in_time);
+        let _ = self.traces.and_then(join_in_time);
         let _ = join_in_time(self.encoder);
         if !shared.persistence.is_hung() {
             let own = Arc::clone(shared);

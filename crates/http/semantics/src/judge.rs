@@ -458,7 +458,7 @@ mod tests {
 
     #[test]
     fn response_that_expired_on_its_way_is_a_reserve() {
-        let judged = |control: &str, delay_secs: u64, policy: &Policy| {
+        let judged = |control: &'static str, delay_secs: u64, policy: &Policy| {
             let (request, response) = (request(&[]), response(200, &[("Cache-Control", control)]));
             let later = now().plus(Duration::from_secs(delay_secs));
             match judge_response(&request, &response, now(), later, policy) {

@@ -321,7 +321,7 @@ fn fields_have_labels_and_tables_have_headers() {
         assert!(!page.contains("<table") || headers.count() > 0, "{name}");
         let drawings = tags.iter().filter(|tag| tag.starts_with("svg"));
         let is_told = |tag: &&str| tag.contains("aria-hidden") || tag.contains("aria-describedby");
-        assert!(drawings.clone().all(|tag| is_told(tag)), "{name}");
+        assert!(drawings.clone().all(is_told), "{name}");
     }
 }
 

@@ -2,13 +2,16 @@
 //!
 //! Invariant: a change keeps every byte outside of its span. A file without changes keeps its text.
 //!
-//! Limits: [`FILES_MAX`], [`FILE_BYTES_MAX`] and [`INCLUDE_DEPTH_MAX`].
+//! Limits: [`FILES_MAX`], [`FILE_BYTES_MAX`], [`INCLUDES_MAX`] and [`INCLUDE_DEPTH_MAX`].
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Largest number of files that one configuration may include.
 pub(crate) const FILES_MAX: usize = 1000;
+/// Largest number of times that files are included, because files may include each other in many
+/// ways.
+pub(crate) const INCLUDES_MAX: usize = 10_000;
 /// Largest size of one file, in bytes.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 /// Deepest nesting of included files, and of blocks in a file.
@@ -146,6 +149,8 @@ pub(crate) struct Source {
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     pub(crate) files: Vec<Source>,
+    /// How often a file was included.
+    includes: usize,
 }
 
 impl Sources {
@@ -159,6 +164,11 @@ impl Sources {
         let place = from.map(|from| self.place(from));
         let refuse =
             |problem: String, fix: &str| Refusal { place: place.clone(), problem, fix: fix.to_owned() };
+        self.includes += 1;
+        if self.includes > INCLUDES_MAX {
+            let problem = format!("files are included more than {INCLUDES_MAX} times");
+            return Err(refuse(problem, "name the file of one site"));
+        }
         let file = machine.read(path).map_err(|error| {
             refuse(
                 format!("{} cannot be read: {error}", path.display()),

@@ -208,6 +208,12 @@ fn what_cannot_be_kept_is_refused_with_its_place() {
     }
     let circle = machine().with("/etc/nginx/conf.d/a.conf", "include conf.d/a.conf;");
     assert!(circle.refusal("/etc/nginx").contains("included more than"));
+    let twice = |next: usize| format!("include conf.d/{next};\ninclude conf.d/{next};\n");
+    let many = (0..25).fold(machine(), |machine, number| {
+        machine.with(&format!("/etc/nginx/conf.d/{number}"), &twice(number + 1))
+    });
+    let many = many.with("/etc/nginx/conf.d/25", "").with("/etc/nginx/conf.d/a.conf", "include conf.d/0;");
+    assert!(many.refusal("/etc/nginx").contains("included more than 10000 times"));
     assert!(Memory::default().refusal("/nothing").contains("cannot be read"));
 }
 

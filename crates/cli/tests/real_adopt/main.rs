@@ -1,7 +1,12 @@
 //! `petasos adopt` with real web servers: the original configuration serves pages, the written copies
 //! with Petasos serve the same ones at the same addresses, and the way back restores the original.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
 
 mod place;
 

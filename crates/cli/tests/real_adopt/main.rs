@@ -66,6 +66,8 @@ fn adopted_site_serves_the_same_pages(server: Server, with_tls: bool) {
     assert_eq!(before[0].0, 200);
     let page = String::from_utf8(before[4].2.clone()).unwrap();
     assert!(page.contains(if with_tls { "scheme=https" } else { "scheme=http\n" }), "{page}");
+    let posted = String::from_utf8(before[5].2.clone()).unwrap();
+    assert!(posted.contains("client=127.0.0.9\n"), "{posted}");
     let originals = place.configuration();
 
     let inside = place.path("etc/sites-available/copies");

@@ -1,5 +1,6 @@
-//! Reads the configuration of nginx or Apache and states, as text, what it is after Petasos has taken
-//! over its public ports: the web server at a loopback address, Petasos at the addresses of before.
+//! Reads the configuration of nginx or Apache and states, as text, what it is after Petasos has
+//! taken over its public ports: the web server at a loopback address, Petasos at the
+//! addresses of before.
 //!
 //! Invariants:
 //!

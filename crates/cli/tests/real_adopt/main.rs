@@ -1,5 +1,6 @@
-//! `petasos adopt` with real web servers: the original configuration serves pages, the written copies
-//! with Petasos serve the same ones at the same addresses, and the way back restores the original.
+//! `petasos adopt` with real web servers: the original configuration serves pages, the written
+//! copies with Petasos serve the same ones at the same addresses, and the way back restores
+//! the original.
 
 #![allow(
     clippy::unwrap_used,

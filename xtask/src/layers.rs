@@ -15,7 +15,7 @@ use std::path::Path;
 use toml::Value;
 
 /// Crates that compute from their arguments alone: no socket, clock, disk or random source.
-const PURE: [&str; 24] = [
+const PURE: [&str; 25] = [
     "crates/base/defects",
     "crates/base/clock",
     "crates/base/address",
@@ -40,6 +40,7 @@ const PURE: [&str; 24] = [
     "crates/edge/request-log",
     "crates/edge/config",
     "crates/load/record",
+    "crates/adopt",
 ];
 /// Crates that only show results. They, and all that they use, do without the crates in [`HEAVY`].
 const LIGHT: [&str; 2] = ["crates/load/record", "crates/load/report"];

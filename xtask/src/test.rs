@@ -23,7 +23,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Debian packages of the programs that `real_*.rs` tests start or compare with.
-pub(crate) const TEST_PACKAGES: [&str; 9] = [
+pub(crate) const TEST_PACKAGES: [&str; 10] = [
     "apache2-bin",
     "apache2-utils",
     "chromium",
@@ -32,6 +32,7 @@ pub(crate) const TEST_PACKAGES: [&str; 9] = [
     "lighttpd",
     "lighttpd-modules-lua",
     "nginx-core",
+    "php-fpm",
     "systemd",
 ];
 

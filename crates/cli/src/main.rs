@@ -10,6 +10,7 @@
 
 mod ab;
 mod admin;
+mod adopt;
 mod bench;
 mod check;
 mod compare;
@@ -72,6 +73,7 @@ fn command() -> Command {
         .subcommand(serve::command())
         .subcommand(check::command())
         .subcommand(doctor::Args::augment_args(Command::new("doctor")))
+        .subcommand(adopt::Args::augment_args(Command::new("adopt")))
         .subcommand(bench::Args::augment_args(Command::new("bench")))
         .subcommand(ab::Args::augment_args(Command::new("ab")))
         .subcommand(compare::Args::augment_args(Command::new("compare")))
@@ -95,6 +97,7 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(("serve", matches)) => serve::run(matches),
         Some(("check", matches)) => check::run(matches),
         Some(("doctor", matches)) => doctor::run(&doctor::Args::from_arg_matches(matches)?),
+        Some(("adopt", matches)) => adopt::run(&adopt::Args::from_arg_matches(matches)?),
         Some(("bench", matches)) => bench::run(&bench::Args::from_arg_matches(matches)?),
         Some(("ab", matches)) => ab::run(&ab::Args::from_arg_matches(matches)?),
         Some(("compare", matches)) => compare::run(matches),

@@ -15,8 +15,12 @@
 //! list that a site can lengthen has a limit with a name, and what a limit or rule leaves out is
 //! counted.
 
+mod link_rules;
 mod robots;
 mod scope;
+mod skipped;
 
+pub use link_rules::{LinkRule, RULES, RuleClass, RuleRow, link_refusal};
 pub use robots::{CRAWL_DELAY_MAX, PRODUCT_TOKEN, ROBOTS_BYTES_MAX, Robots};
 pub use scope::{OutOfScope, Scope, URL_BYTES_MAX};
+pub use skipped::{SkipCause, SkipCount, Skipped};

@@ -18,9 +18,16 @@
 mod link_rules;
 mod robots;
 mod scope;
+mod sitemap;
+mod sitemap_plan;
 mod skipped;
+mod w3c_date;
 
 pub use link_rules::{LinkRule, RULES, RuleClass, RuleRow, link_refusal};
 pub use robots::{CRAWL_DELAY_MAX, PRODUCT_TOKEN, ROBOTS_BYTES_MAX, Robots};
 pub use scope::{OutOfScope, Scope, URL_BYTES_MAX};
+pub use sitemap::{
+    SITEMAP_BYTES_MAX, SITEMAP_ENTRIES_MAX, Sitemap, SitemapEntry, SitemapError, SitemapKind, read_sitemap,
+};
+pub use sitemap_plan::{INDEX_DEPTH_MAX, SITEMAPS_MAX, SitemapPlan, USUAL_SITEMAPS};
 pub use skipped::{SkipCause, SkipCount, Skipped};

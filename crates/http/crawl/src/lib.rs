@@ -16,6 +16,7 @@
 //! counted.
 
 mod link_rules;
+pub mod pace;
 mod robots;
 mod scope;
 mod sitemap;

@@ -15,8 +15,10 @@
 //! list that a site can lengthen has a limit with a name, and what a limit or rule leaves out is
 //! counted.
 
+mod frontier;
 mod link_rules;
 pub mod pace;
+mod queue;
 mod robots;
 mod scope;
 mod sitemap;
@@ -24,6 +26,10 @@ mod sitemap_plan;
 mod skipped;
 mod w3c_date;
 
+pub use frontier::{
+    Frontier, FrontierError, FrontierLimits, FrontierState, PageHints, PageSource, PlannedPage,
+    RESTRICTED_PER_PATH_MAX,
+};
 pub use link_rules::{LinkRule, RULES, RuleClass, RuleRow, link_refusal};
 pub use robots::{CRAWL_DELAY_MAX, PRODUCT_TOKEN, ROBOTS_BYTES_MAX, Robots};
 pub use scope::{OutOfScope, Scope, URL_BYTES_MAX};

@@ -19,6 +19,7 @@ mod frontier;
 mod link_rules;
 pub mod pace;
 mod queue;
+mod reference;
 mod robots;
 mod scope;
 mod sitemap;
@@ -31,6 +32,7 @@ pub use frontier::{
     RESTRICTED_PER_PATH_MAX,
 };
 pub use link_rules::{LinkRule, RULES, RuleClass, RuleRow, link_refusal};
+pub use reference::crawling_reference;
 pub use robots::{CRAWL_DELAY_MAX, PRODUCT_TOKEN, ROBOTS_BYTES_MAX, Robots};
 pub use scope::{OutOfScope, Scope, URL_BYTES_MAX};
 pub use sitemap::{

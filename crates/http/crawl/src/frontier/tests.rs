@@ -56,7 +56,7 @@ fn each_page_is_visited_once_breadth_first() {
         "/b" => links(&["/deep", "/a", "/"]),
         _ => String::new(),
     });
-    assert_eq!(order, ["/", "/b", "/a", "/c", "/deep"]);
+    assert_eq!(order, ["/", "/a", "/b", "/c", "/deep"], "/a has the most links");
     assert_eq!((frontier.handed(), frontier.waiting()), (5, 0));
 }
 

@@ -14,6 +14,7 @@ type RenderedDocument = (&'static str, fn() -> Result<String>);
 const PAGES: &[RenderedDocument] = &[
     ("docs/clients.md", || Ok(testkit::clients::clients_reference())),
     ("docs/conformance.md", crate::conformance::page),
+    ("docs/crawling.md", || Ok(crawl::crawling_reference())),
     ("docs/hit-ratio.md", || testkit::rates::hit_ratio_reference().map_err(anyhow::Error::msg)),
     ("docs/observing.md", || Ok(edge::observing_reference())),
     ("docs/profiles.md", || Ok(profiles::profiles_reference())),

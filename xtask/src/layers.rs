@@ -15,7 +15,7 @@ use std::path::Path;
 use toml::Value;
 
 /// Crates that compute from their arguments alone: no socket, clock, disk or random source.
-const PURE: [&str; 25] = [
+const PURE: [&str; 26] = [
     "crates/base/defects",
     "crates/base/clock",
     "crates/base/address",
@@ -33,6 +33,7 @@ const PURE: [&str; 25] = [
     "crates/http/encoding",
     "crates/http/resource",
     "crates/http/page",
+    "crates/http/crawl",
     "crates/cache/purge",
     "crates/edge/api",
     "crates/edge/history",

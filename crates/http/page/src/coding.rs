@@ -36,13 +36,22 @@ pub fn decoded(fields: &Fields, content: &Bytes, bytes_max: usize) -> Result<Byt
         [] if content.len() > bytes_max => Err(CodingError::TooLong),
         [] => Ok(content.clone()),
         [coding] if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") => {
-            let mut out = Vec::new();
-            let mut reader = MultiGzDecoder::new(content.as_ref()).take(bytes_max as u64 + 1);
-            reader.read_to_end(&mut out).map_err(|_| CodingError::Broken)?;
-            if out.len() > bytes_max { Err(CodingError::TooLong) } else { Ok(out.into()) }
+            gunzip(content, bytes_max).map(Bytes::from)
         }
         _ => Err(CodingError::Unknown),
     }
+}
+
+/// Decompresses a whole gzip file, which may consist of several members. The result has at most
+/// `bytes_max` bytes.
+///
+/// # Errors
+/// [`CodingError::Broken`] and [`CodingError::TooLong`].
+pub fn gunzip(content: &[u8], bytes_max: usize) -> Result<Vec<u8>, CodingError> {
+    let mut out = Vec::new();
+    let mut reader = MultiGzDecoder::new(content).take(bytes_max as u64 + 1);
+    reader.read_to_end(&mut out).map_err(|_| CodingError::Broken)?;
+    if out.len() > bytes_max { Err(CodingError::TooLong) } else { Ok(out) }
 }
 
 #[cfg(test)]

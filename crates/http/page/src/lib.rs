@@ -1,5 +1,5 @@
-//! The browser side of a page: its resources, the visitor's cookies and private cache, and the
-//! evidence in its head that identifies the CMS.
+//! The browser side of a page: its resources, the visitor's cookies and private cache, the links to
+//! other pages, and the evidence in its head that identifies the CMS.
 //!
 //! ```text
 //! Loading::page -> fetch -> document -> resources -> fetch              (dom, extract, srcset)
@@ -25,6 +25,7 @@ mod css_value;
 mod dom;
 mod extract;
 mod head;
+mod links;
 mod loading;
 mod media;
 mod selector;
@@ -32,8 +33,9 @@ mod srcset;
 mod style;
 
 pub use cache::{CACHE_BYTES_MAX, CACHE_ENTRIES_MAX, CacheLookup, PrivateCache};
-pub use coding::{CodingError, decoded};
+pub use coding::{CodingError, decoded, gunzip};
 pub use cookies::{COOKIE_BYTES_MAX, COOKIES_MAX, Jar};
 pub use head::{HEAD_BYTES_MAX, document_head, target_on_host};
+pub use links::{DocumentLink, DocumentLinks, LINKS_MAX, LinkKind, document_links, forbids_following};
 pub use loading::{Loading, Memo, Subresource};
 pub use media::Viewport;

@@ -136,7 +136,7 @@ pub use robots::is_robot;
 pub use route_path::{cookies, route_paths};
 pub use selecting::{is_selecting, selecting_rule, without_origin};
 pub use set_cookie::strip_noise_cookies;
-pub use spelling::{canonical_host, canonical_target};
+pub use spelling::{canonical_host, canonical_target, percent_decoded};
 pub use static_files::{is_for_any_cookie, is_static_path, recheck};
 pub use statuses::is_refusal;
 pub use targeted::stated_directives;

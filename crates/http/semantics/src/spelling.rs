@@ -60,7 +60,7 @@ pub fn canonical_host(https: bool, host: &[u8]) -> Vec<u8> {
 }
 
 /// The bytes with every valid percent-encoding decoded once, as an origin's router sees them.
-pub(crate) fn percent_decoded(octets: &[u8]) -> Vec<u8> {
+pub fn percent_decoded(octets: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(octets.len());
     let mut rest = octets;
     while let Some((&byte, after)) = rest.split_first() {

@@ -145,7 +145,7 @@ pub(crate) fn requests_form(verdict: Option<&str>, condition: &str) -> Markup {
             }
             button type="submit" { "Show requests" }
         }
-        p.note { "While this page is open, the edge records each request in full." }
+        p.note { "While requests are shown, the edge records each in full." }
     }
 }
 

@@ -134,7 +134,10 @@ mod tests {
         let told = |content: &str| {
             order_text(&read(&ApiRoute::Native, &Method::Post, &Fields::new(), content.as_bytes()).unwrap())
         };
-        assert_eq!(told(r#"{"type":"tag","selectors":["a","b"]}"#), "purge (api): tags a b (soft)");
+        assert_eq!(
+            told(r#"{"type":"tag","selectors":["a","b"],"purge":false}"#),
+            "purge (api): tags a b (soft)"
+        );
         assert_eq!(
             told(r#"{"type":"uri","selectors":["http://a.test/x"],"purge":true}"#),
             "purge (api): a.test/x"

@@ -32,6 +32,7 @@ const MEMBERS: &[(&str, &str)] = &[
 
 /// The views of a running edge.
 const LIVE: &str = "\n## Live views\n\n\
+     The [dashboard](dashboard.md) shows them in a browser.\n\n\
      `GET /log?where=CONDITION` at the admin address streams each request as it ends, as a line of JSON.\n\
      The condition is optional and percent-encoded. At most 8 clients can follow. A client that reads too\n\
      slowly misses requests and gets a line `{\"skipped\": N}`; it never slows a request. An empty line says\n\

@@ -33,12 +33,14 @@ const AFTER: Duration = Duration::from_millis(50);
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut sampler = Sampler::new(&shared);
     let (mut writer, mut weekly) = (HistoryWriter::default(), Weekly::default());
-    let mut watch = MachineWatch::new(shared.system.processes.clone());
+    // The first reading is the base of the first minute.
+    let watch = MachineWatch::new(shared.system.processes.clone());
+    let (mut watch, _) = watch.sampled(shared.plan.memory_bytes).await;
     loop {
         tokio::select! {
             biased;
             // Another process may take the file over.
-            () = shared.drained() => return,
+            () = shared.drained() => return weekly.end(&shared.current()),
             () = tokio::time::sleep(until_next(shared.clock.now().as_micros())) => {}
         }
         let shared = shared.current();

@@ -91,6 +91,16 @@ impl Weekly {
         }
     }
 
+    /// Writes the pages for the next process, if nothing is being written.
+    pub(crate) fn end(&mut self, shared: &Shared) {
+        let (Some(week), Some(directory)) = (self.week, shared.plan.state_directory.clone()) else { return };
+        if !self.is_writing(shared) {
+            let (disk, weeks) = (Arc::clone(&shared.system.disk), weeks_of(shared, week));
+            // Nobody waits for the result: the process ends.
+            drop(shared.disk_threads.begin(move || save(&*disk, &directory, &weeks)));
+        }
+    }
+
     /// Whether a write is under way. Reports one that has failed.
     fn is_writing(&mut self, shared: &Shared) -> bool {
         let Some(writing) = &mut self.writing else { return false };
@@ -317,14 +327,18 @@ mod tests {
             weekly.tick(&first, MONDAY + 6 + minute);
         }
         settle(&mut weekly, &first, MONDAY + 100);
-        assert_eq!(load(&SystemDisk, directory.path()).unwrap().pages.len(), 1);
+        assert_eq!(load(&SystemDisk, directory.path()).unwrap().pages.len(), 1, "once an hour");
+        miss(&first, "http://a.test/shop");
+        weekly.end(&first);
+        let requests = || load(&SystemDisk, directory.path()).unwrap().pages[0].requests;
+        testkit::eventually("the pages are written at the end", || requests() == 2);
         let (second, mut weekly) = (edge(directory.path()), Weekly::default());
         settle(&mut weekly, &second, MONDAY + 200);
         miss(&second, "http://a.test/shop");
         settle(&mut weekly, &second, MONDAY + WEEK);
         let text = std::fs::read_to_string(directory.path().join(SUMMARIES).join("2026-W48.md")).unwrap();
         assert!(text.starts_with("# Week 2026-W48\n"), "{text}");
-        assert!(text.contains("1. `http://a.test/shop`: 2 requests, 0.5 seconds."), "{text}");
+        assert!(text.contains("1. `http://a.test/shop`: 3 requests, 0.8 seconds."), "{text}");
         let stored = load(&SystemDisk, directory.path()).unwrap();
         assert_eq!((stored.week, stored.pages.len(), stored.before.len()), ((2026, 49), 0, 1));
     }

@@ -48,6 +48,7 @@ fn status() -> EdgeStatus {
             breaker: "open".to_owned(),
             connections_idle: 1,
             fetches_active: 2,
+            fetches_max: 8,
             fetches_waiting: 3,
             names: vec![hostile()],
             origin: hostile(),
@@ -55,6 +56,7 @@ fn status() -> EdgeStatus {
                 .map(|state| OriginStatus {
                     connections_idle: 1,
                     fetches_active: 2,
+                    fetches_max: 8,
                     fetches_waiting: 3,
                     state: state.to_owned(),
                     url: hostile(),
@@ -123,12 +125,12 @@ fn history() -> History {
     };
     let all = [
         series("requests", "1/s"),
-        series("cpu_system", "%"),
-        series("cpu_petasos", "%"),
-        series("cpu_database", "%"),
+        series("cpu", "%"),
+        series("cpu petasos", "%"),
+        series("cpu database", "%"),
         series(HOSTILE, HOSTILE),
     ];
-    History { first_minute: 13_068_529, series: all.into() }
+    History { first_minute: 13_068_529, minutes_per_value: 1, series: all.into() }
 }
 
 fn change(is_done: bool) -> Change {

@@ -427,7 +427,9 @@ mod tests {
         let mut site = Site::new(PaceLimits::WARM);
         let mut stopped = None;
         for _ in 0..10 {
-            stopped = stopped.or(site.visit(2, |_| good(PAGE)).err()).or(site.visit(1, |_| failed()).err());
+            let first = site.visit(2, |_| good(PAGE)).err();
+            let second = site.visit(1, |_| failed()).err();
+            stopped = stopped.or(first).or(second);
         }
         assert_eq!(stopped, Some(StopCause::RecentFailures(5)));
     }

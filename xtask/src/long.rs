@@ -18,9 +18,9 @@ pub(crate) enum Long {
     Changes(changes::Args),
     /// Kill the binary under load and purges, restart it, and compare its responses with a model
     Crash(crash::Args),
-    /// As `cargo xtask soak`: ten minutes with a disk, little memory, visitors of all kinds, purges,
-    /// reloads and failing origins. No unexplained error, no growth, and no more memory than
-    /// documented
+    /// As `cargo xtask soak`: ten minutes with a disk, little memory, visitors of all kinds,
+    /// purges, reloads and failing origins. No unexplained error, no growth, and no more memory
+    /// than documented
     Soak(soak::Args),
     /// Run every fuzz target for a minute, or for a given time
     Fuzz {
@@ -57,8 +57,8 @@ pub(crate) enum Long {
     /// certificate by ACME, upgrade it under load, remove and purge it. No request may fail, and
     /// nothing may be left behind. Needs root
     Package(installation::Args),
-    /// Carry out the moves of docs/operations.md, word for word, in a Debian root under systemd: from
-    /// Varnish, from nginx and from a page cache of WordPress, and back. Needs root
+    /// Carry out the moves of docs/operations.md, word for word, in a Debian root under systemd:
+    /// from Varnish, from nginx and from a page cache of WordPress, and back. Needs root
     Moves(moves::Args),
     /// Check the alert rules in contrib/prometheus with promtool, and run their tests
     Monitoring,

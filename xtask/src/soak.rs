@@ -1,6 +1,6 @@
-//! `cargo xtask soak`, also as `cargo xtask long soak`: runs the proxy for ten minutes with a disk and
-//! little memory. The load consists of visitors of all kinds over HTTP/1.1, TLS and HTTP/2, bans,
-//! purges, reloads, log rotations and greedy clients. The origins fail from time to time.
+//! `cargo xtask soak`, also as `cargo xtask long soak`: runs the proxy for ten minutes with a disk
+//! and little memory. The load consists of visitors of all kinds over HTTP/1.1, TLS and HTTP/2,
+//! bans, purges, reloads, log rotations and greedy clients. The origins fail from time to time.
 //!
 //! It runs the optimised binary if one exists, after bringing it up to date, and otherwise the
 //! debug binary. It prints the figures beside their limits. It fails if a figure exceeds its limit,

@@ -5,8 +5,8 @@
 //! Invariants:
 //!
 //! * This crate changes nothing and opens no file. A [`Machine`] hands it texts.
-//! * A changed text differs from the operator's only where [`Adoption`] says so: layout and comments
-//!   stay.
+//! * A changed text differs from the operator's only where [`Adoption`] says so: layout and
+//!   comments stay.
 //! * What cannot be kept is refused with its place, or noted.
 
 mod apache;

@@ -27,7 +27,8 @@ struct Server<'a> {
     directive: &'a Directive,
     listens: Vec<(&'a Directive, Public)>,
     is_default: bool,
-    /// Whether it also has TLS at an address of the machine itself, for which its certificates stay.
+    /// Whether it also has TLS at an address of the machine itself, for which its certificates
+    /// stay.
     has_private_tls: bool,
 }
 

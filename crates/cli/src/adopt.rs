@@ -16,8 +16,8 @@ use std::process::ExitCode;
 /// Read the configuration of nginx or Apache, and print what changes when Petasos takes over its
 /// ports.
 ///
-/// The command changes no file. With --write it writes copies to a new directory. It also prints the
-/// commands that switch to Petasos and back.
+/// The command changes no file. With --write it writes copies to a new directory. It also prints
+/// the commands that switch to Petasos and back.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Main file of the web server, its directory, or the file of a site

@@ -1,5 +1,5 @@
-//! The dashboard in a real browser: figures that move and equal the metrics, a purge by clicking, no
-//! request to another host, an empty console, and pages that fit narrow and wide screens.
+//! The dashboard in a real browser: figures that move and equal the metrics, a purge by clicking,
+//! no request to another host, an empty console, and pages that fit narrow and wide screens.
 //!
 //! Screenshots are written to `target/tmp`.
 
@@ -107,8 +107,8 @@ impl Visit {
         self.browser.evaluate(&self.window, "document.body.innerText").as_str().unwrap().to_owned()
     }
 
-    /// Asserts that nothing went wrong in the pages so far: no error in the console, no violation of
-    /// the policy, and no request to another host.
+    /// Asserts that nothing went wrong in the pages so far: no error in the console, no violation
+    /// of the policy, and no request to another host.
     fn assert_clean(&mut self) {
         let events = self.browser.kept_events(&self.window);
         let mut requests = 0;

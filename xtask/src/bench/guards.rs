@@ -105,7 +105,8 @@ struct FloodFigures {
     /// Units of the flood, and requests to the application, in [`MEASURED`].
     sent: u64,
     requests: usize,
-    /// Processor seconds of the server, and of this program with visitors, attackers and application.
+    /// Processor seconds of the server, and of this program with visitors, attackers and
+    /// application.
     server_secs: f64,
     own_secs: f64,
 }

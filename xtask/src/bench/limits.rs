@@ -1,5 +1,5 @@
-//! Petasos with a fixed and with an adaptive limit of requests at a time, before an application with
-//! few workers and with more visitors than it can serve.
+//! Petasos with a fixed and with an adaptive limit of requests at a time, before an application
+//! with few workers and with more visitors than it can serve.
 //!
 //! Invariant: each row has a fresh application and a fresh Petasos. The figures are not judged.
 

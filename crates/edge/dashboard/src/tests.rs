@@ -1,3 +1,5 @@
+//! Tests of the rendered pages: escaping, structure, labels, and what needs no script.
+
 use super::{
     Change, FileCertificate, PurgeKind, Range, Report, SAMPLES_MAX, Samples, View, Viewer, confirmation,
     login, main_page, notice, request_rows, requests_page, result_page, search_page, sections,

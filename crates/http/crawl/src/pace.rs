@@ -4,16 +4,17 @@
 //! others: the added delay is measured against the lowest delay of the past, and the rate falls
 //! when the added delay exceeds a target, before anything is lost. A failure halves the rate.
 //!
-//! The rate is a *share*: the mean number of requests in progress. It starts at [`SHARE_START`]: one
-//! request at a time, and after it a pause as long as the response took. Below 1 there is always
-//! one request at a time, with longer pauses.
+//! The rate is a *share*: the mean number of requests in progress. It starts at [`SHARE_START`]:
+//! one request at a time, and after it a pause as long as the response took. Below 1 there is
+//! always one request at a time, with longer pauses.
 //!
 //! 1. Response times come in windows of [`WINDOW`]; the *recent* time is the median of the last
 //!    window. The *base* is the lowest median of the last [`BASE_WINDOWS`] windows. Pages differ in
 //!    their times, and the median of a window is not moved by one slow page.
 //! 2. The target of the added delay is half of the base, at least [`TARGET_MIN`].
 //! 3. After each window, the share changes by `(target - added) / target`, at most by 1 upwards
-//!    ([`GAIN_MAX`]) and to a half downwards. It stays between [`SHARE_MIN`] and the caller's limit.
+//!    ([`GAIN_MAX`]) and to a half downwards. It stays between [`SHARE_MIN`] and the caller's
+//!    limit.
 //! 4. A failure halves the share and is followed by a pause of a second, which doubles with each
 //!    further failure in a row. A `Retry-After` is honoured.
 //! 5. The visit stops after [`PaceLimits::failures_in_row_max`] failures in a row, after

@@ -1,7 +1,7 @@
 //! The lifetime of static files in browsers, if the application states none.
 //!
-//! Invariant: a statement of the application is never changed. A file gets the long lifetime only if
-//! another content has another URL, because no purge reaches a browser.
+//! Invariant: a statement of the application is never changed. A file gets the long lifetime only
+//! if another content has another URL, because no purge reaches a browser.
 
 use crate::static_files::{has_static_type, is_static_path, path_of};
 use message::{ResponseHead, names};
@@ -20,8 +20,8 @@ const VERSION_PARAMETERS: [&[u8]; 3] = [b"ver", b"v", b"version"];
 /// bundlers that are told to be short 8.
 const HASH_DIGITS_MIN: usize = 8;
 
-/// The `Cache-Control` that browsers get for the response to a request for `target`; `None` to leave
-/// the response as it is.
+/// The `Cache-Control` that browsers get for the response to a request for `target`; `None` to
+/// leave the response as it is.
 pub(crate) fn browser_lifetime(target: &[u8], head: &ResponseHead, policy: &Policy) -> Option<&'static str> {
     let fields = &head.fields;
     let states_something = || {

@@ -1,8 +1,9 @@
 //! The caching instructions for visitors' browsers and for caches between them and the edge, which
 //! no purge reaches.
 //!
-//! Invariant: the sent instructions are never laxer than those that the application states. A static
-//! file of which it states nothing gets a lifetime. The age and the validators do not change, so a downstream cache can still revalidate its copy (RFC 9111 section
+//! Invariant: the sent instructions are never laxer than those that the application states. A
+//! static file of which it states nothing gets a lifetime. The age and the validators do not
+//! change, so a downstream cache can still revalidate its copy (RFC 9111 section
 //! 4.3). The stored response keeps the application's instructions.
 
 use crate::Directives;
@@ -24,9 +25,9 @@ const PAGES: [&str; 8] = [
     "text/xml",
 ];
 
-/// The head to be sent under the policy; `None` if it is the same as `head`. `target` is that of the
-/// request, or `None` for a response that may be meant for this client alone: no other cache gets a
-/// lifetime for it. `rules` are given for a response of which Petasos may make coded forms.
+/// The head to be sent under the policy; `None` if it is the same as `head`. `target` is that of
+/// the request, or `None` for a response that may be meant for this client alone: no other cache
+/// gets a lifetime for it. `rules` are given for a response of which Petasos may make coded forms.
 pub fn downstream_head(
     head: &ResponseHead,
     target: Option<&[u8]>,

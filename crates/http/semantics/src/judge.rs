@@ -143,9 +143,9 @@ fn judged(
     Ok(Storable { freshness, withheld })
 }
 
-/// Whether a response that arrives expired may replace later ones that the origin fails to give. Its
-/// origin took this long for it; without this delay it would be fresh. Otherwise the copy of a page
-/// that takes longer than its lifetime would never be replaced.
+/// Whether a response that arrives expired may replace later ones that the origin fails to give.
+/// Its origin took this long for it; without this delay it would be fresh. Otherwise the copy of a
+/// page that takes longer than its lifetime would never be replaced.
 fn is_reserve(freshness: &Freshness, delay: Duration, policy: &Policy) -> bool {
     policy.forwarding != Forwarding::Everything
         && !freshness.if_error.is_zero()

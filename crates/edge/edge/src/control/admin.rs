@@ -1,12 +1,12 @@
 //! The admin address: metrics, liveness, status, records of requests, `why`, purges and detected
 //! profiles, for operators and their tools. `dashboard` has the pages for people.
 //!
-//! Invariants: only purges, reloads and calls about a detected profile change anything. They need the
-//! token or, without one, a client on this machine, and are recorded. All paths except `/healthz` and `/readyz` need the
-//! token or a client on this machine. A client with a certificate needs no token. A request whose
-//! Host or Origin is not the address itself is refused, because a page of another site could make a
-//! browser send it. The content of a request has a size limit, and is read only after the head has
-//! shown that its client may send the request.
+//! Invariants: only purges, reloads and calls about a detected profile change anything. They need
+//! the token or, without one, a client on this machine, and are recorded. All paths except
+//! `/healthz` and `/readyz` need the token or a client on this machine. A client with a certificate
+//! needs no token. A request whose Host or Origin is not the address itself is refused, because a
+//! page of another site could make a browser send it. The content of a request has a size limit,
+//! and is read only after the head has shown that its client may send the request.
 
 use crate::accepted::secure;
 use crate::control::changes::{self, order_text, outcome_text};

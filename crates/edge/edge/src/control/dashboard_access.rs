@@ -14,8 +14,8 @@ use message::{Fields, Method, RequestHead};
 use net::Peer;
 use semantics::cookies;
 
-/// The cookie of a session over plain HTTP. It is for the dashboard's paths alone, so that a site on
-/// the same host does not receive it with its own requests.
+/// The cookie of a session over plain HTTP. It is for the dashboard's paths alone, so that a site
+/// on the same host does not receive it with its own requests.
 const COOKIE: &str = "petasos_session";
 
 /// The cookie of a session over TLS.

@@ -2,8 +2,8 @@
 //! streamed.
 //!
 //! Invariants: a worker never waits for a follower. Without a follower and without an export of
-//! traces, a request pays for one read of a counter. The queue of a follower is limited in records and bytes; a record beyond that is
-//! skipped and counted, and the follower learns the number.
+//! traces, a request pays for one read of a counter. The queue of a follower is limited in records
+//! and bytes; a record beyond that is skipped and counted, and the follower learns the number.
 
 use request_log::filter::Filter;
 use request_log::{RequestRecord, push_json};

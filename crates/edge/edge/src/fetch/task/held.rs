@@ -1,7 +1,7 @@
 //! Holds back the beginning of a response while a stale one could still replace it.
 //!
-//! Invariant: nothing is lost or changed by holding. A response without a stale one to replace it is
-//! not held, so its first byte comes at once.
+//! Invariant: nothing is lost or changed by holding. A response without a stale one to replace it
+//! is not held, so its first byte comes at once.
 
 use super::{FetchTask, ResponseSource};
 use crate::fetch::body_reservation::BodyReservation;

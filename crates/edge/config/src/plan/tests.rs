@@ -320,6 +320,7 @@ fn every_global_default_resolves() {
         [
             "admin_certificate",
             "admin_client_ca",
+            "reports_directory",
             "workers",
             "memory",
             "disk",

@@ -9,16 +9,18 @@ use crate::control::counters::Metric;
 use crate::control::dashboard_access::{Caller, is_from_elsewhere, session_cookie, session_id};
 use crate::control::dashboard_events::{self, EventKind};
 use crate::control::dashboard_forms::{self, Form, FormFault};
+use crate::control::dashboard_page::{
+    Parameters, content, history, html, notice, redirect, reply, with_view,
+};
 use crate::control::{changes, dashboard_reports, dashboard_requests, figures, token, why};
 use crate::memory::dashboard::{SESSION_LIFE, is_same_secret};
 use crate::request::client::ClientConnection;
 use crate::shared::Shared;
-use ::dashboard::{FileCertificate, PATH, POLICY, PurgeKind, REPORT_POLICY, Range, Report, View, fields};
-use api::dashboard::{DATA_PATH, HISTORY_PATH, History, SUMMARY_PATH};
+use ::dashboard::{PATH, PurgeKind, REPORT_POLICY, Range, Report, View, fields};
+use api::dashboard::{DATA_PATH, HISTORY_PATH, SUMMARY_PATH};
 use api::why::Question;
-use bytes::Bytes;
 use h1::Request;
-use message::{Method, RequestHead, ResponseHead, Status, names};
+use message::{Method, RequestHead};
 use purge::PurgeReply;
 use std::sync::Arc;
 
@@ -121,39 +123,6 @@ async fn main_page(shared: &Arc<Shared>, caller: &Caller, range: Range) -> Purge
         ::dashboard::main_page(&view, &caller.viewer)
     });
     html(200, text)
-}
-
-/// The values of the minutes of a period; without series if they cannot be read.
-pub(crate) async fn history(shared: &Arc<Shared>, range: Range) -> History {
-    let read = figures::history(shared, range.minutes()).await;
-    read.unwrap_or_else(|| History { first_minute: 0, minutes_per_value: 1, series: Vec::new() })
-}
-
-/// The certificates that serve.
-fn certificates(shared: &Shared) -> Vec<FileCertificate> {
-    let expiries = shared.listeners.expiries().into_iter();
-    expiries.map(|(names, at)| FileCertificate { names, expires_secs: at.as_secs() }).collect()
-}
-
-/// Calls `render` with the figures of now, and the values of the minutes of a period.
-pub(crate) fn with_view<T>(
-    shared: &Shared,
-    range: Range,
-    history: &History,
-    render: impl FnOnce(View<'_>) -> T,
-) -> T {
-    let data = figures::data(shared);
-    let samples = shared.dashboard.sample(shared.clock.monotonic(), &data);
-    render(View {
-        data: &data,
-        samples: &samples,
-        history,
-        range,
-        certificates: &certificates(shared),
-        changes: &shared.dashboard.changes.recent(),
-        reports: None,
-        summary: None,
-    })
 }
 
 /// The reports; `None` without a directory.
@@ -303,67 +272,6 @@ fn log_in(shared: &Shared, client: &ClientConnection, caller: &Caller, form: &Fo
 /// Leads to the page of a change, so that a browser that loads it again repeats nothing.
 fn result(number: u64) -> PurgeReply {
     redirect(&format!("/dashboard/change?{}={number}", fields::NUMBER), None)
-}
-
-/// The parameters of a query.
-pub(crate) struct Parameters(Vec<(String, String)>);
-
-impl Parameters {
-    fn of(head: &RequestHead) -> Self {
-        let mark = head.target.iter().position(|&octet| octet == b'?');
-        let query = mark.and_then(|mark| head.target.get(mark + 1..)).unwrap_or_default();
-        Self(url::form_urlencoded::parse(query).into_owned().collect())
-    }
-
-    /// The value of the first parameter with this name.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
-    }
-
-    pub(crate) fn range(&self) -> Range {
-        self.get(fields::RANGE).and_then(Range::by_name).unwrap_or_default()
-    }
-}
-
-/// A page with one message.
-fn notice(code: u16, title: &str, text: &str) -> PurgeReply {
-    html(code, ::dashboard::notice(title, text, None))
-}
-
-pub(crate) fn html(code: u16, text: String) -> PurgeReply {
-    reply(code, "text/html; charset=utf-8", POLICY, text.into())
-}
-
-fn content(media_type: &'static str, text: &'static str) -> PurgeReply {
-    reply(200, media_type, POLICY, Bytes::from_static(text.as_bytes()))
-}
-
-/// A redirection to a path of this address, which may set a cookie.
-fn redirect(path: &str, cookie: Option<&str>) -> PurgeReply {
-    let mut redirect = reply(303, "text/plain; charset=utf-8", POLICY, Bytes::new());
-    redirect.head.fields.push(names::LOCATION, path.to_owned());
-    if let Some(cookie) = cookie {
-        redirect.head.fields.push(names::SET_COOKIE, cookie.to_owned());
-    }
-    redirect
-}
-
-fn reply(code: u16, media_type: &'static str, policy: &'static str, content: Bytes) -> PurgeReply {
-    let mut head = ResponseHead::new(Status::from_code(code).unwrap_or(Status::OK));
-    for (name, value) in [
-        (names::CONTENT_TYPE, media_type),
-        (names::CACHE_CONTROL, "no-store"),
-        ("Content-Security-Policy", policy),
-        ("X-Content-Type-Options", "nosniff"),
-        ("X-Frame-Options", "DENY"),
-        // Without a referrer at all, browsers would send forms with `Origin: null`.
-        ("Referrer-Policy", "same-origin"),
-        ("Cross-Origin-Opener-Policy", "same-origin"),
-        ("Cross-Origin-Resource-Policy", "same-origin"),
-    ] {
-        head.fields.push(name, value);
-    }
-    PurgeReply { head, content }
 }
 
 #[cfg(test)]

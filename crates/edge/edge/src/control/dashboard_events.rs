@@ -6,8 +6,8 @@
 //! waits for it. Their number is bounded.
 
 use crate::control::counters::Metric;
-use crate::control::dashboard::{Parameters, history, with_view};
 use crate::control::dashboard_access::Caller;
+use crate::control::dashboard_page::{Parameters, history, with_view};
 use crate::control::dashboard_requests::{self, RequestWatch};
 use crate::memory::dashboard::LISTENERS_MAX;
 use crate::request::client::{ClientConnection, ReceiveOutcome};

@@ -3,8 +3,8 @@
 //! Invariant: what is not shown is counted: the records that the follower has missed, and those
 //! beyond [`ROWS_MAX`] of one event.
 
-use crate::control::dashboard::{Parameters, html};
 use crate::control::dashboard_access::Caller;
+use crate::control::dashboard_page::{Parameters, html};
 use crate::memory::followers::{FOLLOWERS_MAX, Following};
 use crate::shared::Shared;
 use ::dashboard::fields;

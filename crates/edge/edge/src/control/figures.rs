@@ -4,7 +4,7 @@
 //! Invariant: a reading changes nothing and takes no lock that a hit takes. Texts from clients are
 //! bounded where they are noted.
 
-use crate::control::admin::status;
+use crate::control::status::status;
 use crate::memory::measures::SiteMeasures;
 use crate::memory::minutes::{LastMinute, Percentiles};
 use crate::memory::path_groups::OTHER;

@@ -18,7 +18,7 @@ use config::{LogFormat, LogTerms};
 use h1::Request;
 use message::{Status, Version, names};
 use net::Peer;
-use origin::OriginExchange;
+use origin::{FetchError, OriginExchange};
 use request_log::otlp::Phase;
 use request_log::{
     ClientName, FetchPhases, PageKey, Phases, Protocol, RequestRecord, SpanContext, TraceId, trace_of,
@@ -132,6 +132,38 @@ impl Visit<'_> {
         if self.notes.detail == Detail::Full {
             self.end_own_fetch(Ok((exchange, status.code())), Some(phases));
         }
+    }
+
+    /// Announces a request of this client alone to its origin. Returns the value of its
+    /// `traceparent`, if the request is exported.
+    pub(crate) fn begin_own_fetch(&mut self) -> Option<String> {
+        let now = self.shared.clock.monotonic();
+        Some(self.notes.trace.as_mut()?.begin_fetch(now).to_traceparent())
+    }
+
+    /// Notes the end of a request of this client alone, by the head of its response or a failure.
+    pub(crate) fn end_own_fetch(
+        &mut self,
+        outcome: Result<(&OriginExchange, u16), &FetchError>,
+        phases: Option<FetchPhases>,
+    ) {
+        let now = self.shared.clock.monotonic();
+        if let Some(trace) = self.notes.trace.as_mut() {
+            trace.end_own_fetch(now, outcome, phases);
+        }
+    }
+
+    /// Notes a shared fetch that this request led and that has ended.
+    pub(crate) fn note_led_fetch(
+        &mut self,
+        target: &[u8],
+        outcome: Result<u16, &'static str>,
+        phases: Option<FetchPhases>,
+    ) {
+        let now = self.shared.clock.monotonic();
+        let Some(trace) = self.notes.trace.as_mut() else { return };
+        let single = self.site.filter(|site| !site.origin.is_plural());
+        trace.note_led_fetch(now, (target, single.map(|site| site.plan.origin.clone())), outcome, phases);
     }
 
     /// *record*: updates counters, and gives the record to all who want it.

@@ -6,7 +6,6 @@
 //! with that identifier, even if the fetch fails or is given up.
 
 use crate::memory::trace_export::{Sampled, SamplingTerms, TraceExport};
-use crate::request::visit::Visit;
 use crate::shared::Shared;
 use address::OriginUrl;
 use bytes::Bytes;
@@ -111,7 +110,7 @@ impl RequestTrace {
     }
 
     /// The fetch that begins, as its origin is told. One that was announced goes on.
-    fn begin_fetch(&mut self, now: Monotonic) -> SpanContext {
+    pub(crate) fn begin_fetch(&mut self, now: Monotonic) -> SpanContext {
         let parent = self.phase.map_or(self.own.context.span, |phase| phase.span);
         let open = match self.fetch {
             Some(open) => open,
@@ -125,6 +124,47 @@ impl RequestTrace {
         if let Some(open) = self.fetch.take().filter(|_| self.fetches.len() < SPANS_MAX) {
             self.fetches.push(note(SpanNote { open, ended: now }));
         }
+    }
+
+    /// Notes the end of a request of this client alone, by the head of its response or a failure.
+    pub(crate) fn end_own_fetch(
+        &mut self,
+        now: Monotonic,
+        outcome: Result<(&OriginExchange, u16), &FetchError>,
+        phases: Option<FetchPhases>,
+    ) {
+        self.end_fetch(now, |span| FetchNote {
+            span,
+            sent: None,
+            origin: outcome.ok().map(|(exchange, _)| exchange.origin_url().clone()),
+            outcome: outcome.map(|(_, status)| status).map_err(failure_name),
+            phases,
+        });
+    }
+
+    /// Notes a shared fetch from `origin` that this request led and that has ended. It is left out
+    /// if it has a trace of its own.
+    pub(crate) fn note_led_fetch(
+        &mut self,
+        now: Monotonic,
+        (target, origin): (&[u8], Option<OriginUrl>),
+        outcome: Result<u16, &'static str>,
+        phases: Option<FetchPhases>,
+    ) {
+        let Some(phase) = self.phase else { return };
+        if phases.is_some_and(|phases| phases.trace.is_some()) || self.fetches.len() >= SPANS_MAX {
+            return;
+        }
+        let begun = phases.as_ref().map_or(phase.begun, begin_of);
+        // It began before the request waits for it.
+        let open = OpenSpan { begun, ..self.open(self.own.context.span, now) };
+        self.fetches.push(FetchNote {
+            span: SpanNote { open, ended: phases.map_or(now, |phases| phases.received) },
+            sent: Some((Method::Get, Bytes::copy_from_slice(target))),
+            origin,
+            outcome,
+            phases,
+        });
     }
 
     /// Ends a fetch that was given up.
@@ -209,58 +249,5 @@ pub(crate) const fn failure_name(error: &FetchError) -> &'static str {
         | FetchError::UnaskedSwitch
         | FetchError::UnaskedNotModified => "malformed",
         FetchError::Upload(_) => "upload",
-    }
-}
-
-impl Visit<'_> {
-    /// Announces a request of this client alone to its origin. Returns the value of its
-    /// `traceparent`, if the request is exported.
-    pub(crate) fn begin_own_fetch(&mut self) -> Option<String> {
-        let now = self.shared.clock.monotonic();
-        Some(self.notes.trace.as_mut()?.begin_fetch(now).to_traceparent())
-    }
-
-    /// Notes the end of a request of this client alone, by the head of its response or a failure.
-    pub(crate) fn end_own_fetch(
-        &mut self,
-        outcome: Result<(&OriginExchange, u16), &FetchError>,
-        phases: Option<FetchPhases>,
-    ) {
-        let now = self.shared.clock.monotonic();
-        let Some(trace) = self.notes.trace.as_mut() else { return };
-        trace.end_fetch(now, |span| FetchNote {
-            span,
-            sent: None,
-            origin: outcome.ok().map(|(exchange, _)| exchange.origin_url().clone()),
-            outcome: outcome.map(|(_, status)| status).map_err(failure_name),
-            phases,
-        });
-    }
-
-    /// Notes a shared fetch that this request led and that has ended. It is left out if it has a
-    /// trace of its own.
-    pub(crate) fn note_led_fetch(
-        &mut self,
-        target: &[u8],
-        outcome: Result<u16, &'static str>,
-        phases: Option<FetchPhases>,
-    ) {
-        let site = self.site;
-        let now = self.shared.clock.monotonic();
-        let Some(trace) = self.notes.trace.as_mut() else { return };
-        let Some(phase) = trace.phase else { return };
-        if phases.is_some_and(|phases| phases.trace.is_some()) || trace.fetches.len() >= SPANS_MAX {
-            return;
-        }
-        let begun = phases.as_ref().map_or(phase.begun, begin_of);
-        // It began before the request waits for it.
-        let open = OpenSpan { begun, ..trace.open(trace.own.context.span, now) };
-        trace.fetches.push(FetchNote {
-            span: SpanNote { open, ended: phases.map_or(now, |phases| phases.received) },
-            sent: Some((Method::Get, Bytes::copy_from_slice(target))),
-            origin: site.filter(|site| !site.origin.is_plural()).map(|site| site.plan.origin.clone()),
-            outcome,
-            phases,
-        });
     }
 }

@@ -204,9 +204,9 @@ pub(crate) const SITE: &[Setting] = &[
         "browser_caching",
         SettingKind::Switch,
         None,
-        "Whether browsers get a lifetime for static files of which the application states none: a year for \
-         a file whose URL changes with its content (`?ver=`, `?v=` or a hash in its name), a week for any \
-         other, as docs/profiles.md describes. No purge reaches browsers. If left out: the profile's value, \
+        "Whether browsers get a lifetime for static files of which the application states none. It is a year \
+         for a file whose URL changes with its content (`?ver=`, `?v=` or a hash in its name). It is a week \
+         for any other file (docs/profiles.md). No purge reaches browsers. If left out: the profile's value, \
          which is `true` for all but `rfc`.",
     ),
     site(

@@ -110,9 +110,9 @@ const EDGE: &[Setting] = &[
         SettingKind::Text,
         None,
         "Directory, best on another device than `disk`, with a small file that vouches for the contents of \
-         `disk`. Certificates that Petasos obtains itself (`tls`) and their keys are here too, and so are the \
-         values of each minute of 30 days and the weekly summaries. If `disk` fails during a purge, Petasos invalidates this file, and the next start begins \
-         with an empty `disk`. `none`: no such directory. If left out: $STATE_DIRECTORY; else \
+         `disk`. If `disk` fails during a purge, Petasos invalidates this file, and the next start begins with \
+         an empty `disk`. The directory also has the certificates that Petasos obtains itself (`tls`) with their \
+         keys, the values of each minute of 30 days, and the weekly summaries. `none`: no such directory. If left out: $STATE_DIRECTORY; else \
          /var/lib/petasos for root, and petasos in $XDG_STATE_HOME or ~/.local/state for other users.",
     ),
     row(

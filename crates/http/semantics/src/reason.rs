@@ -110,7 +110,7 @@ reasons! {
     StaleOnErrorOverride "stale-on-error-override" Stale
         "The origin failed, and the profile permits a stale response although the response itself forbids that; repair the origin.";
     StaleOriginSlow "stale-origin-slow" Stale
-        "The origin took longer than a request may wait, or was expected to, so the client got a stale response; find out why the origin is slow.";
+        "The origin was too slow or was expected to be, so the client got a stale response; find out why the origin is slow.";
     StaleOriginBusy "stale-origin-busy" Stale
         "Requests wait long in the origin's queue, so Petasos sent a stale copy at once and refreshes it in the background. Make the origin faster, raise limits.fetches_max if it can do more, or switch this off with guard.stale_when_busy.";
     StaleBreakerOpen "stale-breaker-open" Stale

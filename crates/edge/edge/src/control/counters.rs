@@ -475,9 +475,8 @@ metrics! {
     TraceSpansExported: Counter "trace_spans_exported",
         "Spans that the collector of trace_export has accepted.";
     TraceSpansDropped: Counter "trace_spans_dropped",
-        "Spans that were not exported: the collector refused them, or did not take them in time; or 4 MiB were waiting, or \
-         limits.client_traces_max was reached, and then a request counts as one span. Look at the collector, or raise \
-         trace_export_every.";
+        "Spans that were not exported, because the collector refused them or 4 MiB of spans were waiting. A request \
+         beyond limits.client_traces_max counts as one span. Look at the collector, or raise trace_export_every.";
     TraceExportFailures: Counter "trace_export_failures",
         "Attempts to send spans to the collector of trace_export that failed. Standard error has the reason.";
     MessagesLost: Counter "messages_lost",

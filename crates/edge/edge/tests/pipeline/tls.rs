@@ -171,7 +171,7 @@ fn hello_may_arrive_in_pieces_or_end_early() {
 
 #[test]
 fn unused_connection_with_http2_is_no_malformed_request() {
-    let secured = Secured::start(&["a.test"], |_| {});
+    let secured = Secured::start(&["a.test"], |plan| plan.listeners[1].http2 = true);
     let trust = secured.trust().offering(b"h2");
     let connect = || Client::secured(secured.address(), "a.test", &trust).unwrap();
     (0..3).for_each(|_| drop(connect()));

@@ -111,8 +111,8 @@ const EDGE: &[Setting] = &[
         None,
         "Directory, best on another device than `disk`, with a small file that vouches for the contents of \
          `disk`. If `disk` fails during a purge, Petasos invalidates this file, and the next start begins with \
-         an empty `disk`. The directory also has the certificates that Petasos obtains itself (`tls`) with their \
-         keys, the values of each minute of 30 days, and the weekly summaries. `none`: no such directory. If left out: $STATE_DIRECTORY; else \
+         an empty `disk`. Certificates that Petasos obtains itself (`tls`) are here too, with their keys. So are the \
+         values of each minute of 30 days, and the weekly summaries. `none`: no such directory. If left out: $STATE_DIRECTORY; else \
          /var/lib/petasos for root, and petasos in $XDG_STATE_HOME or ~/.local/state for other users.",
     ),
     row(

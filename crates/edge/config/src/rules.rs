@@ -65,9 +65,11 @@ pub(crate) fn widened(mut policy: Policy, levels: &SettingLevels<'_>) -> Policy 
     if let Some(SettingValue::Switch(on)) = levels.value("static_files") {
         policy.static_files = on;
     }
-    if let Some(SettingValue::Switch(on)) = levels.value("browser_caching") {
-        policy.browser_caching = on;
-    }
+    policy.browser_caching = match levels.value("browser_caching") {
+        Some(SettingValue::Switch(on)) => on,
+        // A lifetime that the operator has stated is not meant to last longer in browsers.
+        _ => policy.browser_caching && levels.duration("ttl").is_none(),
+    };
     if let Some(longest) = levels.duration("static_ttl_max") {
         policy.static_guess_max = policy.static_guess_max.map(|_| longest);
         policy.static_recheck = policy.static_recheck.map(|time| time.min(longest));

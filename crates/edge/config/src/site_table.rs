@@ -54,9 +54,9 @@ pub(crate) const SITE: &[Setting] = &[
         "origin_limit",
         SettingKind::Choice(&["fixed", "adaptive"]),
         Some("fixed"),
-        "How many requests each origin processes at a time. `fixed`: `limits.fetches_max`. `adaptive`: at \
-         most `limits.fetches_max`, and so few that they do not wait for one another in the origin. Petasos \
-         learns the number from response times. Further requests wait in Petasos, where people precede \
+        "How many requests each origin processes at a time. `fixed`: `limits.fetches_max`. `adaptive`: 1.5 \
+         times the number that the origin can work on, which Petasos learns from response times; at least 4 \
+         and at most `limits.fetches_max`. Further requests wait in Petasos, where people precede \
          robots.",
     ),
     site(
@@ -206,8 +206,8 @@ pub(crate) const SITE: &[Setting] = &[
         None,
         "Whether browsers get a lifetime for static files of which the application states none. It is a year \
          for a file whose URL changes with its content (`?ver=`, `?v=` or a hash in its name). It is a week \
-         for any other file (docs/profiles.md). No purge reaches browsers. If left out: the profile's value, \
-         which is `true` for all but `rfc`.",
+         for any other file (docs/profiles.md). No purge reaches browsers. If left out: `false` with `ttl`; \
+         else the profile's value, which is `true` for all but `rfc`.",
     ),
     site(
         "static_ttl_max",

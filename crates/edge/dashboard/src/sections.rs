@@ -157,7 +157,7 @@ fn lines_of<'a>(group: &ChartGroup<'a>) -> Vec<Line<'a>> {
 /// Recent purges and reloads.
 fn changes(changes: &[Change]) -> Markup {
     if changes.is_empty() {
-        return empty("Nobody has purged or reloaded here since the start.");
+        return empty("No purge or reload at the admin address since the start.");
     }
     let head = html! {
         th scope="col" { "When (UTC)" } th scope="col" { "Who" } th scope="col" { "What" }

@@ -380,7 +380,7 @@ fn processors_users_share_one_axis() {
     let history = with_view(&data(), sections).into_iter().find(|(name, _)| *name == "history").unwrap().1;
     assert_eq!(history.matches("<figure").count(), 3, "requests, processor, and the hostile series");
     assert!(history.contains("Processor") && history.contains("usual at this hour"));
-    for name in ["system", "petasos", "database"] {
+    for name in ["machine", "petasos", "database"] {
         assert!(history.contains(&format!("{name}: last 179%, from 1% to 179%.")), "{name}: {history}");
     }
 }

@@ -25,22 +25,23 @@ const CAUSES: [SkipCause; 10] = [
 ];
 
 const START: &str = "\
-# Which pages Petasos visits on its own
+# Which pages a visit of a site leaves out
 
 This page is rendered from the tables of the code by `cargo xtask docs`. [Decision
 118](decisions/0118-a-crawl-is-computed-without-sockets.md) has the reasons.
 
-Petasos visits pages of a site with GET, on the same scheme, host and port, each page once. It reads
-robots.txt as RFC 9309 says, under the name `petasos`. The parts of a site take turns, so that many
-pages of one part do not hide another.
+No command of this version visits sites. These are the rules for the commands that will: `petasos
+try` and `petasos warm`. A visit requests pages with GET, on the same scheme, host and port, each page
+once. It reads robots.txt as RFC 9309 says, under the name `petasos`. The parts of a site take turns,
+so that many pages of one part do not hide another.
 
 ## Links that are not followed
 
-Many applications log out, delete or buy by a link. In doubt a link is left out. The class says where
-the rule applies:
+Many applications log out, delete or buy by a link. If it is unclear what a link does, it is left out.
+The class of a rule says which sources it applies to:
 
 - *effect*: following the link may change something. Such a URL is never requested, not even from
-  a file of the operator, but for the URL with which the visit begins.
+  a file of the operator, except the URL with which the visit begins.
 - *no page*: the link leads to something else than a page for all visitors. It is not requested from
   links, sitemaps and feeds.
 - *trap*: the link leads to endlessly many pages, or to a page again. Links of pages are not followed.

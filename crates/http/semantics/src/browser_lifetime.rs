@@ -20,9 +20,9 @@ const VERSION_PARAMETERS: [&[u8]; 3] = [b"ver", b"v", b"version"];
 /// bundlers that are told to be short 8.
 const HASH_DIGITS_MIN: usize = 8;
 
-/// The `Cache-Control` that browsers get for the response to a request for `target`; `None` to
-/// leave the response as it is.
-pub(crate) fn browser_lifetime(target: &[u8], head: &ResponseHead, policy: &Policy) -> Option<&'static str> {
+/// The `Cache-Control` that browsers get for the response with this head; `None` to leave it as it
+/// is. `target` is that of the cache key, which has no parameters that make no difference.
+pub fn browser_lifetime(target: &[u8], head: &ResponseHead, policy: &Policy) -> Option<&'static str> {
     let fields = &head.fields;
     let states_something = || {
         [names::CACHE_CONTROL, names::EXPIRES, names::PRAGMA, names::SET_COOKIE]
@@ -38,6 +38,11 @@ pub(crate) fn browser_lifetime(target: &[u8], head: &ResponseHead, policy: &Poli
     is_file.then(|| if is_versioned(target) { VERSIONED } else { UNVERSIONED })
 }
 
+/// The lifetime that a head that was sent before has, if it is one of [`browser_lifetime`].
+pub fn known_lifetime(cache_control: &[u8]) -> Option<&'static str> {
+    [VERSIONED, UNVERSIONED].into_iter().find(|known| known.as_bytes() == cache_control)
+}
+
 /// Whether another content of the file would have another URL.
 fn is_versioned(target: &[u8]) -> bool {
     let path = path_of(target);
@@ -48,7 +53,23 @@ fn is_versioned(target: &[u8]) -> bool {
         VERSION_PARAMETERS.contains(&name) && parts.next().is_some_and(|value| !value.is_empty())
     });
     let name = path.rsplit(|&octet| octet == b'/').next().unwrap_or_default();
-    has_version || name.split(|octet| b".-_".contains(octet)).any(is_hash)
+    // The hash follows the name that people gave the file. A hash alone is rather the number of a
+    // record, whose picture may change.
+    let parts: Vec<_> = name.split(|octet| b".-_".contains(octet)).collect();
+    let is_after_name = |parts: &[&[u8]]| matches!(parts, [before, part] if is_name(before) && is_hash(part));
+    has_version || !has_uuid(&parts) && parts.windows(2).any(is_after_name)
+}
+
+/// Whether a part of a name is one that people gave: it has a letter beyond hexadecimal digits.
+fn is_name(part: &[u8]) -> bool {
+    part.iter().any(|octet| octet.is_ascii_alphabetic() && !octet.is_ascii_hexdigit())
+}
+
+/// Whether five parts in a row have the lengths of a UUID (RFC 9562), which names a record.
+fn has_uuid(parts: &[&[u8]]) -> bool {
+    let is_hex = |part: &&[u8]| part.iter().all(u8::is_ascii_hexdigit);
+    let lengths = |parts: &[&[u8]]| parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12]);
+    parts.windows(5).any(|parts| lengths(parts) && parts.iter().all(is_hex))
 }
 
 /// Whether a part of a name is a hash, and neither a date, a number nor a word.
@@ -78,9 +99,10 @@ mod tests {
             "/style.css?ver=6.5",
             "/style.css?x=1&v=9f",
             "/a/app.3f9a2b1c.css",
-            "/base.27e20196a850.css",
+            "/js/base.27e20196a850.css",
             "/main-0123456789abcdef0123.css",
             "/a/2024/logo_deadbee7.css",
+            "/my-logo.deadbee7.min.css",
         ] {
             assert_eq!(lifetime(target, &[]), Some(VERSIONED), "{target}");
         }
@@ -98,6 +120,11 @@ mod tests {
             "/3f9a2b1c/style.css",
             "/defaced.css",
             "/deadbeef.css",
+            "/3f9a2b1c.css",
+            "/507f1f77bcf86cd799439011.css",
+            "/550e8400-e29b-41d4-a716-446655440000.css",
+            "/photo-550e8400-e29b-41d4-a716-446655440000.css",
+            "/12-3f9a2b1c.css",
             "/3f9a2b1.css",
         ] {
             assert_eq!(lifetime(target, &[]), Some(UNVERSIONED), "{target}");

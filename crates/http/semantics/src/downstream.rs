@@ -7,7 +7,6 @@
 //! 4.3). The stored response keeps the application's instructions.
 
 use crate::Directives;
-use crate::browser_lifetime::browser_lifetime;
 use crate::coding::with_vary;
 use crate::compression::CompressionRules;
 use message::{Fields, ResponseHead, names};
@@ -25,21 +24,26 @@ const PAGES: [&str; 8] = [
     "text/xml",
 ];
 
-/// The head to be sent under the policy; `None` if it is the same as `head`. `target` is that of
-/// the request, or `None` for a response that may be meant for this client alone: no other cache
-/// gets a lifetime for it. `rules` are given for a response of which Petasos may make coded forms.
+/// The head to be sent under the policy; `None` if it is the same as `head`. `lifetime` is what
+/// [`browser_lifetime`](crate::browser_lifetime) has given for the response, or `None` for one that
+/// may be meant for this client alone. `rules` are given for a response of which Petasos may make
+/// coded forms.
 pub fn downstream_head(
     head: &ResponseHead,
-    target: Option<&[u8]>,
+    lifetime: Option<&'static str>,
     policy: &Policy,
     rules: Option<&CompressionRules>,
 ) -> Option<ResponseHead> {
     let named = with_vary(head, policy, rules);
-    with_cache_control(named.as_ref().unwrap_or(head), target, policy).or(named)
+    with_cache_control(named.as_ref().unwrap_or(head), lifetime, policy).or(named)
 }
 
-fn with_cache_control(head: &ResponseHead, target: Option<&[u8]>, policy: &Policy) -> Option<ResponseHead> {
-    if let Some(lifetime) = target.and_then(|target| browser_lifetime(target, head, policy)) {
+fn with_cache_control(
+    head: &ResponseHead,
+    lifetime: Option<&'static str>,
+    policy: &Policy,
+) -> Option<ResponseHead> {
+    if let Some(lifetime) = lifetime.filter(|_| !head.fields.has(names::CACHE_CONTROL)) {
         let mut sent = head.clone();
         sent.fields.push(names::CACHE_CONTROL, lifetime);
         return Some(sent);
@@ -78,7 +82,7 @@ mod tests {
         let head = ResponseHead { fields: lines.iter().copied().collect(), ..ResponseHead::new(Status::OK) };
         let text = |octets: &[u8]| String::from_utf8(octets.to_vec()).unwrap();
         let line = |field: &message::Field| format!("{}: {}", text(&field.name), text(&field.value));
-        Some(downstream_head(&head, Some(b"/a"), policy, None)?.fields.iter().map(line).collect())
+        Some(downstream_head(&head, None, policy, None)?.fields.iter().map(line).collect())
     }
 
     const HTML: (&str, &str) = ("Content-Type", "text/html; charset=UTF-8");

@@ -208,6 +208,15 @@ pub fn reuse_on_error(
     if accepted && freshness.may_be_stale { stale(Reason::StaleOnError) } else { None }
 }
 
+/// Whether the request asks for a response newer than the stored one with this freshness.
+pub fn asks_for_newer(freshness: &Freshness, request: &Directives, now: Moment) -> bool {
+    let left = match freshness.state(now) {
+        FreshnessState::Fresh(left) => left,
+        FreshnessState::Stale(_) => Duration::ZERO,
+    };
+    wants_newer(request, freshness.age(now), left)
+}
+
 /// Whether the request's directives ask for a response newer than one with this age and this
 /// remaining lifetime.
 fn wants_newer(request: &Directives, age: Duration, left: Duration) -> bool {

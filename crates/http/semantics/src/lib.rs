@@ -95,6 +95,7 @@ mod writes;
 
 pub use accepted_codings::{AcceptedCodings, Coding};
 pub use answers::is_maintenance;
+pub use browser_lifetime::{browser_lifetime, known_lifetime};
 pub use cache_groups::{GROUP_BYTES_MAX, GROUPS_MAX, groups, invalidated_groups};
 pub use cache_status::{CacheStatusFacts, cache_status_value};
 pub use changed::{ChangedPages, Identity, WriteReach, identity_of};
@@ -116,7 +117,7 @@ pub use downstream::downstream_head;
 pub use explain::{Culprit, CulpritKind, explain_refusal, explain_request};
 pub use form::FormReader;
 pub use forward::{passed_fields, shared_fields, trailer_fields};
-pub use freshness::{Freshness, FreshnessState, Reuse, reuse, reuse_on_error};
+pub use freshness::{Freshness, FreshnessState, Reuse, asks_for_newer, reuse, reuse_on_error};
 pub use hints::early_hints;
 pub use invalidation::invalidated_targets;
 pub use judge::{Judgement, Storable, judge_response};

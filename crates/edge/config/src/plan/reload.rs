@@ -47,6 +47,8 @@ impl EdgePlan {
             ("workers", self.workers != new.workers),
             ("memory", self.memory_bytes != new.memory_bytes),
             ("disk", self.disk != new.disk),
+            // The values of each minute and the certificates are in it.
+            ("state_directory", self.state_directory != new.state_directory),
             ("access_log", self.access_log != new.access_log),
             ("trace_export", !has_same_traces(self.traces.as_ref(), new.traces.as_ref())),
             ("log_level", self.log_level != new.log_level),

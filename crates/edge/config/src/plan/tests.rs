@@ -240,6 +240,23 @@ fn settings_without_effect_are_errors() {
 }
 
 #[test]
+fn stated_lifetime_is_not_longer_in_browsers() {
+    for (text, expected) in [
+        ("", true),
+        ("ttl = '5s'", false),
+        ("ttl = '5s'\nbrowser_caching = true", true),
+        ("browser_caching = false", false),
+        ("profile = 'rfc'", false),
+    ] {
+        let plan = load(text, &origin()).unwrap();
+        assert_eq!(plan.sites[0].policy.browser_caching, expected, "{text}");
+    }
+    assert!(
+        load("profile = 'rfc'\nbrowser_caching = true", &origin()).unwrap_err().contains("has no effect")
+    );
+}
+
+#[test]
 fn clashes_and_missing_origins_are_shown() {
     let text = "[[site]]\nnames = ['a.test']\n[[site]]\nnames = ['A.test']\n[[site]]\n[[site]]\n";
     insta::assert_snapshot!(load(text, &Overrides::new()).unwrap_err());

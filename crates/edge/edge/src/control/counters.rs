@@ -99,7 +99,7 @@ metrics! {
          limit.";
     DashboardLoginsRefused: Counter "dashboard_logins_refused",
         "Attempts to log in to the dashboard with a wrong token, or beyond five a minute from one client. \
-         Many mean that somebody guesses the token, so that the admin address is open to strangers.";
+         Many mean that a stranger reaches the admin address: let fewer machines reach it.";
     ConnectionsOpen: Gauge "connections_open",
         "Connections from clients that are open now. If it is near limits.connections_max, raise that limit \
          or lower limits.idle_timeout.";

@@ -137,7 +137,8 @@ async fn reports(shared: &Shared) -> Option<Vec<Report>> {
         drop(turn);
         listed
     });
-    Some(listed.await.unwrap_or_default())
+    let listed = tokio::time::timeout(shared.limits.disk_timeout, listed).await;
+    Some(listed.ok().flatten().unwrap_or_default())
 }
 
 async fn report(shared: &Shared, name: &str) -> PurgeReply {
@@ -152,7 +153,7 @@ async fn report(shared: &Shared, name: &str) -> PurgeReply {
         drop(turn);
         read
     });
-    match read.await {
+    match tokio::time::timeout(shared.limits.disk_timeout, read).await.ok().flatten() {
         Some(Ok(Some((content, media_type)))) => reply(200, media_type, REPORT_POLICY, content),
         Some(Ok(None)) => missing(),
         Some(Err(error)) => notice(500, "Not readable", &format!("The report cannot be read: {error}.")),
@@ -263,6 +264,7 @@ fn log_in(shared: &Shared, client: &ClientConnection, caller: &Caller, form: &Fo
     let (Ok(id), Ok(form_token)) = (token::random(), token::random()) else {
         return notice(500, "Not possible", "The system gives no random bytes.");
     };
+    sessions.forget_attempts(client.arrival().peer.ip());
     tracing::info!("{}: logged in to the dashboard", caller.who);
     sessions.begin(&id, form_token, token, now);
     let cookie = session_cookie(&id, SESSION_LIFE.as_secs(), client.arrival().is_secured);

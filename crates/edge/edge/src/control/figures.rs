@@ -9,7 +9,7 @@ use crate::memory::measures::SiteMeasures;
 use crate::memory::minutes::{LastMinute, Percentiles};
 use crate::memory::path_groups::OTHER;
 use crate::shared::Shared;
-use crate::upkeep::history_writer;
+use crate::upkeep::history_writer::rows_in;
 use crate::upkeep::sampler::minute_of;
 use crate::upkeep::weekly::worst_of_both;
 use api::dashboard::{
@@ -209,8 +209,15 @@ async fn table(shared: &Shared, now: u64) -> Table {
     let file = match &shared.plan.state_directory {
         // Another process may keep its own past there.
         Some(directory) if !shared.minutes.is_off() => {
-            let place = (Arc::clone(&shared.system.disk), directory.clone());
-            history_writer::read(&shared.disk_threads, shared.limits.disk_timeout, place, now).await
+            let (disk, directory) = (Arc::clone(&shared.system.disk), directory.clone());
+            // While the disk hangs, one thread waits for it, and the past is that of memory.
+            match Arc::clone(&shared.minutes.file_reading).try_acquire_owned() {
+                Ok(turn) => {
+                    let read = move || (rows_in(&*disk, &directory, now), turn).0;
+                    shared.disk_threads.run(shared.limits.disk_timeout, read).await.unwrap_or_default()
+                }
+                Err(_) => Vec::new(),
+            }
         }
         Some(_) | None => Vec::new(),
     };

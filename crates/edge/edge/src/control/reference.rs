@@ -45,11 +45,11 @@ const DASHBOARD: &str = "\
      day without N. A series has at most 1440 values, so one value is the mean of several minutes in a\n\
      longer history (`minutes_per_value`). `usual` is the range of the middle 80% of the values in the\n\
      same hour of earlier days (UTC), once there are three such days.\n\n\
-     Petasos keeps these values in the file `history` of `state_directory`, which grows to 5.6 MB.\n\
+     Petasos keeps these values in the file `history` of `state_directory`, which grows to 5.5 MB.\n\
      Without that directory, it keeps one day in memory. A minute is written once, so a clock that is\n\
-     set back replaces nothing. A minute of a wrong clock takes the place of one minute that is a\n\
+     set back replaces nothing. While the clock is wrong, a minute may replace the one that is a\n\
      multiple of 30 days away. During an upgrade, the new process writes when the old one begins to\n\
-     drain. If two processes share a state directory, only one of them keeps a past\n\
+     drain. If two processes share a state directory, only one of them writes the file\n\
      (`petasos_history_off`). A file of another format is moved to `history.old`.\n\n\
      `GET /dashboard/summary` is a summary of the last seven days in Markdown. The time that Petasos\n\
      saved is an estimate: the hits, times the mean time that an origin took to begin its response to a\n\
@@ -72,8 +72,9 @@ pub fn observing_reference() -> String {
          * `GET /dashboard/data`, `GET /dashboard/history` and `GET /dashboard/summary`: the figures behind\n  \
          the dashboard (see below).\n\
          * `POST /why`: how the edge would answer a request, and why (see [why.md](why.md)).\n\n\
-         Two other calls change something: purges (see [purging.md](purging.md)) and `POST /profile` (see\n\
-         [profiles.md](profiles.md)).\n\n\
+         Other calls change something: purges (see [purging.md](purging.md)), `POST /profile` (see\n\
+         [profiles.md](profiles.md)), `POST /reload` (see [reloading.md](reloading.md)), and the forms of the\n\
+         [dashboard](dashboard.md).\n\n\
          A client on the same machine reads without a token. A client on another machine, or one whose\n\
          request a proxy has forwarded, needs the token of `token_file`. It sends the token as\n\
          `Authorization: Bearer TOKEN`; in Prometheus that is `authorization: {{ credentials_file: FILE }}`.\n\

@@ -34,7 +34,9 @@ use h1::{BodyFraming, Request, Strictness};
 use message::{Fields, Method, RequestHead, ResponseHead, Version, names};
 use net::Peer;
 use profiles::Policy;
-use semantics::{Culprit, Moment, Reason, Verdict, downstream_head, explain_request, recheck};
+use semantics::{
+    Culprit, Moment, Reason, Verdict, browser_lifetime, downstream_head, explain_request, recheck,
+};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use store::{CodedForm, Key, Lookup, Object, ShelvedObject};
@@ -372,7 +374,7 @@ fn stored_answer(
         status: head.status.code(),
         location: head.fields.only(names::LOCATION).map(|value| difference::text_of(value)),
         cache_control: cache_control(&head),
-        sent_cache_control: downstream_head(&head, Some(target), policy, None)
+        sent_cache_control: downstream_head(&head, browser_lifetime(target, &head, policy), policy, None)
             .as_ref()
             .and_then(cache_control),
         content_bytes: object.content_bytes(),

@@ -87,6 +87,8 @@ pub(crate) struct SharedResponse {
     /// The head with those fields, for the leader; `None` if there are none.
     pub(crate) own_head: Option<ResponseHead>,
     pub(crate) framing: h1::BodyFraming,
+    /// The lifetime in browsers that it gets because it states none.
+    pub(crate) browser_lifetime: Option<&'static str>,
     pub(crate) freshness: Freshness,
     pub(crate) rule: VaryRule,
     pub(crate) variant: VariantKey,
@@ -201,6 +203,11 @@ impl CoalescedFetch {
         if !demand.is_robot {
             self.urgency.rise();
         }
+    }
+
+    /// When the fetch began.
+    pub(crate) fn started_at(&self) -> Instant {
+        self.progress.borrow().started_at
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<FetchProgress> {

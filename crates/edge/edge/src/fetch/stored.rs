@@ -11,8 +11,8 @@ use bytes::Bytes;
 use message::{Field, ResponseHead};
 use profiles::Policy;
 use semantics::{
-    Coding, CompressionRules, ContentRange, Freshness, coded_head, combined_head, downstream_head,
-    joined_extent, strip_noise_cookies,
+    Coding, CompressionRules, ContentRange, Freshness, browser_lifetime, coded_head, combined_head,
+    downstream_head, joined_extent, strip_noise_cookies,
 };
 use std::sync::Arc;
 use store::{Body, CodedForm, ContentPart, Object};
@@ -84,7 +84,7 @@ fn prebuilt(
     policy: &Policy,
     rules: Option<&CompressionRules>,
 ) -> Bytes {
-    let sent = downstream_head(head, Some(target), policy, rules);
+    let sent = downstream_head(head, browser_lifetime(target, head, policy), policy, rules);
     respond::prebuilt(sent.as_ref().unwrap_or(head), content_bytes)
 }
 

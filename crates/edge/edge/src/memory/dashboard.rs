@@ -157,6 +157,12 @@ impl Sessions {
         attempts.push(Attempts { client, count: 1, since: now });
         true
     }
+
+    /// Forgets the attempts of a client that has shown the token.
+    pub(crate) fn forget_attempts(&self, client: Option<IpAddr>) {
+        let client = client.map(network);
+        sound(self.attempts.lock()).retain(|known| known.client != client);
+    }
 }
 
 impl Changes {

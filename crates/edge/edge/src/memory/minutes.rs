@@ -9,7 +9,7 @@ use platform::HashMap;
 use semantics::Verdict;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 
 /// Rows in memory: one day, so that the dashboard has a past without a state directory.
@@ -27,6 +27,8 @@ pub(crate) struct Minutes {
     is_off: AtomicBool,
     /// Permits for readings of the whole past.
     pub(crate) readings: Semaphore,
+    /// The permit of the one reading of the file. A reading that the disk does not end keeps it.
+    pub(crate) file_reading: Arc<Semaphore>,
 }
 
 #[derive(Debug, Default)]
@@ -54,7 +56,12 @@ pub(crate) struct Percentiles {
 impl Default for Minutes {
     fn default() -> Self {
         let (state, is_off) = (Mutex::default(), AtomicBool::new(false));
-        Self { state, is_off, readings: Semaphore::new(READINGS_MAX) }
+        Self {
+            state,
+            is_off,
+            readings: Semaphore::new(READINGS_MAX),
+            file_reading: Arc::new(Semaphore::new(1)),
+        }
     }
 }
 

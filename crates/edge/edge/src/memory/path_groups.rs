@@ -75,6 +75,8 @@ impl PathGroups {
 
     #[cold]
     fn count(&self, target: &[u8], is_hit: bool) {
+        // A reading holds the lock for a moment. Then the next request is counted instead.
+        let Ok(mut groups) = self.groups.try_lock() else { return };
         let counted = self.counted.load(Ordering::Relaxed);
         self.counted.store(counted.saturating_add(1), Ordering::Relaxed);
         let weight = if counted < EXACT { 1 } else { SAMPLING };
@@ -86,7 +88,6 @@ impl PathGroups {
         }
         let weight = u64::from(weight);
         let one = GroupCounts { requests: weight, hits: if is_hit { weight } else { 0 } };
-        let mut groups = self.lock();
         let Some(group) = group_of(target) else { return groups.others.add(one) };
         let (counts, left) = groups.top.add(group, weight as f64);
         counts.add(one);

@@ -26,8 +26,8 @@ use message::{ResponseHead, Status, names};
 use origin::OriginExchange;
 use page::HEAD_BYTES_MAX;
 use semantics::{
-    AcceptedCodings, ConditionOutcome, Reason, as_known_to, concerns_conditions, downstream_head,
-    evaluate_conditions, has_conditions,
+    AcceptedCodings, ConditionOutcome, Reason, as_known_to, browser_lifetime, concerns_conditions,
+    downstream_head, evaluate_conditions, has_conditions,
 };
 use std::borrow::Cow;
 use std::pin::pin;
@@ -42,10 +42,11 @@ impl Visit<'_> {
         self.recipient.persistent &= self.client.is_content_read();
         let accepted = AcceptedCodings::of(&self.request.head.fields);
         self.coded_by = self.rules_for(&content);
-        self.is_for_all = matches!(
-            content,
-            ContentSource::Stored(_) | ContentSource::Filling { .. } | ContentSource::File(..)
-        );
+        self.browser_lifetime = match &content {
+            ContentSource::Filling { answer, .. } => answer.browser_lifetime,
+            ContentSource::File(found, _) => self.lifetime_of_file(found.head()),
+            _ => None,
+        };
         let (content, form) = match self.chosen(&content, accepted) {
             Some(CodedForm { coding, object }) => (ContentSource::Stored(object), Some(coding)),
             None => (content, None),
@@ -144,7 +145,13 @@ impl Visit<'_> {
         let head = known.as_ref().unwrap_or(head);
         match evaluate_conditions(&self.request.head.fields, head) {
             ConditionOutcome::Proceed => None,
-            ConditionOutcome::NotModified => Some(respond::not_modified(&self.sent(head))),
+            ConditionOutcome::NotModified => {
+                let lifetime = match content {
+                    ContentSource::Stored(object) => respond::lifetime_of(object),
+                    _ => self.browser_lifetime,
+                };
+                Some(respond::not_modified(&self.sent_with(head, lifetime)))
+            }
             ConditionOutcome::PreconditionFailed => Some(respond::precondition_failed(head)),
         }
     }
@@ -157,13 +164,16 @@ impl Visit<'_> {
     ) -> RequestOutcome {
         let repair = BodyRepair::of(self);
         if let Some(head) = decoded {
+            self.browser_lifetime = respond::lifetime_of(object);
             let sending = self.send_decoded(&head, CodedSource::stored(object, &repair), account);
             return Box::pin(sending).await.0;
         }
         if let Some(excerpt) = Excerpt::of(&self.request.head, object, &self.shared.boundary) {
+            self.browser_lifetime = respond::lifetime_of(object);
             return Box::pin(self.send_excerpt(&excerpt, object, account)).await;
         }
         if respond::changes_stored_head(object, self.recipient) {
+            self.browser_lifetime = respond::lifetime_of(object);
             return Box::pin(self.send_excerpt(&Excerpt::whole(object), object, account)).await;
         }
         let written = respond::write_hit(object, account, self.recipient);
@@ -326,9 +336,19 @@ impl Visit<'_> {
 
     /// The head as the site's profile wants it sent to clients.
     fn sent<'h>(&self, head: &'h ResponseHead) -> Cow<'h, ResponseHead> {
-        let target = self.is_for_all.then_some(&self.request.head.target[..]);
-        let other = self.site.and_then(|site| downstream_head(head, target, site.policy(), self.coded_by));
+        self.sent_with(head, self.browser_lifetime)
+    }
+
+    fn sent_with<'h>(&self, head: &'h ResponseHead, lifetime: Option<&'static str>) -> Cow<'h, ResponseHead> {
+        let rules = self.coded_by;
+        let other = self.site.and_then(|site| downstream_head(head, lifetime, site.policy(), rules));
         other.map_or(Cow::Borrowed(head), Cow::Owned)
+    }
+
+    /// The lifetime of a file of a directory. Its target is the client's own, because it has no
+    /// key.
+    fn lifetime_of_file(&self, head: &ResponseHead) -> Option<&'static str> {
+        browser_lifetime(&self.request.head.target, head, self.site?.policy())
     }
 
     /// Queues a head whose content follows from another source.

@@ -14,7 +14,7 @@ use message::{Fields, Method, RequestHead, ResponseHead, names};
 use profiles::{Forwarding, Policy};
 use semantics::{
     AcceptedCodings, CacheStatusFacts, Directives, Doubt, Freshness, LeftOut, Moment, Reason, Reuse,
-    WithoutGzip, answer_range_from_part, is_personal, refuses_gzip, reuse, reuse_on_error,
+    WithoutGzip, answer_range_from_part, asks_for_newer, is_personal, refuses_gzip, reuse, reuse_on_error,
     wants_part_of_form, without_gzip,
 };
 use std::sync::Arc;
@@ -269,7 +269,8 @@ impl<'a> PageRequest<'a> {
         // Visitors see a page about maintenance instead of stale ones.
         let is_busy = shared.plan.guard.stale_when_busy && origin.is_busy() && !self.is_closed(shared, now);
         let is_late = || {
-            let reloads = why == Reason::MissReload || self.directives.no_cache.is_present();
+            let reloads =
+                why == Reason::MissReload || asks_for_newer(&base.object.freshness(), &self.directives, now);
             let may_expect = !reloads && self.subject.site.policy().forwarding != Forwarding::Everything;
             let is_page_late = || shared.late_pages.reason(&self.key, now.monotonic).is_some();
             may_expect && !self.is_closed(shared, now) && (origin.is_slow() || is_page_late())

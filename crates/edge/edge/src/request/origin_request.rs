@@ -81,8 +81,12 @@ fn parameters(site: &Site, head: &RequestHead) -> Vec<CostKey> {
         let end = parameter.iter().position(|byte| *byte == b'=');
         cost(CostKind::Parameter, end.and_then(|end| parameter.get(..end)), site)
     });
-    let mut costs: Vec<_> = named.take(PARAMETERS_MAX).collect();
-    costs.dedup();
+    let mut costs = Vec::new();
+    for key in named.take(PARAMETERS_MAX) {
+        if !costs.contains(&key) {
+            costs.push(key);
+        }
+    }
     costs
 }
 

@@ -13,7 +13,7 @@ use clock::Timestamp;
 use config::{FieldRules, is_about_storing};
 use h1::BodyFraming;
 use message::{Field, Fields, Method, ResponseHead, Status, Version, names};
-use semantics::{CacheStatusFacts, Directives, Reason, cache_status_value};
+use semantics::{CacheStatusFacts, Directives, Reason, cache_status_value, known_lifetime};
 use store::Object;
 
 /// The properties of a request that decide the framing of its response.
@@ -134,6 +134,17 @@ pub(crate) fn changes_stored_head(object: &Object, recipient: Recipient<'_>) -> 
 pub(crate) fn changes_prebuilt(prebuilt: &[u8], rules: &FieldRules) -> bool {
     let lines = prebuilt.split(|byte| *byte == b'\n');
     lines.filter_map(|line| line.split(|byte| *byte == b':').next()).any(|name| rules.drops(name))
+}
+
+/// The lifetime in browsers that the prebuilt head of a stored response gives it.
+pub(crate) fn lifetime_of(object: &Object) -> Option<&'static str> {
+    let value = |line: &[u8]| {
+        let (name, value) = line.split_at_checked(names::CACHE_CONTROL.len())?;
+        let is_named = name.eq_ignore_ascii_case(names::CACHE_CONTROL.as_bytes());
+        let value = value.strip_prefix(b":").filter(|_| is_named)?;
+        known_lifetime(value.trim_ascii())
+    };
+    object.prebuilt().split(|byte| *byte == b'\n').find_map(value)
 }
 
 /// Whether the head of a stored response, as it is sent, says that its content depends on the

@@ -73,8 +73,9 @@ pub(crate) struct Visit<'a> {
     pub(crate) notes: Notes,
     /// Set while a response is delivered of which Petasos may make coded forms.
     pub(crate) coded_by: Option<&'a CompressionRules>,
-    /// Set while a response is delivered that is not this client's own.
-    pub(crate) is_for_all: bool,
+    /// The lifetime in browsers of a response that states none. A plain hit has it in its prebuilt
+    /// head.
+    pub(crate) browser_lifetime: Option<&'static str>,
 }
 
 impl<'a> Visit<'a> {
@@ -105,7 +106,7 @@ impl<'a> Visit<'a> {
             site: None,
             notes,
             coded_by: None,
-            is_for_all: false,
+            browser_lifetime: None,
         }
     }
 

@@ -13,9 +13,10 @@ use threads::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// Maximum number of threads. At the same time, 8 may read stored responses, 4 read ahead for
-/// downloads, 4 work on the spool, 4 write purges and 2 check passwords. Each of these uses finds a
-/// thread even if all others hang.
-const THREADS_MAX: usize = 24;
+/// downloads, 4 work on the spool, 4 write purges, 2 check passwords, and 3 read and write the
+/// values of minutes and the weekly summary. Each of these uses finds a thread even if all others
+/// hang.
+const THREADS_MAX: usize = 27;
 
 /// Maximum number of queued jobs; further ones are refused.
 const WAITING_MAX: usize = 1024;

@@ -7,14 +7,12 @@
 
 use crate::control::counters::Metric;
 use crate::shared::Shared;
-use crate::upkeep::disk_threads::DiskThreads;
 use history::{HEADER_BYTES, MINUTES, RECORD_BYTES, Row};
 use platform::{Access, Disk, DiskFile, DiskLock};
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// The file.
@@ -43,6 +41,8 @@ pub(crate) struct HistoryWriter {
     is_refused: bool,
     /// The write that is under way.
     running: Option<oneshot::Receiver<Written>>,
+    /// Rows that it was given.
+    given: u64,
 }
 
 /// The file of this process.
@@ -85,14 +85,19 @@ impl HistoryWriter {
         self.waiting.push_back(row);
         if let Some(running) = &mut self.running {
             match running.try_recv() {
-                Err(oneshot::error::TryRecvError::Empty) => return,
+                Err(oneshot::error::TryRecvError::Empty) => return shared.minutes.set_off(true),
                 Ok(written) => self.take(shared, written),
-                // The thread refused the work or panicked.
-                Err(oneshot::error::TryRecvError::Closed) => self.running = None,
+                // The thread refused the work or panicked, and the rows are gone.
+                Err(oneshot::error::TryRecvError::Closed) => {
+                    shared.cells(0).add(Metric::HistoryMinutesLost, self.given);
+                    shared.minutes.set_off(true);
+                    (self.running, self.owns_file) = (None, false);
+                }
             }
         }
         let (disk, directory) = (Arc::clone(&shared.system.disk), directory.clone());
         let (open, rows) = (self.open.take(), std::mem::take(&mut self.waiting));
+        self.given = rows.len() as u64;
         let work = move || write_rows(&*disk, &directory, open, rows);
         self.running = Some(shared.disk_threads.begin(work));
     }
@@ -122,17 +127,6 @@ impl HistoryWriter {
 /// The path of the file.
 fn path_of(directory: &Path) -> PathBuf {
     directory.join(FILE)
-}
-
-/// Reads the rows of the file up to the minute `now`; none if there is no file, or it does not
-/// arrive `within` this time.
-pub(crate) async fn read(
-    threads: &DiskThreads,
-    within: Duration,
-    (disk, directory): (Arc<dyn Disk>, PathBuf),
-    now: u64,
-) -> Vec<Row> {
-    threads.run(within, move || rows_in(&*disk, &directory, now)).await.unwrap_or_default()
 }
 
 /// The rows of the file up to the minute `now`; none if it cannot be read. Blocks.

@@ -74,6 +74,8 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> 
     let thread = supervisor::start("petasos-traces", move || {
         let ended = Builder::new_current_thread().enable_all().build().map(|runtime| {
             runtime.block_on(Exporter::new(&shared, &export, &plan).work());
+            // A resolver that hangs would otherwise hold up the end.
+            runtime.shutdown_background();
         });
         if let Err(error) = ended {
             tracing::error!("spans cannot be exported: {error}");

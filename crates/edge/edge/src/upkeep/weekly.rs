@@ -81,7 +81,11 @@ impl Weekly {
         if counted != week {
             shared.origin_work.end_week();
             self.week = Some(week);
-            return self.finish(shared, (disk, directory), (counted, now));
+            // After a jump of the clock there is no week before this one.
+            if is_before(counted, now) {
+                self.finish(shared, (disk, directory), (counted, now));
+            }
+            return;
         }
         self.unsaved += 1;
         if self.unsaved >= SAVE_EVERY {
@@ -149,10 +153,11 @@ impl Weekly {
         let memory = shared.minutes.rows();
         let first = first_minute_of(week, now);
         self.writing = Some(shared.disk_threads.begin(move || {
-            save(&*disk, &directory, &weeks)?;
             let table = Table::new(rows_in(&*disk, &directory, now), &memory);
             let text = summary_of(&table, week, first, &misses(&weeks.before));
-            write_summary(&*disk, &directory, week, &text)
+            // Before the new week, so that the next start writes a summary that is missing.
+            write_summary(&*disk, &directory, week, &text)?;
+            save(&*disk, &directory, &weeks)
         }));
     }
 }

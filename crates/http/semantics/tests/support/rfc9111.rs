@@ -217,7 +217,31 @@ impl CacheExchange {
         let of_use_at_once = !self.reaches_all("no-cache", profile)
             && lifetime.is_some_and(|lifetime| lifetime > self.current_age(self.response_time));
         let of_use_later = (200..400).contains(&self.status) && self.status != 206 && self.has_validator();
-        of_use_at_once || of_use_later
+        of_use_at_once || of_use_later || profile == RuleSet::Strict && self.is_of_use_on_errors()
+    }
+
+    /// A decision of Petasos: a response that would be fresh if its origin had not taken so long is
+    /// stored for the time in which the origin fails.
+    fn is_of_use_on_errors(&self) -> bool {
+        let age_without_delay =
+            (self.current_age(self.response_time) - (self.response_time - self.request_time)).max(0);
+        !self.reaches_all("no-cache", RuleSet::Strict)
+            && self.error_window() > 0
+            && self.lifetime(RuleSet::Strict).is_some_and(|lifetime| lifetime > age_without_delay)
+    }
+
+    /// How long the response may be used after its lifetime while the origin fails (RFC 5861
+    /// section 4).
+    fn error_window(&self) -> i128 {
+        let prohibited = self.must_revalidate() || self.seconds("s-maxage").is_some();
+        match self.seconds("stale-if-error") {
+            _ if self.status >= 500 || self.must_revalidate() => 0,
+            Some(seconds) => seconds,
+            None if prohibited => 0,
+            // Section 4.2.4: the cache is "disconnected". The operator chooses for how long it may
+            // be.
+            None => DAY,
+        }
     }
 
     /// Sections 5.2.2.2 and 5.2.2.8.
@@ -273,14 +297,7 @@ impl CacheExchange {
             return ExpectedReuse::Fresh;
         }
         let prohibited = self.must_revalidate() || self.seconds("s-maxage").is_some();
-        let window = match self.seconds("stale-if-error") {
-            _ if self.status >= 500 || self.must_revalidate() => 0,
-            Some(seconds) => seconds,
-            None if prohibited => 0,
-            // Section 4.2.4: the cache is "disconnected". The operator chooses for how long it may
-            // be.
-            None => DAY,
-        };
+        let window = self.error_window();
         let client_accepts = wish.stale_if_error.is_some_and(|seconds| age - lifetime <= seconds);
         if age - lifetime < window || client_accepts && !prohibited && self.status < 500 {
             return ExpectedReuse::StaleOnError;

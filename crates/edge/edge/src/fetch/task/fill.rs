@@ -20,7 +20,7 @@ use h1::BodyFraming;
 use message::{Fields, ResponseHead, names};
 use origin::{FetchError, OriginEvent};
 use page::HEAD_BYTES_MAX;
-use semantics::{ContentRange, Reason, Storable, VariantKey, VaryRule, trailer_fields};
+use semantics::{ContentRange, Reason, Storable, VariantKey, VaryRule, browser_lifetime, trailer_fields};
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
 use store::{Abandoned, Body, ContentPart, Filling, FillingWriter, Object, Publication, Spill};
@@ -54,6 +54,7 @@ impl FetchTask {
             begun: self.fetch.begun(),
             phases: self.fetch.phases(),
             stored: !too_large || spilling.is_under_way(),
+            browser_lifetime: browser_lifetime(self.key.target(), &head, self.site.policy()),
             head,
             own_head,
             framing,

@@ -53,7 +53,10 @@ impl FetchTask {
         if !replaceable {
             return Ok(response);
         }
-        let end = Instant::now() + self.shared.limits.stale_wait / HELD_PART;
+        // Not beyond the time at which the waiting requests take the stale response.
+        let (now, patience) = (Instant::now(), self.shared.limits.stale_wait);
+        let waited = now.saturating_duration_since(self.fetch.started_at());
+        let end = now + (patience / HELD_PART).min(patience.saturating_sub(waited));
         // Reserved until the content is handed on, where the body reserves it again.
         let (mut reservation, mut held_bytes) = (BodyReservation::new(&self.shared), 0);
         while held_bytes < HELD_BYTES_MAX {

@@ -43,8 +43,9 @@ pub(super) const ORDINARY: [&str; 35] = [
 ];
 
 /// Reasons of responses while an origin fails. Nothing else may cause them.
-pub(super) const FAILING: [&str; 9] = [
+pub(super) const FAILING: [&str; 10] = [
     "store-refused-maintenance",
+    "origin-bad-response",
     "origin-refused-connection",
     "origin-unreachable",
     "origin-timeout",

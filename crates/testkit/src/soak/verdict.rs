@@ -331,6 +331,7 @@ impl SoakState<'_> {
             ("petasos: origin ", 8 * failures + ends),
             // Each kind of failure once a minute.
             ("petasos: the origin http://", 8 * failures),
+            ("petasos: one of the origins http://", 8 * failures),
             ("petasos: the breaker of the origin http://", 2 * failures),
         ];
         for line in stderr.lines() {

@@ -4,49 +4,13 @@
 //! Included files become children of their `Include`. Sections of `<IfModule>` count only if the
 //! module is loaded, when the main file was read.
 
+use crate::directive::{Directive, Word};
 use crate::source::{INCLUDE_DEPTH_MAX, Machine, Position, Refusal, Sources, Span};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Modules that Debian's Apache contains.
 const BUILT_IN: [&str; 7] = ["core", "so", "http", "log_config", "logio", "unixd", "version"];
-
-/// A word of a directive or tag.
-#[derive(Clone, Debug)]
-pub(crate) struct Word {
-    /// The text without quotes and escapes.
-    pub(crate) text: String,
-    pub(crate) span: Span,
-}
-
-/// A directive or a section.
-#[derive(Clone, Debug)]
-pub(crate) struct Directive {
-    pub(crate) file: usize,
-    /// In lower case.
-    pub(crate) name: String,
-    pub(crate) words: Vec<Word>,
-    /// A directive with its continued lines, or a section from tag to tag.
-    pub(crate) span: Span,
-    /// The directives of a section, and the offset of its end tag.
-    pub(crate) section: Option<(Vec<Self>, usize)>,
-    pub(crate) included: Vec<Self>,
-}
-
-impl Directive {
-    pub(crate) fn position(&self) -> Position {
-        Position { file: self.file, offset: self.span.start }
-    }
-
-    /// The word with this number, from 0, or an empty text.
-    pub(crate) fn word(&self, number: usize) -> &str {
-        self.words.get(number).map_or("", |word| &word.text)
-    }
-
-    pub(crate) fn children(&self) -> &[Self] {
-        self.section.as_ref().map_or(&[], |(children, _)| children)
-    }
-}
 
 /// A configuration with what is known about the server.
 #[derive(Debug, Default)]
@@ -165,7 +129,7 @@ fn resolve(
     depth: usize,
 ) -> Result<(), Refusal> {
     for item in items {
-        if let Some((children, _)) = &mut item.section {
+        if let Some((children, _)) = &mut item.block {
             resolve(machine, sources, children, root, depth)?;
         }
         if !["include", "includeoptional"].contains(&item.name.as_str()) {
@@ -270,14 +234,14 @@ impl<'a> Reader<'a> {
         }
         let name = words.remove(0).text.to_ascii_lowercase();
         let mut directive =
-            Directive { file: self.file, name, words, span, section: None, included: Vec::new() };
+            Directive { file: self.file, name, words, span, block: None, included: Vec::new() };
         if is_section {
             let children = self.section(Some(&directive.name), depth + 1)?;
             let close = self.at;
             if let Some(tag) = self.line() {
                 directive.span.end = tag.end;
             }
-            directive.section = Some((children, close));
+            directive.block = Some((children, close));
         }
         Ok(directive)
     }
@@ -334,7 +298,7 @@ mod tests {
         let show = |item: &Directive| {
             let words: Vec<_> = item.words.iter().map(|word| word.text.as_str()).collect();
             let inner =
-                if item.section.is_some() { format!("[{}]", show(item.children())) } else { String::new() };
+                if item.block.is_some() { format!("[{}]", show(item.children())) } else { String::new() };
             format!("{}({}){inner}", item.name, words.join("|"))
         };
         items.iter().map(show).collect::<Vec<_>>().join(" ")

@@ -4,7 +4,8 @@
 //! moves there. Its text stays, except for TLS, redirects to https, and the name by which Apache
 //! builds URLs of its own.
 
-use crate::apache::{Apache, Directive};
+use crate::apache::Apache;
+use crate::directive::Directive;
 use crate::host::is_address;
 use crate::host::{Decision, Fate, Host, Ip, Public, checked_name};
 use crate::nginx_plan::is_loopback;
@@ -267,7 +268,7 @@ impl<'a> ApacheHosts<'a> {
                 continue;
             }
             let inner = self.content(item.children());
-            if item.section.is_some() && inner.is_empty() {
+            if item.block.is_some() && inner.is_empty() {
                 continue;
             }
             let words: Vec<&str> = item.words.iter().map(|word| word.text.as_str()).collect();
@@ -395,7 +396,7 @@ impl<'a> ApacheHosts<'a> {
 
 /// Inserts lines before the end tag of a section.
 fn insert_lines(section: &Directive, lines: &[String], sources: &mut Sources) {
-    let Some((_, close)) = &section.section else { return };
+    let Some((_, close)) = &section.block else { return };
     let indent = sources.indent(Position { file: section.file, offset: *close });
     let step = section.children().first().map(|child| {
         let inner = sources.indent(child.position());

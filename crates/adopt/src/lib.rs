@@ -12,6 +12,7 @@
 mod apache;
 mod apache_plan;
 mod configuration;
+mod directive;
 mod host;
 mod nginx;
 mod nginx_plan;

@@ -4,45 +4,9 @@
 //! beginning of a word; `#` begins a comment only between words. Included files become children of
 //! their `include`. Variables stay as they are written.
 
+use crate::directive::{Directive, Word};
 use crate::source::{INCLUDE_DEPTH_MAX, Machine, Position, Refusal, Sources, Span};
 use std::path::{Path, PathBuf};
-
-/// A word of a directive.
-#[derive(Clone, Debug)]
-pub(crate) struct Word {
-    /// The text without quotes and escapes.
-    pub(crate) text: String,
-    pub(crate) span: Span,
-}
-
-/// A directive with its block or its included files.
-#[derive(Clone, Debug)]
-pub(crate) struct Directive {
-    pub(crate) file: usize,
-    pub(crate) name: String,
-    pub(crate) words: Vec<Word>,
-    /// From the name to `;` or the closing brace.
-    pub(crate) span: Span,
-    /// The directives of the block and the offset of its closing brace.
-    pub(crate) block: Option<(Vec<Self>, usize)>,
-    /// The directives of included files.
-    pub(crate) included: Vec<Self>,
-}
-
-impl Directive {
-    pub(crate) fn position(&self) -> Position {
-        Position { file: self.file, offset: self.span.start }
-    }
-
-    /// The word with this number, from 0, or an empty text.
-    pub(crate) fn word(&self, number: usize) -> &str {
-        self.words.get(number).map_or("", |word| &word.text)
-    }
-
-    pub(crate) fn children(&self) -> &[Self] {
-        self.block.as_ref().map_or(&[], |(children, _)| children)
-    }
-}
 
 /// The directives of one level, with those of included files in the place of each `include`.
 pub(crate) fn flatten(items: &[Directive]) -> Vec<&Directive> {

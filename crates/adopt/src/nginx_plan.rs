@@ -4,8 +4,9 @@
 //! and variables that tell how a visitor came. A server with addresses of the machine only (127.*,
 //! ::1, Unix sockets) is not touched.
 
+use crate::directive::Directive;
 use crate::host::{Decision, Fate, Host, Ip, Public, checked_name, is_address};
-use crate::nginx::{Directive, all, flatten};
+use crate::nginx::{all, flatten};
 use crate::source::{Position, Refusal, Sources, Span};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

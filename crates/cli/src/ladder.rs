@@ -17,7 +17,7 @@ use ladder::{
 };
 use platform::{SystemClock, SystemDisk};
 use report::number;
-use report::results::Results;
+use report::results::{CellRecord, Results};
 use report::summary::{CellResult, cell_result};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -168,17 +168,25 @@ fn measure(ladder: &Ladder, choice: Choice, out: PathBuf, common: &Common) -> an
     if stay && !is_interrupted {
         hold(&mut walk, &stop)?;
     }
-    Ok(explained(&why_failed(&walk.results, is_interrupted)))
+    let may_be_void =
+        |cell: &CellRecord| ladder.steps.iter().any(|step| step.breaks_down && step.id == cell.step);
+    Ok(explained(&why_failed(&walk.results, is_interrupted, may_be_void)))
 }
 
-/// The reasons for a walk that did not measure every cell; empty if it measured all.
-fn why_failed(results: &Results, is_interrupted: bool) -> Vec<String> {
+/// The reasons for a walk that did not measure every cell; empty if it measured all. A void cell
+/// for which `may_be_void` holds is no reason.
+fn why_failed(
+    results: &Results,
+    is_interrupted: bool,
+    may_be_void: impl Fn(&CellRecord) -> bool,
+) -> Vec<String> {
     let unfinished = match (is_interrupted, results.complete) {
         (true, _) => Some("the walk was interrupted".to_owned()),
         (false, false) => Some("not every step was measured in every round".to_owned()),
         (false, true) => None,
     };
-    let void = results.all_cells().filter_map(|cell| match cell_result(cell) {
+    let judged = results.all_cells().filter(|cell| !may_be_void(cell));
+    let void = judged.filter_map(|cell| match cell_result(cell) {
         CellResult::Void(reason) => {
             Some(format!("step `{}` with {} users is void: {reason}", cell.step, cell.concurrency))
         }

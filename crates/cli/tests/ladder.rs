@@ -187,6 +187,20 @@ fn void_step_exits_with_1_and_the_reason_in_the_last_line() {
     assert!(last_line(&output.stderr).starts_with(reason), "{output:?}");
 }
 
+#[test]
+fn void_step_that_shows_a_breakdown_exits_with_0() {
+    let directory = tempfile::tempdir().unwrap();
+    let site = site();
+    let file = ladder(directory.path(), &site, "7010.1", 1);
+    let text = std::fs::read_to_string(&file).unwrap().replace("is = \"off\"", "is = \"on\"");
+    let text = text.replacen("id = \"off\"", "id = \"off\"\nbreaks_down = true", 1);
+    std::fs::write(&file, text).unwrap();
+    let output = petasos(&file, &directory.path().join("out")).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("VOID: round 1: the layer is not proven: found X-Cache: off"), "{text}");
+}
+
 /// The last line of standard error.
 fn last_line(stderr: &[u8]) -> String {
     String::from_utf8_lossy(stderr).lines().last().unwrap_or_default().to_owned()

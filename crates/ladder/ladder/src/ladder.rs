@@ -190,6 +190,9 @@ pub struct LadderStep {
     pub against: Option<String>,
     /// Whether this step's page becomes the reference for itself and for the steps after it.
     pub reference: bool,
+    /// Whether the step shows how a server breaks down: a void cell is then a finding, and the walk
+    /// has not failed.
+    pub breaks_down: bool,
     /// Number of the step: the first column of the table.
     pub number: String,
     /// Title of the step: the `caching` column of the table.

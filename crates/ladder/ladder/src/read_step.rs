@@ -145,6 +145,7 @@ fn step(
     own_page.iter().for_each(|page| check_page(keys.reader, page));
     let step = LadderStep {
         reference: keys.flag("reference").unwrap_or(false),
+        breaks_down: keys.flag("breaks_down").unwrap_or(false),
         page: own_page.map_or_else(|| page.to_owned(), Spanned::into_inner),
         number: keys.text("number").map_or_else(|| position.to_string(), Spanned::into_inner),
         title: keys.required_text("title", "title = \"page cache\"").into_inner(),

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clock::Clock;
 use limits::BudgetUse;
 use platform::SystemClock;
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -236,6 +237,31 @@ fn cargo(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
 fn check(mut command: Command) -> Result<PassedFailed> {
     let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
     ensure!(status.success(), "{command:?} ended with {status}");
+    Ok(ONE)
+}
+
+/// Lines of standard error that [`check_with_tail`] quotes.
+const TAIL_LINES: usize = 12;
+
+/// As [`check`]. The error quotes the last lines of standard error, so that the end of the whole
+/// run says what failed. Only for programs that end all processes they started: another one would
+/// keep the pipe open, and this function would wait for it.
+fn check_with_tail(mut command: Command) -> Result<PassedFailed> {
+    let mut child =
+        command.stderr(Stdio::piped()).spawn().with_context(|| format!("cannot run {command:?}"))?;
+    let stderr = child.stderr.take().context("the pipe was asked for")?;
+    let mut tail = VecDeque::new();
+    for line in BufReader::new(stderr).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        eprintln!("{line}");
+        if tail.len() == TAIL_LINES {
+            tail.pop_front();
+        }
+        tail.push_back(line);
+    }
+    let status = child.wait()?;
+    let last = Vec::from(tail).join("\n  ");
+    ensure!(status.success(), "{command:?} ended with {status}:\n  {last}");
     Ok(ONE)
 }
 
@@ -488,7 +514,7 @@ fn ladder(lab: &str, more: &[&str]) -> Result<PassedFailed> {
     let file = format!("labs/{lab}/ladder.toml");
     let out = format!("target/test-{lab}");
     let words = ["ladder", &file, "--quick", "--fresh", "--out", &out];
-    check(petasos(&[&words, more].concat()))
+    check_with_tail(petasos(&[&words, more].concat()))
 }
 
 /// `cargo run` of the release binary with these arguments.

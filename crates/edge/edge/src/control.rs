@@ -5,7 +5,7 @@ pub(crate) mod admin;
 mod changes;
 pub(crate) mod counters;
 mod dashboard;
-mod dashboard_access;
+pub(crate) mod dashboard_access;
 mod dashboard_events;
 mod dashboard_forms;
 mod dashboard_page;

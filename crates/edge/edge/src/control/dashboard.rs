@@ -6,7 +6,7 @@
 //! everyone who names the address correctly; they reveal nothing.
 
 use crate::control::counters::Metric;
-use crate::control::dashboard_access::{Caller, is_from_elsewhere, session_cookie, session_id};
+use crate::control::dashboard_access::{Caller, is_from_elsewhere, session_cookie, session_ids};
 use crate::control::dashboard_events::{self, EventKind};
 use crate::control::dashboard_forms::{self, Form, FormFault};
 use crate::control::dashboard_page::{
@@ -222,7 +222,7 @@ async fn change(
     match rest {
         "/logout" => {
             let is_secured = client.arrival().is_secured;
-            if let Some(id) = session_id(&request.head.fields, is_secured) {
+            for id in session_ids(&request.head.fields, is_secured) {
                 shared.dashboard.sessions.end(id);
             }
             redirect("/dashboard/login", Some(&session_cookie("", 0, is_secured)))

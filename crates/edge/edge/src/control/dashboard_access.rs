@@ -10,7 +10,8 @@ use crate::memory::dashboard::is_same_secret;
 use crate::request::arrival::Arrival;
 use crate::shared::Shared;
 use dashboard::Viewer;
-use message::{Fields, Method, RequestHead};
+use h1::Request;
+use message::{Fields, Method, RequestHead, names};
 use net::Peer;
 use semantics::cookies;
 
@@ -34,7 +35,7 @@ pub(crate) struct Caller {
 impl Caller {
     pub(crate) fn of(shared: &Shared, arrival: Arrival, is_certified: bool, head: &RequestHead) -> Self {
         let access = &shared.purge_access;
-        let session = session_id(&head.fields, arrival.is_secured).and_then(|id| {
+        let session = session_ids(&head.fields, arrival.is_secured).find_map(|id| {
             shared.dashboard.sessions.form_token_of(id, access.token(), shared.clock.monotonic())
         });
         let may_change =
@@ -78,10 +79,42 @@ pub(crate) fn name_of(shared: &Shared, arrival: Arrival, is_certified: bool, fie
     }
 }
 
-/// The identifier of the session in the cookies of a request.
-pub(crate) fn session_id(fields: &Fields, is_secured: bool) -> Option<&[u8]> {
+/// The identifiers of sessions in the cookies of a request. Another server of the same host may
+/// have set a cookie of the same name, so there may be several.
+pub(crate) fn session_ids(fields: &Fields, is_secured: bool) -> impl Iterator<Item = &[u8]> {
     let name = cookie_name(is_secured).as_bytes();
-    cookies(fields).find(|(found, value)| *found == name && !value.is_empty()).map(|(_, value)| value)
+    cookies(fields).filter(move |(found, value)| *found == name && !value.is_empty()).map(|(_, value)| value)
+}
+
+/// The request without cookies of the dashboard's sessions; `None` if it has none. A browser sends
+/// a cookie to all ports of its host, so a site's application would learn the session of an
+/// operator who opens a page below [`dashboard::PATH`] there.
+pub(crate) fn without_session(request: &Request) -> Option<Request> {
+    let is_session = |name: &[u8]| name == COOKIE.as_bytes() || name == SECURE_COOKIE.as_bytes();
+    let fields = &request.head.fields;
+    if !request.head.target.starts_with(dashboard::PATH.as_bytes())
+        || !cookies(fields).any(|(name, _)| is_session(name))
+    {
+        return None;
+    }
+    let mut rest = Fields::with_capacity(fields.len());
+    for field in fields.iter() {
+        if !field.is(names::COOKIE) {
+            rest.push(field.name.clone(), field.value.clone());
+            continue;
+        }
+        let pairs = field.value.split(|byte| *byte == b';').filter(|pair| {
+            let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
+            !is_session(name.trim_ascii())
+        });
+        let kept = pairs.map(<[u8]>::trim_ascii).collect::<Vec<_>>().join(&b"; "[..]);
+        if !kept.is_empty() {
+            rest.push(field.name.clone(), kept);
+        }
+    }
+    let mut request = request.clone();
+    request.head.fields = rest;
+    Some(request)
 }
 
 /// The value of `Set-Cookie` that gives a client the session `id`; an empty one takes it away.
@@ -109,7 +142,8 @@ pub(crate) fn is_from_elsewhere(head: &RequestHead) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_from_elsewhere, session_cookie, session_id};
+    use super::{is_from_elsewhere, session_cookie, session_ids, without_session};
+    use h1::{Limits, Strictness, parse_request};
     use message::{Fields, Method, RequestHead, Version};
 
     fn head(method: Method, fields: &[(&'static str, &'static str)]) -> RequestHead {
@@ -131,9 +165,24 @@ mod tests {
         );
         assert!(session_cookie("x", 60, true).starts_with("__Secure-petasos_session=x;"));
         assert!(session_cookie("x", 60, true).ends_with("; Secure"));
-        let head = head(Method::Get, &[("Cookie", "a=b; petasos_session=x")]);
-        assert_eq!(session_id(&head.fields, false), Some(&b"x"[..]));
-        assert_eq!(session_id(&head.fields, true), None, "a cookie of a plain page proves nothing");
+        let head =
+            head(Method::Get, &[("Cookie", "a=b; petasos_session=x"), ("Cookie", "petasos_session=y")]);
+        assert_eq!(session_ids(&head.fields, false).collect::<Vec<_>>(), [b"x", b"y"]);
+        assert_eq!(session_ids(&head.fields, true).count(), 0, "a cookie of a plain page proves nothing");
+    }
+
+    #[test]
+    fn application_does_not_learn_the_session() {
+        let wire = |target: &str, cookies: &str| {
+            let text = format!("GET {target} HTTP/1.1\r\nHost: a\r\n{cookies}\r\n");
+            let mut octets = text.as_bytes().into();
+            parse_request(&mut octets, &Limits::DEFAULT, Strictness::Strict).unwrap().unwrap()
+        };
+        let ours = "Cookie: a=b;petasos_session=x; c=d\r\nX: 1\r\nCookie: __Secure-petasos_session=y\r\n";
+        let rest = without_session(&wire("/dashboard/x", ours)).unwrap();
+        assert_eq!(rest, wire("/dashboard/x", "Cookie: a=b; c=d\r\nX: 1\r\n"));
+        assert_eq!(without_session(&wire("/dashboard", "Cookie: a=petasos_session\r\n")), None);
+        assert_eq!(without_session(&wire("/shop", ours)), None, "browsers do not send it there");
     }
 
     #[test]

@@ -21,6 +21,7 @@
 //! fetch with no other request, so it carries everything that its client sent.
 
 use crate::control::counters::Metric;
+use crate::control::dashboard_access;
 use crate::control::purge_access::Entrance;
 use crate::control::purge_orders;
 use crate::fetch::disk_reads::{self, ReadOutcome};
@@ -53,6 +54,8 @@ pub(crate) async fn run(
     client: &mut ClientConnection,
     request: &Request,
 ) -> AfterResponse {
+    let without_session = dashboard_access::without_session(request);
+    let request = without_session.as_ref().unwrap_or(request);
     let changed = Changed::default();
     let mut visit = Visit::new(shared, worker, client, request, &changed);
     let mut step = Step::Guard;

@@ -1,5 +1,6 @@
 //! The dashboard in a real browser: figures that move and equal the metrics, a purge by clicking,
-//! no request to another host, an empty console, and pages that fit narrow and wide screens.
+//! no request to another host, an empty console, pages that fit narrow and wide screens, contrast,
+//! and the way of the keyboard.
 //!
 //! Screenshots are written to `target/tmp`.
 
@@ -139,6 +140,32 @@ impl Visit {
         self.browser.command(&self.window, "Emulation.setEmulatedMedia", &json!({"features": features}));
     }
 
+    /// Asserts that the tab key reaches each control of the page, and that the focus is visible.
+    fn walk_by_keyboard(&mut self, name: &str) {
+        let controls = self.browser.evaluate(&self.window, include_str!("dashboard/controls.js"));
+        let controls = controls.as_u64().unwrap();
+        assert!(controls > 0, "{name} has no controls");
+        self.browser.evaluate(&self.window, "document.activeElement.blur()");
+        let mut reached = std::collections::BTreeSet::new();
+        for _ in 0..controls {
+            for kind in ["rawKeyDown", "keyUp"] {
+                let key = json!({"type": kind, "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9});
+                self.browser.command(&self.window, "Input.dispatchKeyEvent", &key);
+            }
+            let focus = self.browser.evaluate(&self.window, include_str!("dashboard/focus.js"));
+            assert_eq!(focus["isVisible"], json!(true), "{name}: {focus}");
+            reached.extend(focus["control"].as_str().and_then(|number| number.parse::<u64>().ok()));
+        }
+        let missing: Vec<u64> = (0..controls).filter(|number| !reached.contains(number)).collect();
+        assert!(missing.is_empty(), "{name}: the tab key does not reach the controls {missing:?}");
+    }
+
+    /// Asserts that text can be read on its background.
+    fn assert_contrast(&mut self, name: &str) {
+        let faint = self.browser.evaluate(&self.window, include_str!("dashboard/contrast.js"));
+        assert_eq!(faint, "", "{name}: too little contrast");
+    }
+
     /// Asserts that nothing is wider than the screen, and saves the whole page.
     fn shoot(&mut self, name: &str, width: u32) {
         let wide = "[...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll') && \
@@ -177,7 +204,8 @@ fn edge(origin: &Origin, directory: &Path) -> Edge {
     std::fs::write(reports.join("ladder/results.json"), "{}").unwrap();
     let disk = directory.join("disk");
     let configuration = format!(
-        "reports_directory = '{}'\ndisk = '{}'\ndisk_size = '256MiB'\nmemory = '128MiB'\n",
+        "state_directory = '{}'\nreports_directory = '{}'\ndisk = '{}'\ndisk_size = '256MiB'\nmemory = '128MiB'\n",
+        directory.join("state").display(),
         reports.display(),
         disk.display()
     );
@@ -288,9 +316,12 @@ fn pages_fit_every_screen() {
         for screen in SCREENS {
             for scheme in ["light", "dark"] {
                 visit_of.show(screen, scheme);
-                visit_of.shoot(&format!("{name}-{}-{scheme}", screen.0), screen.0);
+                let shot = format!("{name}-{}-{scheme}", screen.0);
+                visit_of.shoot(&shot, screen.0);
+                visit_of.assert_contrast(&shot);
             }
         }
+        visit_of.walk_by_keyboard(name);
     }
     visit_of.assert_clean();
 }

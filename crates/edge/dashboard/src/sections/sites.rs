@@ -7,11 +7,18 @@ use api::dashboard::{PathGroupFigures, SiteFigures, VerdictFigures};
 use api::status::SiteStatus;
 use maud::{Markup, html};
 
+/// The name of the figures of requests that reached no site, such as those for an unknown host.
+const NO_SITE: &str = "-";
+
 pub(super) fn sites(view: &View<'_>) -> Markup {
+    let is_shown = |site: &&SiteFigures| site.site != NO_SITE || !site.verdicts.is_empty();
     html! {
-        @for site in &view.data.sites {
+        @for site in view.data.sites.iter().filter(is_shown) {
             div.site {
-                h3 { (site.site) " " (site_ratio(site)) }
+                h3 {
+                    (if site.site == NO_SITE { "Requests for no site" } else { &site.site })
+                    " " (site_ratio(site))
+                }
                 div.pair {
                     (verdicts(site))
                     (path_groups(site))
@@ -57,7 +64,12 @@ fn verdicts(site: &SiteFigures) -> Markup {
         }
     };
     let body = html! { @for figures in &site.verdicts { (row(figures)) } };
-    table(&format!("Verdicts of {}; times are of the last minute", site.site), &head, &body)
+    html! {
+        div {
+            (table(&format!("Verdicts of {}", site.site), &head, &body))
+            p.quiet { "Times are those of the last whole minute." }
+        }
+    }
 }
 
 fn path_groups(site: &SiteFigures) -> Markup {

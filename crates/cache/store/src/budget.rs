@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The budget is at least the limit divided by this, whatever the rest of the process occupies.
 /// Memory that the allocator retains is resident too, and evicting more objects would not make it
 /// give that back.
-const LEAST_PART: u64 = 2;
+const LEAST_PART: u64 = 4;
 
 /// The budget of all shards together.
 #[derive(Debug)]
@@ -56,8 +56,8 @@ mod tests {
             (800, 1_100, 700),
             (700, 1_000, 700),
             (700, 900, 800),
-            (700, 1_299, 401),
-            (100, 5_000, 400),
+            (700, 1_499, 201),
+            (100, 5_000, 200),
         ] {
             budget.fit(weighed, resident, 1_000);
             assert_eq!(budget.bytes(), expected, "{weighed} {resident}");

@@ -9,7 +9,7 @@ use super::guards::{DENIALS, FLOODS, TOO_FAST};
 use super::health::{FailureLog, SoakFailure};
 use super::reloads::{CERTIFICATES, REFUSED, RELOADS, SIGNALS};
 use super::rotation::{ROTATIONS, logs};
-use super::rules::{FAILING, GUARDED, HAPPENS, IDLE, ORDINARY, TOLD, ZERO};
+use super::rules::{FAILING, GUARDED, HAPPENS, IDLE, KEPT, ORDINARY, TOLD, ZERO};
 use super::watch::{ProcessSample, resident_bytes_max};
 use super::{GREEDY, MEMORY_BYTES, SoakState, reasons, visitors};
 use crate::{Client, Edge};
@@ -112,10 +112,11 @@ impl SoakState<'_> {
                 self.complain(&format!("the edge (process {pid}) gives no metrics"));
                 return Metrics::new();
             };
-            let busy = |name: &&&str| metrics.get(**name).is_none_or(|value| *value > 0.0);
-            let Some(name) = IDLE.iter().find(busy) else { return metrics };
+            let mut limits = IDLE.iter().map(|name| (*name, 0.0)).chain([KEPT]);
+            let busy = |(name, most): &(&str, f64)| metrics.get(*name).is_none_or(|value| value > most);
+            let Some((name, _)) = limits.find(busy) else { return metrics };
             if self.health.now() > begun + SETTLE {
-                self.complain(&format!("{name} is {:?} without visitors", metrics.get(*name)));
+                self.complain(&format!("{name} is {:?} without visitors", metrics.get(name)));
                 return metrics;
             }
             std::thread::sleep(SLICE);
@@ -203,7 +204,7 @@ impl SoakState<'_> {
                 self.complain(&format!("{name} is {}, and the script counted {counted}", value(name)));
             }
         }
-        let lists = [&ZERO[..], &IDLE, &FAILING, &GUARDED, &HAPPENS, &TOLD, &ORDINARY].concat();
+        let lists = [&ZERO[..], &[KEPT.0], &IDLE, &FAILING, &GUARDED, &HAPPENS, &TOLD, &ORDINARY].concat();
         let has_rule =
             |name: &str| lists.contains(&name) || explained.iter().any(|(ruled, _)| *ruled == name);
         for name in metrics.keys().filter(|name| !has_rule(name)) {

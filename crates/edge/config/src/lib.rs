@@ -10,6 +10,7 @@
 //! runs the same code as a start.
 
 mod admin_table;
+mod cdn;
 mod certificates;
 mod compression_table;
 mod document;
@@ -33,6 +34,7 @@ mod table;
 mod void;
 
 pub use self::document::{ConfigDocument, Overrides};
+pub use cdn::{CDNS, Cdn};
 pub use log_level::LogLevel;
 pub use machine::Machine;
 pub use origin_member::OriginMember;

@@ -1,10 +1,12 @@
-//! Lists of peers: addresses, prefixes, and files with one address or prefix in each line.
+//! Lists of peers: addresses, prefixes, names of networks, and files with one address or prefix in
+//! each line.
 //!
 //! Invariant: the edge receives a list complete or not at all. A file that cannot be read and a
 //! line that is not an address are errors of the configuration. A list with a gap would trust, or
 //! refuse, the wrong machines.
 
 use crate::ReadFile;
+use crate::cdn::{CDNS, Cdn};
 use address::{Prefix, Prefixes};
 use document::{Diagnostic, Place};
 use std::fmt;
@@ -22,6 +24,8 @@ const BAD_LINES_REPORTED_MAX: usize = 10;
 pub enum PeerEntry {
     /// An address or a prefix.
     Prefix(Prefix),
+    /// All addresses of a network.
+    Cdn(&'static Cdn),
     /// The path of a file with an address or a prefix in each line.
     File(String),
 }
@@ -33,21 +37,34 @@ impl PeerEntry {
                 "`{FILE_SIGN}` needs the path of a file; write for example @/etc/petasos/cdn.txt"
             )),
             Some(path) => Ok(Self::File(path.to_owned())),
-            None => text.parse().map(Self::Prefix).map_err(|error: address::PrefixError| error.to_string()),
+            None => match Cdn::named(text) {
+                Some(cdn) => Ok(Self::Cdn(cdn)),
+                None => text.parse().map(Self::Prefix).map_err(|error| told(text, &error)),
+            },
         }
     }
+}
+
+/// The message about a text that is not an entry.
+fn told(text: &str, error: &address::PrefixError) -> String {
+    if text.starts_with(|first: char| first.is_ascii_alphabetic()) && !text.contains([':', '.']) {
+        let names: Vec<&str> = CDNS.iter().map(|cdn| cdn.name).collect();
+        return format!("{error}; the networks with a list in Petasos are {}", names.join(" and "));
+    }
+    error.to_string()
 }
 
 impl fmt::Display for PeerEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Prefix(prefix) => prefix.fmt(f),
+            Self::Cdn(cdn) => f.write_str(cdn.name),
             Self::File(path) => write!(f, "{FILE_SIGN}{path}"),
         }
     }
 }
 
-/// The prefixes of a list, including the contents of the files that it names. `place` is the place
+/// The prefixes of a list, including those of the networks and files that it names. `place` is the place
 /// of the list in the configuration; problems are added to `problems`.
 pub(crate) fn resolve(
     entries: &[PeerEntry],
@@ -59,6 +76,7 @@ pub(crate) fn resolve(
     for entry in entries {
         match entry {
             PeerEntry::Prefix(prefix) => prefixes.push(*prefix),
+            PeerEntry::Cdn(cdn) => prefixes.extend(cdn.prefixes()),
             PeerEntry::File(path) => match read(path) {
                 Ok(text) => read_lines(path, &text, &mut prefixes, problems),
                 Err(error) => problems.push(
@@ -131,6 +149,15 @@ mod tests {
         assert!(name.contains("/cdn.txt:3:1") && name.contains("`example.org`"), "{name}");
         let (_, problems) = listed(&["@/cdn.txt"], "x\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\n");
         assert_eq!(problems.len(), super::BAD_LINES_REPORTED_MAX);
+    }
+
+    #[test]
+    fn a_network_is_listed_by_its_name() {
+        let (prefixes, problems) = listed(&["fastly", "10.0.0.1"], "");
+        assert_eq!((prefixes.len(), &problems[..]), (22, &[][..]));
+        assert!(prefixes.contains(&"151.101.0.0/16".to_owned()) && prefixes.contains(&"10.0.0.1".to_owned()));
+        let refused = PeerEntry::parse("cloudfare").unwrap_err();
+        assert!(refused.contains("cloudflare and fastly"), "{refused}");
     }
 
     #[test]

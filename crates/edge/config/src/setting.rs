@@ -226,7 +226,7 @@ impl SettingKind {
             Self::FieldLines => "list of Name: value".to_owned(),
             Self::FieldNames => "list of field names".to_owned(),
             Self::Ports => "list of ports".to_owned(),
-            Self::Peers => "list of IP addresses, prefixes and @FILE".to_owned(),
+            Self::Peers => "list of IP addresses, prefixes, networks and @FILE".to_owned(),
             Self::Files => "list of paths of files".to_owned(),
             Self::Patterns => "list of names, `*` for any characters".to_owned(),
             Self::Choices(words) => format!("list of {}", words.join(", ")),

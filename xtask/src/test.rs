@@ -125,7 +125,7 @@ const GROUPS: &[CheckGroup] = &[
     },
     CheckGroup {
         name: "lengthy end-to-end tests",
-        budget_s: 90,
+        budget_s: 140,
         quick: false,
         run: || integration(is_lengthy, &[]),
     },
@@ -146,9 +146,9 @@ const GROUPS: &[CheckGroup] = &[
     CheckGroup { name: "simulation", budget_s: 180, quick: false, run: simulation },
     CheckGroup { name: "real programs", budget_s: 90, quick: false, run: real_programs },
     CheckGroup { name: "attacks", budget_s: 100, quick: false, run: || attacks(TestSize::Short) },
-    CheckGroup { name: "conformance", budget_s: 100, quick: false, run: conformance },
+    CheckGroup { name: "conformance", budget_s: 70, quick: false, run: conformance },
     CheckGroup { name: "demo", budget_s: 60, quick: false, run: demo },
-    CheckGroup { name: "wordpress lab", budget_s: 350, quick: false, run: wordpress },
+    CheckGroup { name: "wordpress lab", budget_s: 330, quick: false, run: wordpress },
     CheckGroup { name: "mediawiki lab", budget_s: 80, quick: false, run: || system("mediawiki") },
     CheckGroup { name: "wagtail lab", budget_s: 80, quick: false, run: || system("wagtail") },
     CheckGroup { name: "examples", budget_s: 100, quick: false, run: examples::test },
@@ -367,8 +367,21 @@ fn is_of_demo_site(name: &str) -> bool {
 /// Whether this integration test file is slow, because it needs crashes, crowds or whole ladders.
 /// `--quick` leaves it out.
 fn is_lengthy(name: &str) -> bool {
-    name.starts_with("e2e_crash")
-        || ["arrivals", "e2e_flood", "e2e_soak", "e2e_stampede", "invalidation", "walk"].contains(&name)
+    const LENGTHY: [&str; 12] = [
+        "arrivals",
+        "e2e_flood",
+        "e2e_follow",
+        "e2e_soak",
+        "e2e_stampede",
+        "e2e_status",
+        "e2e_traces",
+        "e2e_try",
+        "e2e_upgrade",
+        "e2e_warm",
+        "invalidation",
+        "walk",
+    ];
+    name.starts_with("e2e_crash") || LENGTHY.contains(&name)
 }
 
 /// Runs the tests that need programs from Debian packages, except attacks.

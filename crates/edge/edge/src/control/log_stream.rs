@@ -16,11 +16,12 @@ use request_log::filter::Filter;
 use std::future::pending;
 use std::pin::pin;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Bytes that are gathered for one write.
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// How often an idle stream sends an empty line, so that a client on a broken path is noticed.
+/// How often a stream sends an empty line, so that a client on a broken path is noticed.
 const BEAT_EVERY: Duration = Duration::from_secs(15);
 
 /// The media type of lines of JSON.
@@ -62,6 +63,8 @@ pub(crate) async fn stream(
     }
     let mut handed_over = pin!(shared.ending.handed_over());
     let mut never = pin!(pending());
+    // Beyond the loop: an idle client ends a turn of it many times between two beats.
+    let mut beats = tokio::time::interval_at(Instant::now() + BEAT_EVERY, BEAT_EVERY);
     let mut text = Vec::new();
     loop {
         tokio::select! {
@@ -73,7 +76,7 @@ pub(crate) async fn stream(
                 _ => return,
             },
             () = following.next(&mut text, BATCH_BYTES) => following.push_skipped(&mut text),
-            () = tokio::time::sleep(BEAT_EVERY) => text.push(b'\n'),
+            _ = beats.tick() => text.push(b'\n'),
         }
         client.push_content(framing, Bytes::from(std::mem::take(&mut text)));
         if client.flush().await.is_err() {

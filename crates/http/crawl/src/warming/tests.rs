@@ -6,10 +6,12 @@ use std::time::Duration;
 
 const PAGE: Duration = Duration::from_millis(20);
 
+type Answer = Box<dyn Fn(&str, usize) -> PageOutcome>;
+
 /// A site whose documents are known, and whose pages are answered by a function.
 struct Site {
     documents: BTreeMap<&'static str, (u16, String)>,
-    answer: Box<dyn Fn(&str, usize) -> PageOutcome>,
+    answer: Answer,
     now: Monotonic,
     /// The paths that were looked at, in their order.
     visited: Vec<String>,
@@ -312,8 +314,14 @@ fn endless_indexes_and_long_lists_are_bounded() {
 fn sitemap_line_before_all_groups_counts() {
     let mut site = Site::new(&[
         ("/robots.txt", "Sitemap: /loop.xml\nUser-agent: petasos\nDisallow: /secret\nDisallow: /$\n"),
-        ("/loop.xml", "<sitemapindex><sitemap><loc>/loop.xml</loc></sitemap><sitemap><loc>/b.xml</loc></sitemap></sitemapindex>"),
-        ("/b.xml", "<!DOCTYPE u [<!ENTITY x SYSTEM 'file:///etc/passwd'>]><urlset><url><loc>/&x;</loc></url><url><loc>/good</loc></url></urlset>"),
+        (
+            "/loop.xml",
+            "<sitemapindex><sitemap><loc>/loop.xml</loc></sitemap><sitemap><loc>/b.xml</loc></sitemap></sitemapindex>",
+        ),
+        (
+            "/b.xml",
+            "<!DOCTYPE u [<!ENTITY x SYSTEM 'file:///etc/passwd'>]><urlset><url><loc>/&x;</loc></url><url><loc>/good</loc></url></urlset>",
+        ),
     ]);
     let mut run = found();
     site.run(&mut run, usize::MAX);

@@ -21,6 +21,7 @@ mod static_files;
 mod store;
 mod tls;
 mod visitors;
+mod warm;
 
 use anyhow::{Context, Result, ensure};
 use std::os::unix::process::CommandExt;
@@ -53,6 +54,8 @@ pub(crate) enum BenchCommand {
     Store(store::Args),
     /// Compare TLS and HTTP/2: Petasos, nginx, HAProxy and H2O
     Tls(tls::Args),
+    /// Fill the cache with 1,000 pages after a purge, while visitors come
+    Warm(warm::Args),
 }
 
 /// Runs `cargo xtask bench ...`.
@@ -60,8 +63,10 @@ pub(crate) enum BenchCommand {
 /// # Errors
 /// Names the step that failed. Slowness is no error.
 pub(crate) fn run(bench: &BenchCommand) -> Result<()> {
-    if let BenchCommand::Attacks(args) = bench {
-        return attacks::run(args);
+    match bench {
+        BenchCommand::Attacks(args) => return attacks::run(args),
+        BenchCommand::Warm(args) => return warm::run(args),
+        _ => {}
     }
     if cfg!(debug_assertions) {
         return go_on_optimised();
@@ -78,6 +83,7 @@ pub(crate) fn run(bench: &BenchCommand) -> Result<()> {
         BenchCommand::Static(args) => static_files::run(args),
         BenchCommand::Store(args) => store::run(args),
         BenchCommand::Tls(args) => tls::run(args),
+        BenchCommand::Warm(args) => warm::run(args),
     }
 }
 

@@ -36,6 +36,7 @@ mod static_tree;
 mod status;
 mod top;
 mod values;
+mod warm;
 mod why;
 
 use crate::output::note;
@@ -83,6 +84,7 @@ fn command() -> Command {
         .subcommand(demo::command())
         .subcommand(why::Args::augment_args(Command::new("why")))
         .subcommand(purge::Args::augment_args(Command::new("purge")))
+        .subcommand(warm::Args::augment_args(Command::new("warm")))
         .subcommand(status::Args::augment_args(Command::new("status")))
         .subcommand(top::Args::augment_args(Command::new("top")))
         .subcommand(log_command::Args::augment_args(Command::new("log")))
@@ -107,6 +109,7 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(("demo", matches)) => demo::run(matches),
         Some(("why", matches)) => why::run(&why::Args::from_arg_matches(matches)?),
         Some(("purge", matches)) => purge::run(&purge::Args::from_arg_matches(matches)?),
+        Some(("warm", matches)) => warm::run(&warm::Args::from_arg_matches(matches)?),
         Some(("status", matches)) => status::run(&status::Args::from_arg_matches(matches)?),
         Some(("top", matches)) => top::run(&top::Args::from_arg_matches(matches)?),
         Some(("log", matches)) => log_command::run(&log_command::Args::from_arg_matches(matches)?),

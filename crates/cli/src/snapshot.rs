@@ -157,6 +157,7 @@ pub(crate) mod examples {
             store,
             uptime_secs: 7384,
             version: "0.1.0".to_owned(),
+            warming: Vec::new(),
             workers: 2,
         };
         Snapshot::new(status, metrics)

@@ -10,6 +10,7 @@ use crate::admin::AdminArgs;
 use crate::bench::measure;
 use crate::record_text::{printable, size_text};
 use crate::snapshot::{Snapshot, Verdicts};
+use crate::warm;
 use clock::{Clock as _, Timestamp};
 use platform::SystemClock;
 use std::fmt::Write as _;
@@ -187,6 +188,9 @@ impl View {
                 line("  origin", format!("{}, {}, {fetches}", origin.url, origin.state));
             }
         }
+        for run in status.warming.iter().filter(|run| run.is_running) {
+            line("filling", format!("{}: {}", run.site, warm::progress(run)));
+        }
         let store = &status.store;
         line(
             "memory",
@@ -297,6 +301,24 @@ mod tests {
             (&json["status"]["uptime_secs"], json["attention"].as_array().unwrap().len()),
             (&7384.into(), 0)
         );
+    }
+
+    #[test]
+    fn run_under_way_is_a_line_of_the_screen() {
+        let mut after = well(METRICS);
+        let run = |is_running| api::warm::WarmRun {
+            site: "a.test".to_owned(),
+            found: 1_000,
+            warmed: 250,
+            fresh: 30,
+            state: "fills the cache".to_owned(),
+            is_running,
+            ..api::warm::WarmRun::default()
+        };
+        after.status.warming = vec![run(true), run(false)];
+        let screen = view(after).screen(&[]);
+        let lines: Vec<_> = screen.lines().filter(|line| line.starts_with("filling")).collect();
+        assert_eq!(lines, ["filling      a.test: 280 of 1,000 pages, 250 stored; fills the cache"]);
     }
 
     fn origin(state: &str) -> api::status::OriginStatus {

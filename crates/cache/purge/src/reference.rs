@@ -277,6 +277,9 @@ For this purpose the edge counts the requests for stored pages, and halves the c
 minutes. A refill sends only negotiated fields of a visitor's request, such as languages. Pages that
 depend on cookies, credentials or other personal fields of a visitor are never refilled.
 
+After a purge of all pages, Petasos can also request every page that the site's sitemaps name:
+[warming.md](warming.md).
+
 ## Tags
 
 An application tags a response with the items that the page contains, in the headers of this table.

@@ -9,4 +9,5 @@ pub mod dashboard;
 pub mod log;
 pub mod profile;
 pub mod status;
+pub mod warm;
 pub mod why;

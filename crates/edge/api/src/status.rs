@@ -3,6 +3,7 @@
 //! Invariant: members are in the order of the alphabet, in which the document has always been
 //! written.
 
+use crate::warm::WarmRun;
 use serde::{Deserialize, Serialize};
 
 /// The path of the document.
@@ -31,6 +32,9 @@ pub struct EdgeStatus {
     pub uptime_secs: u64,
     /// The version of the program.
     pub version: String,
+    /// The last run of each site that filled the cache.
+    #[serde(default)]
+    pub warming: Vec<WarmRun>,
     /// Number of workers.
     pub workers: usize,
 }

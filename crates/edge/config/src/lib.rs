@@ -32,6 +32,7 @@ mod setting;
 mod site_table;
 mod table;
 mod void;
+mod warm_table;
 
 pub use self::document::{ConfigDocument, Overrides};
 pub use cdn::{CDNS, Cdn};
@@ -43,7 +44,7 @@ pub use plan::{
     AccessLogTarget, AcmePlan, AdminTlsPlan, DiskPlan, EdgeLimits, EdgePlan, FieldRules, FilesPlan,
     FixedAnswer, GuardPlan, ListenerPlan, LogFormat, LogTerms, MaintenancePlan, MissingFile, OriginBalance,
     OriginTlsPlan, PasswordPlan, RateLimit, RedirectAnswer, RedirectPlan, RouteAction, RouteMatcher,
-    RoutePlan, SiteLimits, SitePlan, StaticTreePlan, TlsPlan, TracePlan, is_about_storing,
+    RoutePlan, SiteLimits, SitePlan, StaticTreePlan, TlsPlan, TracePlan, WarmPlan, is_about_storing,
 };
 pub use reference::settings_reference;
 pub use setting::{CertificatePaths, CertificateSource, Setting, SettingKind, SettingScope, SettingValue};

@@ -23,6 +23,7 @@ mod reload;
 mod route;
 mod site;
 mod traces;
+mod warm;
 
 pub use access_log::{AccessLogTarget, LogFormat, LogTerms};
 pub use acme::AcmePlan;
@@ -38,6 +39,7 @@ pub use passwords::PasswordPlan;
 pub use route::{FixedAnswer, MaintenancePlan, RedirectAnswer, RouteAction, RouteMatcher, RoutePlan};
 pub use site::SitePlan;
 pub use traces::TracePlan;
+pub use warm::WarmPlan;
 
 use crate::ReadFile;
 use crate::document::{ConfigDocument, Overrides};

@@ -7,7 +7,7 @@ use crate::certificates;
 use crate::origin_member::OriginMember;
 use crate::peers::PeerEntry;
 use crate::plan::AccessLogTarget;
-use address::Address;
+use address::{Address, HttpUrl};
 use document::quantity::{format_duration, format_size, parse_duration, parse_size};
 use profiles::{AUTO, Profile};
 use request_log::filter::Filter;
@@ -117,6 +117,8 @@ pub enum SettingKind {
     Ports,
     /// A list of IP addresses, prefixes, and files that contain such lists.
     Peers,
+    /// A list of http and https URLs, or paths of them.
+    Urls,
     /// A list of paths of files.
     Files,
     /// A list of names in which `*` matches any run of characters.
@@ -227,6 +229,7 @@ impl SettingKind {
             Self::FieldNames => "list of field names".to_owned(),
             Self::Ports => "list of ports".to_owned(),
             Self::Peers => "list of IP addresses, prefixes, networks and @FILE".to_owned(),
+            Self::Urls => "list of URLs or paths".to_owned(),
             Self::Files => "list of paths of files".to_owned(),
             Self::Patterns => "list of names, `*` for any characters".to_owned(),
             Self::Choices(words) => format!("list of {}", words.join(", ")),
@@ -253,6 +256,7 @@ impl SettingKind {
             Self::Peers => "ADDRESSES",
             Self::Patterns | Self::Choices(_) | Self::FieldNames | Self::Methods => "NAMES",
             Self::Paths | Self::Files => "PATHS",
+            Self::Urls => "URLS",
             Self::FieldPatterns | Self::FieldLines => "FIELDS",
             Self::CookiePatterns => "COOKIES",
             Self::Certificates => "CERT,KEY|HOST",
@@ -301,6 +305,7 @@ impl SettingKind {
             Self::FieldNames => parse_field_name(text).map(one_text),
             Self::Ports => parse_port(text).map(|port| SettingValue::Ports(vec![port])),
             Self::Peers => PeerEntry::parse(text).map(|peer| SettingValue::Peers(vec![peer])),
+            Self::Urls => parse_url(text).map(one_text),
             Self::Files if text.is_empty() => Err("the path is empty".to_owned()),
             Self::Files => Ok(one_text(text.to_owned())),
             Self::Patterns => parse_pattern(text).map(|pattern| SettingValue::Texts(vec![pattern])),
@@ -336,6 +341,7 @@ impl SettingKind {
                 | Self::FieldNames
                 | Self::Ports
                 | Self::Peers
+                | Self::Urls
                 | Self::Files
                 | Self::Patterns
                 | Self::Choices(_)
@@ -494,6 +500,15 @@ fn parse_pattern(text: &str) -> Result<String, String> {
     let legal = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b',' | b';' | b'=' | b'"');
     if text.bytes().all(|byte| byte == b'*') || !text.bytes().all(legal) {
         return Err(format!("`{text}` is not the name of a cookie or field, nor a pattern for some"));
+    }
+    Ok(text.to_owned())
+}
+
+/// Reads a URL, or the path of one.
+fn parse_url(text: &str) -> Result<String, String> {
+    let is_path = text.starts_with('/') && !text.starts_with("//");
+    if !is_path {
+        HttpUrl::parse(text).map_err(|error| error.to_string())?;
     }
     Ok(text.to_owned())
 }

@@ -11,6 +11,7 @@ use crate::route_table::ROUTE;
 use crate::row::{global, row, site};
 use crate::setting::{Setting, SettingKind, SettingScope};
 use crate::site_table::SITE;
+use crate::warm_table::WARM;
 
 /// Upper bound of all limits that count connections, fetches or waiting requests.
 const COUNT_MAX: u64 = 1_000_000;
@@ -24,7 +25,7 @@ const STREAMS_MAX: u64 = 10_000;
 /// All settings: listeners first, then the edge, then sites and routes, then limits by where they
 /// act.
 pub const SETTINGS: &[Setting] =
-    &joined([LISTENER, ADMIN, EDGE, LOGS, SITE, COMPRESSION, ROUTE, GUARD, LIMITS]);
+    &joined([LISTENER, ADMIN, EDGE, LOGS, SITE, COMPRESSION, WARM, ROUTE, GUARD, LIMITS]);
 
 const SETTINGS_COUNT: usize = LISTENER.len()
     + ADMIN.len()
@@ -32,6 +33,7 @@ const SETTINGS_COUNT: usize = LISTENER.len()
     + LOGS.len()
     + SITE.len()
     + COMPRESSION.len()
+    + WARM.len()
     + ROUTE.len()
     + GUARD.len()
     + LIMITS.len();
@@ -39,7 +41,7 @@ const SETTINGS_COUNT: usize = LISTENER.len()
 /// Concatenates the parts. A `const fn`, because `SETTINGS` is a constant; hence the loops over
 /// indices.
 #[expect(clippy::indexing_slicing, reason = "the compiler evaluates it, and refuses an index out of range")]
-const fn joined(parts: [&[Setting]; 9]) -> [Setting; SETTINGS_COUNT] {
+const fn joined(parts: [&[Setting]; 10]) -> [Setting; SETTINGS_COUNT] {
     let [first, ..] = parts;
     let mut all = [first[0]; SETTINGS_COUNT];
     let (mut part, mut count) = (0, 0);

@@ -10,6 +10,7 @@ use api::dashboard::{
 };
 use api::log::LoggedRequest;
 use api::status::{CertificateStatus, DiskStatus, EdgeStatus, OriginStatus, SiteStatus, StoreStatus};
+use api::warm::{WarmCause, WarmRun};
 use api::why::{
     Cause, KeyAnswer, OriginDemand, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute, WhyReply,
 };
@@ -76,6 +77,17 @@ fn status() -> EdgeStatus {
         store: StoreStatus { bytes: 7, bytes_max: 9, evicted: 0, objects: 3, on_disk_only: 1, published: 4 },
         uptime_secs: 90,
         version: hostile(),
+        warming: vec![WarmRun {
+            causes: vec![WarmCause { cause: hostile(), pages: 3 }],
+            found: 10,
+            warmed: 4,
+            not_cacheable: 3,
+            is_running: true,
+            site: hostile(),
+            state: hostile(),
+            url: hostile(),
+            ..WarmRun::default()
+        }],
         workers: 2,
     }
 }

@@ -40,5 +40,6 @@ pub(crate) mod top;
 #[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "only the thread that exports uses it"))]
 pub(crate) mod trace_export;
 pub(crate) mod verifier;
+pub(crate) mod warmer;
 pub(crate) mod windows;
 pub(crate) mod writes;

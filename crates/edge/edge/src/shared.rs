@@ -34,6 +34,7 @@ use crate::memory::refreshes::PageRefreshes;
 use crate::memory::sweeper::Sweeper;
 use crate::memory::trace_export::TraceExport;
 use crate::memory::verifier::Verifier;
+use crate::memory::warmer::Warmer;
 use crate::origins::SecuredOrigins;
 use crate::sites::Sites;
 use crate::system::System;
@@ -122,6 +123,8 @@ pub(crate) struct EdgeState {
     /// What takes the origins' time.
     pub(crate) origin_work: OriginWork,
     pub(crate) refiller: Refiller,
+    /// The runs that fill the cache.
+    pub(crate) warmer: Warmer,
     /// Orders of coded forms.
     pub(crate) encodings: Encodings,
     /// Pages that were written to beyond the rate.
@@ -263,6 +266,7 @@ impl Shared {
             minutes: Minutes::default(),
             origin_work: OriginWork::new(plan.workers),
             refiller: Refiller::default(),
+            warmer: Warmer::default(),
             encodings: Encodings::default(),
             page_refreshes: PageRefreshes::default(),
             password_checks: PasswordChecks::new(disk_threads.clone(), random.hash_one("password")),

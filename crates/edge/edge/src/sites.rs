@@ -421,6 +421,7 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
         hsts_secs: _,
         // Forms are made of stored pages by the rules in force.
         compression: _,
+        warm: _,
     } = plan;
     // Origins may send uncompressed content because of Via.
     let via = if *via_to_origin { "" } else { " without Via" };

@@ -8,8 +8,7 @@
 //!                                          Pace: when the next request may start
 //! ```
 //!
-//! No command uses it yet. `petasos try` will visit a few pages of any site with it, and `petasos
-//! warm` will fill a cache from sitemaps.
+//! The edge fills its cache with it ([`Warming`]). `petasos try` will visit a few pages of any site.
 //!
 //! Invariant: the crate is pure. Its inputs are bytes and `now`; it uses no socket, clock, disk or
 //! random source. The same inputs in the same order give the same pages in the same order. Every
@@ -27,6 +26,7 @@ mod sitemap;
 mod sitemap_plan;
 mod skipped;
 mod w3c_date;
+mod warming;
 
 pub use frontier::{
     Frontier, FrontierError, FrontierLimits, FrontierState, PageHints, PageSource, PlannedPage,
@@ -41,3 +41,7 @@ pub use sitemap::{
 };
 pub use sitemap_plan::{INDEX_DEPTH_MAX, SITEMAPS_MAX, SitemapPlan, USUAL_SITEMAPS};
 pub use skipped::{SkipCause, SkipCount, Skipped};
+pub use warming::{
+    DocumentOutcome, PageOutcome, URLS_BYTES_MAX, WarmCounts, WarmEnd, WarmError, WarmOrder, WarmState,
+    WarmStep, Warming, listed_pages,
+};

@@ -200,6 +200,12 @@ impl Pace {
         self.last_start = Some(now);
     }
 
+    /// Notes that the last request that started was not sent after all.
+    pub fn withdrawn(&mut self) {
+        self.in_progress = self.in_progress.saturating_sub(1);
+        self.last_start = None;
+    }
+
     /// Notes that a request ended.
     pub fn ended(&mut self, now: Monotonic, outcome: PacedOutcome) {
         self.in_progress = self.in_progress.saturating_sub(1);

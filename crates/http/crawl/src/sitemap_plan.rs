@@ -48,6 +48,11 @@ impl SitemapPlan {
         self.waiting.pop_front()
     }
 
+    /// Whether a sitemap is still to be fetched.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Reads a sitemap that [`SitemapPlan::next_sitemap`] gave with this level. The sitemaps of an
     /// index are added to the plan; the entries of the result are then none of pages.
     ///

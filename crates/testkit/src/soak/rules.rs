@@ -24,7 +24,7 @@ pub(super) const IDLE: [&str; 13] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 65] = [
+pub(super) const ZERO: [&str; 71] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
@@ -89,6 +89,12 @@ pub(super) const ZERO: [&str; 65] = [
     "petasos_static_tree_short_lived_total",
     "petasos_static_tree_written_total",
     "petasos_streams_ended_total",
+    "petasos_warm_failures_total",
+    "petasos_warm_fetches_total",
+    "petasos_warm_fresh_pages_total",
+    "petasos_warm_pages_left",
+    "petasos_warm_uncacheable_pages_total",
+    "petasos_warmed_pages_total",
     "petasos_writes_left_to_purges_total",
 ];
 

@@ -10,6 +10,7 @@ use super::limits::{EdgeLimits, SiteLimits};
 use super::passwords::PasswordPlan;
 use super::route::{self, ActionKind, MaintenancePlan, RouteAction, RouteMatcher, RoutePlan};
 use super::site::{SitePlan, page_file, whole_secs};
+use super::warm;
 use super::{balance, origins};
 use crate::ReadFile;
 use crate::document::{ConfigDocument, Level, SiteTable};
@@ -205,6 +206,7 @@ impl Expansion {
         ));
         self.problems.extend(nameless_tree(levels, place));
         self.problems.extend(compression::problems(levels));
+        self.problems.extend(warm::problems(levels));
         let (policy, error_page) = match (chosen(levels, read), page_file(levels, "error_page", read)) {
             (Ok(policy), Ok(error_page)) => (policy, error_page),
             (policy, page) => {

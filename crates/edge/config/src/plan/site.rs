@@ -5,6 +5,7 @@ use super::compression;
 use super::fields::FieldRules;
 use super::limits::SiteLimits;
 use super::origins::{self, OriginTlsPlan};
+use super::warm::WarmPlan;
 use crate::ReadFile;
 use crate::levels::SettingLevels;
 use crate::rules::widened;
@@ -73,6 +74,8 @@ pub struct SitePlan {
     pub static_tree_layout: Option<String>,
     /// Which coded forms are made of the site's stored responses. `None`: none.
     pub compression: Option<CompressionRules>,
+    /// How the edge fills its cache by itself. `None`: only a command does.
+    pub warm: Option<WarmPlan>,
     /// The HTML page that visitors receive when the origin fails. `None`: the edge's built-in page.
     pub error_page: Option<Arc<str>>,
 }
@@ -161,6 +164,7 @@ impl SitePlan {
                 .filter(|layout| *layout != "none")
                 .map(str::to_owned),
             compression,
+            warm: WarmPlan::resolve(levels),
             error_page: None,
         }
     }

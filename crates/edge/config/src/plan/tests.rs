@@ -110,6 +110,38 @@ fn static_tree_needs_names_and_takes_a_layout_per_site() {
 }
 
 #[test]
+fn warming_is_set_by_table_and_site() {
+    let warm = |text: &str| load(text, &origin()).unwrap().sites[0].warm.clone();
+    assert_eq!(warm(""), None);
+    let plain = warm("[warm]\nurl = 'http://127.0.0.1:8080/'\n").unwrap();
+    assert_eq!(
+        (plain.sitemaps, plain.rate, plain.on_start, plain.on_purge),
+        (Some(Vec::new()), None, true, true)
+    );
+    let text = "[[site]]\nnames = ['a.test', '*.b.test']\n[site.warm]\nurl = 'https://www.b.test/'\nsitemaps = []\n\
+                urls = '/u'\nrate = 7\non = ['purge']\n";
+    let own = warm(text).unwrap();
+    assert_eq!((own.sitemaps, own.rate, own.on_start, own.on_purge), (None, Some(7), false, true));
+    assert_eq!(own.urls.unwrap().to_str(), Some("/u"));
+    let list = warm("[warm]\nurl = 'http://a/'\nsitemaps = ['/a.xml', 'http://a/feed']\n").unwrap();
+    assert_eq!(list.sitemaps.unwrap().len(), 2);
+    for (text, message) in [
+        ("[warm]\nurl = 'a.test'\n", "begins neither"),
+        ("[warm]\nrate = 5\n", "`warm.rate` has no effect without `warm.url`"),
+        (
+            "[[site]]\nnames = ['a.test']\n[site.warm]\nurl = 'http://b.test/'\n",
+            "b.test is not among `names`",
+        ),
+        ("[warm]\nurl = 'http://a/'\nsitemaps = ['a.xml']\n", "a.xml"),
+        ("[warm]\nurl = 'http://a/'\nrate = 0\n", "1 to 1000"),
+        ("[warm]\nurl = 'http://a/'\non = ['never']\n", "start, purge"),
+    ] {
+        let fault = load(text, &origin()).unwrap_err();
+        assert!(fault.contains(message) && fault.contains("petasos.toml:"), "{message}: {fault}");
+    }
+}
+
+#[test]
 fn compression_is_set_by_table_and_site() {
     let rules = |text: &str| load(text, &origin()).unwrap().sites[0].compression.clone();
     assert_eq!(rules(""), Some(CompressionRules::default()));

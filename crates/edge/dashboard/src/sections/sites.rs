@@ -5,6 +5,7 @@ use crate::View;
 use crate::figure::{grouped, micros, percent, share};
 use api::dashboard::{PathGroupFigures, SiteFigures, VerdictFigures};
 use api::status::SiteStatus;
+use api::warm::WarmRun;
 use maud::{Markup, html};
 
 /// The name of the figures of requests that reached no site, such as those for an unknown host.
@@ -26,7 +27,32 @@ pub(super) fn sites(view: &View<'_>) -> Markup {
             }
         }
         @if view.data.sites.is_empty() { (empty("No site has received a request yet.")) }
+        @if !view.data.status.warming.is_empty() { (warming(&view.data.status.warming)) }
     }
+}
+
+/// The last run of each site that filled the cache.
+fn warming(runs: &[WarmRun]) -> Markup {
+    let head = html! {
+        th scope="col" { "Filling the cache" } th scope="col" { "Looked at" } th.n scope="col" { "Stored" }
+        th.n scope="col" { "Fresh before" } th.n scope="col" { "Not cacheable" } th.n scope="col" { "Failed" }
+        th scope="col" { "State" }
+    };
+    let row = |run: &WarmRun| {
+        let done = run.warmed + run.fresh + run.not_cacheable + run.failed;
+        html! {
+            tr {
+                th.url scope="row" { (run.site) }
+                td { (bar(share(done, run.found))) }
+                td.n { (grouped(run.warmed)) }
+                td.n { (grouped(run.fresh)) }
+                td.n title=[run.causes.first().map(|cause| &cause.cause)] { (grouped(run.not_cacheable)) }
+                td.n { (grouped(run.failed)) }
+                td.text { (run.state) }
+            }
+        }
+    };
+    table("Filling the cache", &head, &html! { @for run in runs { (row(run)) } })
 }
 
 /// The part of a site's pages that the cache answered.

@@ -19,6 +19,7 @@ use crate::control::metrics;
 use crate::control::purge_access::Entrance;
 use crate::control::purge_orders::{carry_out, reply};
 use crate::control::status::status;
+use crate::control::warm_call;
 use crate::control::why::{self, QUESTION_BYTES_MAX};
 use crate::request::arrival::Arrival;
 use crate::request::client::{ClientConnection, ReceiveOutcome};
@@ -292,7 +293,8 @@ fn refusal(
 ) -> Option<AdminPage> {
     let peer = arrival.peer;
     let is_call = purge::api::ApiRoute::of(&request.target).is_some()
-        || [detection_call::PATH, RELOAD_PATH].contains(&path(request));
+        || [detection_call::PATH, RELOAD_PATH].contains(&path(request))
+        || path(request) == warm_call::PATH && request.method == Method::Post;
     let refused = if !is_own(request, &shared.plan.admin, arrival.is_secured) {
         FOREIGN
     } else if is_certified {
@@ -329,11 +331,12 @@ async fn call(shared: &Arc<Shared>, who: &str, request: &RequestHead, content: &
         return Some(answer_reload(shared, who, request).await.into());
     }
     let Some(route) = purge::api::ApiRoute::of(&request.target) else {
-        let is_of_profile = path(request) == detection_call::PATH;
-        return if is_of_profile {
-            Some(answer_profile(shared, who, request, content).await.into())
-        } else {
-            None
+        return match path(request) {
+            detection_call::PATH => Some(answer_profile(shared, who, request, content).await.into()),
+            warm_call::PATH if request.method == Method::Post => {
+                Some(answer_warm(shared, who, request, content).into())
+            }
+            _ => None,
         };
     };
     Some(match purge::api::read(&route, &request.method, &request.fields, content) {
@@ -356,6 +359,7 @@ async fn read_content(client: &mut ClientConnection, request: &Request) -> Vec<u
     let bytes_max = match path(&request.head) {
         WHY_PATH => QUESTION_BYTES_MAX,
         detection_call::PATH => detection_call::CONTENT_BYTES_MAX,
+        warm_call::PATH => warm_call::CONTENT_BYTES_MAX,
         _ if purge::api::ApiRoute::of(&request.head.target).is_some() => purge::api::CONTENT_BYTES_MAX,
         _ => return content,
     };
@@ -388,6 +392,9 @@ async fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> 
             AdminPage { status: Status::OK, media_type: metrics::MEDIA_TYPE, text: metrics::render(shared) }
         }
         STATUS_PATH => AdminPage { status: Status::OK, media_type: JSON, text: written(&status(shared)) },
+        warm_call::PATH => {
+            AdminPage { status: Status::OK, media_type: JSON, text: written(&shared.warmer.document()) }
+        }
         DATA_PATH => {
             AdminPage { status: Status::OK, media_type: JSON, text: written(&figures::data(shared)) }
         }
@@ -399,7 +406,7 @@ async fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> 
         _ => AdminPage::plain(
             404,
             "There are /dashboard, /dashboard/data, /dashboard/history, /dashboard/summary, /metrics, /healthz, \
-             /readyz, /status, /log, /why, /purge, /profile and /reload.\n",
+             /readyz, /status, /log, /why, /purge, /profile, /warm and /reload.\n",
         ),
     }
 }
@@ -470,6 +477,25 @@ async fn answer_profile(shared: &Arc<Shared>, who: &str, request: &RequestHead, 
     };
     let what = format!("call about a profile: {}", String::from_utf8_lossy(content));
     changes::record(shared, who, &what, if code == 200 { "done" } else { "refused" }, code == 200);
+    let status = Status::from_code(code).unwrap_or(Status::BAD_REQUEST);
+    AdminPage { status, media_type: JSON, text }
+}
+
+/// Carries out a call that begins or ends filling the cache of a site.
+fn answer_warm(shared: &Shared, who: &str, request: &RequestHead, content: &[u8]) -> AdminPage {
+    if !has_json(request) {
+        return AdminPage::plain(415, "A call is application/json.\n");
+    }
+    if content.len() > warm_call::CONTENT_BYTES_MAX {
+        return AdminPage::plain(413, "The call is too long.\n");
+    }
+    let (what, done) = warm_call::carry_out(shared, content);
+    let is_done = done.is_ok();
+    let (code, text) = match done {
+        Ok(done) => (200, written(&done)),
+        Err((code, refused)) => (code, written(&refused)),
+    };
+    changes::record(shared, who, &what, if is_done { "done" } else { "refused" }, is_done);
     let status = Status::from_code(code).unwrap_or(Status::BAD_REQUEST);
     AdminPage { status, media_type: JSON, text }
 }

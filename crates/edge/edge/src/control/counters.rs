@@ -302,6 +302,20 @@ metrics! {
          and visitors' requests fetch its remaining pages.";
     RefillsPostponed: Counter "refills_postponed",
         "Times that a refill waited because the origin was busy with other requests.";
+    WarmFetches: Counter "warm_fetches",
+        "Fetches that fill the cache by `warm` or `petasos warm`. docs/warming.md describes it.";
+    WarmedPages: Counter "warmed_pages",
+        "Pages of the site that Petasos has stored or confirmed to fill its cache.";
+    WarmFreshPages: Counter "warm_fresh_pages",
+        "Pages that were fresh already when Petasos filled the cache of the site.";
+    WarmUncacheablePages: Counter "warm_uncacheable_pages",
+        "Pages that could not be stored when Petasos filled the cache of the site. `petasos warm` names the \
+         commonest reason, and `petasos why` the cause for a page.";
+    WarmFailures: Counter "warm_failures",
+        "Pages whose second fetch failed too when Petasos filled the cache of the site. Look into the log of \
+         the application.";
+    WarmPagesLeft: Gauge "warm_pages_left",
+        "Pages that are left in the run that fills the cache of the site; 0 without one.";
     PopularPages: Gauge "popular_pages",
         "Most requested pages that Petasos remembers for refilling after purges.";
     SitesRecognised: Counter "sites_recognised",

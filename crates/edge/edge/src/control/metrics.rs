@@ -9,9 +9,11 @@ use crate::control::counters::{METRICS, Metric, MetricKind, MetricRow};
 use crate::control::operator;
 use crate::control::request_times;
 use crate::fetch::breaker::state_number;
+use crate::memory::warmer::WarmTotals;
 use crate::shared::Shared;
 use crate::sites::Site;
 use crate::upkeep::supervisor;
+use crate::upkeep::warming;
 use clock::Timestamp;
 use origin::{Gauges, Origin, Standing};
 use prometheus_client::collector::Collector;
@@ -127,6 +129,11 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::OriginFailing => {
             return read_origins(shared, |origin| u64::from(origin.standing() == Standing::Failing));
         }
+        Metric::WarmedPages => return read_warming(shared, |totals| totals.warmed),
+        Metric::WarmFreshPages => return read_warming(shared, |totals| totals.fresh),
+        Metric::WarmUncacheablePages => return read_warming(shared, |totals| totals.not_cacheable),
+        Metric::WarmFailures => return read_warming(shared, |totals| totals.failed),
+        Metric::WarmPagesLeft => return read_warming(shared, |totals| totals.left),
         Metric::OriginRetries => shared.sites.of_each_origin().map(|site| site.origin.retries()).sum(),
         Metric::OriginBreakerChanges => return read_origins(shared, Origin::breaker_changes),
         Metric::OriginConnectionsIdle => return read_gauges(shared, |gauges| gauges.idle),
@@ -238,6 +245,15 @@ fn read_origins(shared: &Shared, value: impl Fn(&Origin) -> u64) -> Vec<MetricVa
     };
     let sites = shared.sites.of_each_origin();
     sites.flat_map(|site| site.origin.origins().map(|origin| read(site, origin))).collect()
+}
+
+fn read_warming(shared: &Shared, value: impl Fn(WarmTotals) -> u64) -> Vec<MetricValue> {
+    let read = |site: &str| MetricValue {
+        site: Some(site.to_owned()),
+        origin: None,
+        value: value(shared.warmer.totals(site)),
+    };
+    warming::sites(shared).into_iter().map(read).collect()
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@ use crate::control::counters::{Cells, Metric};
 use crate::control::purge_access::{Denied, Entrance};
 use crate::control::reach::{self, SiteScope};
 use crate::shared::Shared;
+use crate::sites::Site;
 use crate::upkeep::persisting::{lose_in_time, persist_in_time};
+use crate::upkeep::warming;
 use bytes::{Bytes, BytesMut};
 use invalidation::Mode;
 use message::{Method, RequestHead, ResponseHead, Status};
@@ -183,6 +185,7 @@ async fn perform(shared: &Arc<Shared>, task: Task) -> PurgeOutcome {
     // The purge is in force now. A hanging disk must not delay the next purges, so the turn
     // ends here.
     drop(turn);
+    warming::begin_after_purge(shared, |site| task.is_of_all_pages(shared, site));
     outcome.in_tree = !lose_in_time(shared).await;
     outcome.undurable = !persist_in_time(shared).await;
     outcome
@@ -264,6 +267,19 @@ impl Task {
             return;
         }
         self.selectors(shared, scope).into_iter().for_each(|selector| add(outcome, mode, tell(selector)));
+    }
+
+    /// Whether all pages of a site, or of the host that its cache is filled with, are purged.
+    fn is_of_all_pages(&self, shared: &Shared, site: &Site) -> bool {
+        let is_whole = |scope: &SiteScope<'_>| scope.site.id == site.id && scope.is_filled_whole();
+        self.invalidations.iter().any(|OrderItem { scope, .. }| match scope {
+            PurgeScope::Host { host } => self.scopes(shared, host).iter().any(is_whole),
+            PurgeScope::Everything { reach } => match &self.own {
+                Some(key) => shared.sites.of_host_of(key.site()).any(|own| own.id == site.id),
+                None => reached(shared, reach).contains(&site.id),
+            },
+            _ => false,
+        })
     }
 
     /// The store's selectors, for each affected site.

@@ -12,6 +12,7 @@
 
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
+use address::HttpUrl;
 use bytes::Bytes;
 use defects::{Defect, is_planted};
 use message::{Fields, Method, RequestHead, Version};
@@ -174,6 +175,13 @@ impl SiteScope<'_> {
             Hosts::Named(name) => name,
         };
         Selector::Ban { site: self.site.id, ban: Arc::new(ConditionBan::of_pages(host, pages)) }
+    }
+
+    /// Whether the scope has all pages with which the cache is filled.
+    pub(crate) fn is_filled_whole(&self) -> bool {
+        let Hosts::Named(name) = &self.hosts else { return true };
+        let url = self.site.plan.warm.as_ref().and_then(|warm| HttpUrl::parse(&warm.url).ok());
+        url.is_some_and(|url| name_of(url.authority().as_bytes()) == *name)
     }
 
     /// The selectors for all pages in this scope.

@@ -71,10 +71,11 @@ pub fn observing_reference() -> String {
          * `GET /log`: each request as it ends (see below).\n\
          * `GET /dashboard/data`, `GET /dashboard/history` and `GET /dashboard/summary`: the figures behind\n  \
          the dashboard (see below).\n\
+         * `GET /warm`: the last run of each site that filled the cache (see [warming.md](warming.md)).\n\
          * `POST /why`: how the edge would answer a request, and why (see [why.md](why.md)).\n\n\
          Other calls change something: purges (see [purging.md](purging.md)), `POST /profile` (see\n\
-         [profiles.md](profiles.md)), `POST /reload` (see [reloading.md](reloading.md)), and the forms of the\n\
-         [dashboard](dashboard.md).\n\n\
+         [profiles.md](profiles.md)), `POST /reload` (see [reloading.md](reloading.md)), `POST /warm` (see\n\
+         [warming.md](warming.md)), and the forms of the [dashboard](dashboard.md).\n\n\
          A client on the same machine reads without a token. A client on another machine, or one whose\n\
          request a proxy has forwarded, needs the token of `token_file`. It sends the token as\n\
          `Authorization: Bearer TOKEN`; in Prometheus that is `authorization: {{ credentials_file: FILE }}`.\n\

@@ -32,6 +32,7 @@ pub(crate) fn status(shared: &Shared) -> api::status::EdgeStatus {
         },
         uptime_secs: shared.clock.monotonic().since(shared.started).as_secs(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        warming: shared.warmer.document().runs,
         workers: shared.plan.workers,
     }
 }

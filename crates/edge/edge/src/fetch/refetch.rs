@@ -15,6 +15,7 @@ use crate::sites::Site;
 use bytes::Bytes;
 use message::Method;
 use std::sync::Arc;
+use store::Lookup;
 
 /// A fetch for a page, which the caller must run. `None` if an equal one is under way, or if
 /// `is_renewed` says that the fetch is no longer needed. It is called under the lock of the fetch
@@ -59,4 +60,16 @@ pub(crate) fn task(
         trace,
     };
     Some((fetch, task))
+}
+
+/// The stored object of the page, for the origin to confirm. `is_ordered`: the page is fetched
+/// although it may be fresh.
+pub(crate) fn stored_base(shared: &Shared, page: &PageVariant, is_ordered: bool) -> Option<Base> {
+    match shared.store.peek(&page.key, &page.fields) {
+        Lookup::Found { object, softened } => {
+            let whole = Some(object).filter(|object| object.part().is_none());
+            whole.map(|object| Base::new(object, softened || is_ordered))
+        }
+        Lookup::Shelved(_) | Lookup::NoVariant | Lookup::Absent => None,
+    }
 }

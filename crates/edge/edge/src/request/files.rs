@@ -49,15 +49,23 @@ impl<'a> Visit<'a> {
     }
 }
 
+/// What answers a request for a file.
+pub(crate) async fn decision(
+    shared: &Shared,
+    directory: &Arc<ServedDirectory>,
+    (method, target, fields): (&Method, &[u8], &Fields),
+) -> FileDecision {
+    let found = find(directory, method, target, fields, Moment::read(&*shared.clock));
+    conclude(shared, directory, found).await
+}
+
 /// The reason of the answer to a request for a file; `None` if the pages of the site answer.
 pub(crate) async fn explain(
     shared: &Shared,
     directory: &Arc<ServedDirectory>,
-    (method, target, fields): (&Method, &[u8], &Fields),
+    request: (&Method, &[u8], &Fields),
 ) -> Option<Reason> {
-    let found = find(directory, method, target, fields, Moment::read(&*shared.clock));
-    let decision = conclude(shared, directory, found).await;
-    match decision {
+    match decision(shared, directory, request).await {
         FileDecision::Deliver(delivery) => Some(delivery.account.reason),
         FileDecision::Refuse(refusal) => Some(refusal.reason),
         FileDecision::Origin => None,

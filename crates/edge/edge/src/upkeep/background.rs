@@ -8,7 +8,7 @@ use crate::upkeep::leaving::join_in_time;
 #[cfg(feature = "otlp")]
 use crate::upkeep::trace_export::start as start_trace_export;
 use crate::upkeep::{
-    certificates, encoder, issuance, refill, sampler, supervisor, sweeper, tree_writer, verifier,
+    certificates, encoder, issuance, refill, sampler, supervisor, sweeper, tree_writer, verifier, warming,
 };
 use std::io;
 use std::sync::Arc;
@@ -49,11 +49,12 @@ impl Background {
     }
 
     /// Starts the tasks, in the context of a runtime.
-    pub(crate) fn start_tasks(shared: &Arc<Shared>) -> [AbortHandle; 3] {
+    pub(crate) fn start_tasks(shared: &Arc<Shared>) -> [AbortHandle; 4] {
         [
             supervisor::start_task("refill", shared, refill::run),
             supervisor::start_task("popular-pages", shared, refill::merge),
             supervisor::start_task("history", shared, sampler::run),
+            supervisor::start_task("warming", shared, warming::run),
         ]
     }
 

@@ -13,7 +13,6 @@
 //! fetches are ordinary ones: requests join them, and a purge revokes them.
 
 use crate::control::counters::{Cells, Metric};
-use crate::fetch::base::Base;
 use crate::fetch::coalesced_fetch::FetchState;
 use crate::fetch::refetch;
 use crate::fetch::task;
@@ -241,7 +240,7 @@ impl RefillState {
     /// Fetches a page; false if the origin failed.
     async fn fetch(&self, site: &Arc<Site>, page: &PageVariant, ordered: bool) -> bool {
         let is_renewed = || !ordered && !self.is_missing(page);
-        let base = self.base(page, ordered);
+        let base = refetch::stored_base(&self.shared, page, ordered);
         let Some((fetch, mut task)) = refetch::task(&self.shared, 0, site, page, base, is_renewed) else {
             return true;
         };
@@ -256,17 +255,6 @@ impl RefillState {
             | FetchState::Confirmed(_)
             | FetchState::Denied
             | FetchState::Void => true,
-        }
-    }
-
-    /// The stored object of the page, for the origin to confirm.
-    fn base(&self, page: &PageVariant, ordered: bool) -> Option<Base> {
-        match self.shared.store.peek(&page.key, &page.fields) {
-            Lookup::Found { object, softened } => {
-                let whole = Some(object).filter(|object| object.part().is_none());
-                whole.map(|object| Base::new(object, softened || ordered))
-            }
-            Lookup::Shelved(_) | Lookup::NoVariant | Lookup::Absent => None,
         }
     }
 }

@@ -29,6 +29,9 @@ const EXIT_INCOMPLETE: u8 = 1;
 /// Time between two looks at the progress.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
+/// Looks in a row after which a run that is not shown counts as lost.
+const MISSING_MAX: u32 = 100;
+
 /// Columns of the line of progress that are cleared before it is drawn again.
 const COLUMNS: usize = 100;
 
@@ -130,13 +133,25 @@ impl Args {
     /// Shows the progress of the run of a site until it ends, or that of a later run.
     fn follow(&self, site: &str, number: u64) -> anyhow::Result<WarmRun> {
         let is_shown = io::stderr().is_terminal();
+        let mut missing = 0;
         loop {
             std::thread::sleep(LOOK_EVERY);
             let answer = self.edge.get(PATH)?;
             let document: WarmDocument =
                 serde_json::from_slice(self.content_of(&answer)?).map_err(|_| self.foreign())?;
             let found = document.runs.into_iter().find(|run| run.site == site && run.run >= number);
-            let Some(run) = found else { continue };
+            let Some(run) = found else {
+                missing += 1;
+                if missing < MISSING_MAX {
+                    continue;
+                }
+                bail!(
+                    "{} does not show the run: it was stopped, or another process has taken over; \
+                     `petasos status` shows what runs now",
+                    self.edge.admin
+                );
+            };
+            missing = 0;
             if is_shown {
                 draw(&format!("\r{:<COLUMNS$}", progress(&run)));
             }

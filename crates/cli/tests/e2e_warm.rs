@@ -14,6 +14,31 @@ const FRESH: &str = "Cache-Control: s-maxage=600";
 /// The URL of the site that the tests fill the cache of.
 const SITE: &str = "http://example.test/";
 
+/// With the profile `auto`, the edge requests pages by itself to learn the system.
+const DEFAULT: &[&str] = &["--profile", "default"];
+
+/// An edge with a state directory of its own, because it goes on with the runs that it finds there.
+struct OwnEdge {
+    edge: Edge,
+    _state: tempfile::TempDir,
+}
+
+impl OwnEdge {
+    fn start(origin: &Origin, settings: &str) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let settings = format!("state_directory = '{}'\n{settings}", state.path().display());
+        Self { edge: Edge::configured(&origin.url(), &settings, DEFAULT), _state: state }
+    }
+}
+
+impl std::ops::Deref for OwnEdge {
+    type Target = Edge;
+
+    fn deref(&self) -> &Edge {
+        &self.edge
+    }
+}
+
 fn gzip(content: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(content).unwrap();
@@ -82,7 +107,7 @@ fn purge_of_everything_is_followed_by_a_full_cache() {
         ("/posts.xml.gz", gzip(posts.as_bytes())),
         ("/feed", feed.into()),
     ]);
-    let edge = Edge::configured(&origin.url(), &format!("[warm]\nurl = '{SITE}'\non = ['purge']\n"), &[]);
+    let edge = OwnEdge::start(&origin, &format!("[warm]\nurl = '{SITE}'\non = ['purge']\n"));
     assert_eq!(origin.seen().len(), 0, "a start is no occasion");
     let purged = petasos(["purge", "--all", "--admin", &edge.admin.to_string()]);
     assert_eq!(purged.code, Some(0), "{}", purged.stderr);
@@ -106,7 +131,7 @@ fn purge_of_everything_is_followed_by_a_full_cache() {
 fn empty_cache_is_filled_at_the_start() {
     let origin = site(vec![("/list.txt", b"/a\n/b\n".to_vec())]);
     let settings = format!("[warm]\nurl = '{SITE}'\nsitemaps = ['/list.txt']\n");
-    let edge = Edge::configured(&origin.url(), &settings, &[]);
+    let edge = OwnEdge::start(&origin, &settings);
     eventually("the pages are stored", || edge.metric("petasos_warmed_pages_total", "") == 3.0);
     assert!(is_hit(&edge, "/a") && is_hit(&edge, "/b"));
     let status = Edge::status(edge.admin).unwrap();
@@ -131,7 +156,7 @@ fn interrupted_run_goes_on_after_a_restart() {
         }
         _ => page(seen),
     });
-    let mut edge = Edge::configured(&origin.url(), &settings, &[]);
+    let mut edge = Edge::configured(&origin.url(), &settings, DEFAULT);
     let file = directory.path().join("state/warm-any.json");
     let is_written = || std::fs::read_to_string(&file).is_ok_and(|text| text.contains("page-3"));
     eventually("the position is written", is_written);
@@ -141,7 +166,7 @@ fn interrupted_run_goes_on_after_a_restart() {
     edge.wait();
     gate.open();
     origin.forget();
-    let edge = Edge::configured(&origin.url(), &settings, &[]);
+    let edge = Edge::configured(&origin.url(), &settings, DEFAULT);
     eventually("the run is over", || !file.exists());
     assert_eq!(origin.count("/sitemap.xml"), 0, "the position has the pages");
     assert_eq!(origin.seen().len(), 1 + 5, "four of nine pages are fresh");
@@ -151,7 +176,7 @@ fn interrupted_run_goes_on_after_a_restart() {
     drop(edge);
     std::fs::write(&file, "{\"format\": 1, \"order\": 7}").unwrap();
     origin.forget();
-    let edge = Edge::configured(&origin.url(), &settings, &[]);
+    let edge = Edge::configured(&origin.url(), &settings, DEFAULT);
     eventually("a damaged file is reported", || edge.stderr().contains("is ignored"));
     eventually("the run begins anew", || origin.count("/sitemap.xml") == 1);
     eventually("the file is removed", || !file.exists());
@@ -168,7 +193,7 @@ fn pages_that_cannot_be_stored_are_counted_with_their_reason() {
         target if target.starts_with("/private") => response("200 OK", &["Cache-Control: private"], b"x"),
         _ => page(seen),
     });
-    let edge = Edge::start(&origin.url(), &[]);
+    let edge = OwnEdge::start(&origin, "");
     let (outcome, code) = warmed(&edge, &[]);
     assert_eq!((counts(&outcome), code), (vec![6, 2, 0, 4, 0], Some(0)), "{outcome}");
     assert!(outcome.contains("4  most often store-refused-private"), "{outcome}");
@@ -186,7 +211,7 @@ fn failing_pages_and_origins_are_tried_again() {
         }
         _ => page(seen),
     });
-    let edge = Edge::start(&origin.url(), &[]);
+    let edge = OwnEdge::start(&origin, "");
     let (outcome, code) = warmed(&edge, &["--sitemap", "/list.txt"]);
     assert_eq!((counts(&outcome), code), (vec![3, 3, 0, 0, 0], Some(0)), "{outcome}");
     assert_eq!(origin.count("/a"), 2);
@@ -212,7 +237,7 @@ fn variants_are_filled_only_where_responses_vary() {
         }
         _ => page(seen),
     });
-    let edge = Edge::start(&origin.url(), &[]);
+    let edge = OwnEdge::start(&origin, "");
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), list).unwrap();
     let urls = ["--urls", file.path().to_str().unwrap()];
@@ -221,7 +246,7 @@ fn variants_are_filled_only_where_responses_vary() {
     let requested = || ["/plain", "/codings", "/devices"].map(|target| origin.count(target));
     assert_eq!(requested(), [1, 2, 1]);
     drop(edge);
-    let edge = Edge::configured(&origin.url(), "device_class = 'mobile'\n", &[]);
+    let edge = OwnEdge::start(&origin, "device_class = 'mobile'\n");
     warmed(&edge, &urls);
     assert_eq!(requested(), [3, 6, 3], "one of each device, and of each coding");
     let phone = ["User-Agent: Mozilla/5.0 (iPhone) Mobile/15E148"];
@@ -249,7 +274,7 @@ fn hostile_sitemaps_and_rules_are_contained() {
         ("/broken.xml", b"\x1f\x8b no gzip".to_vec()),
         ("/entities.xml", entities.into()),
     ]);
-    let edge = Edge::start(&origin.url(), &[]);
+    let edge = OwnEdge::start(&origin, "");
     let (outcome, code) = warmed(&edge, &[]);
     assert_eq!((counts(&outcome), code), (vec![1, 1, 0, 0, 0], Some(0)), "{outcome}");
     for words in
@@ -265,7 +290,7 @@ fn hostile_sitemaps_and_rules_are_contained() {
 #[test]
 fn wrong_arguments_and_calls_are_refused_with_reasons() {
     let origin = site(Vec::new());
-    let edge = Edge::configured(&origin.url(), "names = ['example.test']\n", &[]);
+    let edge = OwnEdge::start(&origin, "names = ['example.test']\n");
     let empty = tempfile::NamedTempFile::new().unwrap();
     let empty = empty.path().to_str().unwrap();
     for (arguments, words) in [
@@ -308,7 +333,7 @@ fn run_is_stopped_by_the_operator() {
         "/robots.txt" => sent(""),
         _ => [vec![Action::Await(held.clone())], page(seen)].concat(),
     });
-    let edge = Edge::start(&origin.url(), &[]);
+    let edge = OwnEdge::start(&origin, "");
     let admin = edge.admin.to_string();
     let command =
         std::thread::spawn(move || petasos(["warm", SITE, "--sitemap", "/a.xml", "--admin", &admin]));

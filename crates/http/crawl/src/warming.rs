@@ -423,6 +423,11 @@ impl Warming {
     }
 
     fn finish(&mut self, end: WarmEnd) -> WarmStep {
+        let left = self.frontier.as_ref().map_or(0, Frontier::waiting);
+        if end == WarmEnd::Complete && left > 0 {
+            let most = FrontierLimits::WARM.pages_max;
+            self.note(format!("a run visits {most} pages at most; {left} are left out"));
+        }
         self.end = Some(end);
         if self.in_progress == 0 { WarmStep::Done(end) } else { WarmStep::Wait(None) }
     }
@@ -443,8 +448,9 @@ impl Warming {
             self.is_reading = true;
             return Some(WarmStep::Document(document.url.clone()));
         }
-        let waiting = self.postponed.pop_front();
-        let next = waiting.or_else(|| self.frontier.as_mut()?.next_page()).or_else(|| {
+        // Pages of one origin that has no time do not hold up the others.
+        let next = self.frontier.as_mut().and_then(Frontier::next_page);
+        let next = next.or_else(|| self.postponed.pop_front()).or_else(|| {
             let page = self.again.pop_front()?;
             self.second.insert(page.url.as_str().to_owned());
             Some(page)

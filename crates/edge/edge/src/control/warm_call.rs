@@ -15,6 +15,9 @@ pub(crate) const PATH: &[u8] = api::warm::PATH.as_bytes();
 /// Maximum size of a call's content in bytes: a list of pages in JSON.
 pub(crate) const CONTENT_BYTES_MAX: usize = URLS_BYTES_MAX;
 
+/// Maximum number of pages in a call. A run visits no more of one site.
+const PAGES_MAX: usize = 50_000;
+
 /// The largest `rate`, in pages a second, as for the setting.
 const RATE_MAX: u32 = 1_000;
 
@@ -48,6 +51,9 @@ fn start(shared: &Shared, order: WarmOrder) -> Result<WarmReply, (u16, WarmRefus
     }
     if order.sitemaps.is_none() && order.pages.is_empty() {
         return refused(422, "The call names neither sitemaps nor pages.".to_owned());
+    }
+    if order.pages.len() > PAGES_MAX {
+        return refused(422, format!("The call names more than {PAGES_MAX} pages."));
     }
     if let Err(error) = Warming::new(order.clone()) {
         return refused(422, format!("The URL cannot be used: {error}."));

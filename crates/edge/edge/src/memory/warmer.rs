@@ -117,8 +117,8 @@ impl Warmer {
         self.state().permitted.get(site) == Some(&number)
     }
 
-    /// Whether a later run of a site may go on in place of one that may not.
-    pub(crate) fn is_replaced(&self, site: &str) -> bool {
+    /// Whether a site has a run that may go on.
+    pub(crate) fn has_run(&self, site: &str) -> bool {
         self.state().permitted.contains_key(site)
     }
 
@@ -129,6 +129,9 @@ impl Warmer {
             state.ended.entry(run.site.clone()).or_default().add(&run);
             if state.permitted.get(&run.site) == Some(&run.run) {
                 state.permitted.remove(&run.site);
+            }
+            if state.underway.get(&run.site).is_some_and(|(number, _)| *number == run.run) {
+                state.underway.remove(&run.site);
             }
         }
         // The run that replaces this one may have begun already.

@@ -58,6 +58,13 @@ pub(crate) struct StatedContent {
     text: Arc<str>,
 }
 
+impl StatedContent {
+    /// The content.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
 impl Refusal {
     fn new(code: u16, reason: Reason, text: impl Into<String>) -> Self {
         let status = Status::from_code(code).unwrap_or(Status::BAD_GATEWAY);

@@ -52,7 +52,7 @@ async fn requested(shared: &Arc<Shared>, url: &str) -> Result<DocumentOutcome, S
     if let Some(answer) =
         redirected(shared, arrival, &admitted, head).or_else(|| admitted.answer(shared, head))
     {
-        return Err(refused(answer));
+        return Ok(of_answer(answer));
     }
     if let Some(directory) = admitted.directory() {
         match files::decision(shared, directory, (&head.method, &admitted.target, &head.fields)).await {
@@ -70,6 +70,16 @@ async fn requested(shared: &Arc<Shared>, url: &str) -> Result<DocumentOutcome, S
 
 const fn of_status(status: u16) -> DocumentOutcome {
     DocumentOutcome::Response { status, location: None, content: Vec::new(), retry_after: None }
+}
+
+/// A document that the configuration states, or whose redirect it states.
+fn of_answer(answer: Refusal) -> DocumentOutcome {
+    DocumentOutcome::Response {
+        status: answer.status.code(),
+        location: answer.location.map(String::from),
+        content: answer.content.map(|stated| stated.text().as_bytes().to_vec()).unwrap_or_default(),
+        retry_after: answer.retry_after_secs.map(|seconds| Duration::from_secs(seconds.into())),
+    }
 }
 
 /// A document that is a file of a directory.

@@ -2,7 +2,8 @@
 //!
 //! Invariants: the steps of the pipeline decide, so that an object is stored under the key, tags
 //! and variant that a visitor's request finds. The fetch is that of a refill: it contains nothing
-//! of any visitor, requests join it, and a purge revokes it.
+//! of any visitor, requests join it, and a purge revokes it. The end of the run does not end it,
+//! because visitors may wait for it.
 
 use crate::control::counters::Metric;
 use crate::control::simulated_request::SimulatedRequest;
@@ -25,6 +26,7 @@ use h1::Request;
 use message::{Fields, Status, names};
 use profiles::DeviceClass;
 use semantics::{Moment, Reason, SHARED_MOBILE_USER_AGENT, SHARED_USER_AGENT, is_server_error};
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,6 +62,13 @@ pub(super) enum PageNeed {
     Never(&'static str),
     /// It must be fetched.
     Fetch(Box<PageFetch>),
+}
+
+impl PageFetch {
+    /// Whether the origin of the page, which may be that of a route, has time for the fetch.
+    pub(super) fn has_time(&self) -> bool {
+        self.site.origin.has_time()
+    }
 }
 
 /// The outcome of one fetch.
@@ -213,8 +222,13 @@ async fn fetch_once(shared: &Arc<Shared>, wanted: &PageFetch) -> Fetched {
         return Fetched::Postponed;
     };
     task.request.probe = site.origin.claim_probe();
+    let is_probe = task.request.probe.is_some();
     shared.cells(0).count(Metric::WarmFetches);
-    task::run(task).await;
+    if let Err(error) = tokio::spawn(task::run(task)).await
+        && let Ok(panic) = error.try_into_panic()
+    {
+        resume_unwind(panic);
+    }
     // Reading the content may take long because of its size, and says little of the origin.
     let took = fetch.phases().map_or_else(
         || shared.clock.monotonic().since(begun),
@@ -235,8 +249,9 @@ async fn fetch_once(shared: &Arc<Shared>, wanted: &PageFetch) -> Fetched {
         FetchState::Denied => Fetched::Refused(Reason::StoreRefusedDenied.name().to_owned(), took),
         // The next look says what is stored.
         FetchState::Confirmed(_) | FetchState::Void => Fetched::Stored(took),
-        // The breaker opens before a run would end because of failures, and the page waits.
-        FetchState::Failed(_) if site.origin.is_open() => Fetched::Postponed,
+        // The breaker opens before a run would end because of failures, and the page waits. A page
+        // that fails as the probe counts, or the same page could be the probe for ever.
+        FetchState::Failed(_) if site.origin.is_open() && !is_probe => Fetched::Postponed,
         FetchState::Failed(_) | FetchState::Waiting => Fetched::Failed { took, retry_after: None },
     }
 }

@@ -144,7 +144,7 @@ impl RunState {
             self.shared = self.shared.current();
             let (name, number) = (&self.order.site, self.order.number);
             if !self.shared.warmer.is_permitted(name, number) {
-                let is_replaced = self.shared.warmer.is_replaced(name);
+                let is_replaced = self.shared.warmer.has_run(name);
                 let state =
                     if is_replaced { "was replaced by a later run" } else { "was stopped by an operator" };
                 return (state.to_owned(), is_replaced);
@@ -153,7 +153,9 @@ impl RunState {
             let Some(warming) = &mut self.warming else {
                 return ("ended unexpectedly; the log says why".to_owned(), false);
             };
-            let Some(site) = site_of(&self.shared, warming.order()).cloned() else {
+            let site =
+                site_of(&self.shared, warming.order()).filter(|site| site_name(site) == self.order.site);
+            let Some(site) = site.cloned() else {
                 return ("ended, because the configuration has no such site any more".to_owned(), false);
             };
             if !site.origin.has_time() {
@@ -205,6 +207,7 @@ impl RunState {
         let outcome = match warm_pages::need(&self.shared, page.url.as_str()).await {
             PageNeed::Nothing => PageOutcome::Fresh,
             PageNeed::Never(reason) => PageOutcome::NotCacheable(reason.to_owned(), None),
+            PageNeed::Fetch(first) if !first.has_time() => PageOutcome::Postponed,
             PageNeed::Fetch(first) => {
                 let (shared, url) = (Arc::clone(&self.shared), page.url.to_string());
                 self.pages += 1;
@@ -215,7 +218,11 @@ impl RunState {
                 return;
             }
         };
+        let is_postponed = outcome == PageOutcome::Postponed;
         self.page_ended(page, outcome);
+        if is_postponed {
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
     }
 
     fn page_ended(&mut self, page: PlannedPage, outcome: PageOutcome) {

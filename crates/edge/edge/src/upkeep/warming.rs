@@ -56,11 +56,13 @@ pub(crate) fn sites(shared: &Shared) -> BTreeSet<&str> {
     shared.sites.iter().map(|site| site_name(site)).collect()
 }
 
-/// Begins the runs of these sites that their settings want after a purge of all their pages. `has`
-/// says which sites were purged.
+/// Begins the runs of these sites after a purge of all their pages: those that the settings want,
+/// and those under way. `has` says which sites were purged.
 pub(crate) fn begin_after_purge(shared: &Shared, has: impl Fn(&Site) -> bool) {
-    let is_wanted =
-        |site: &&Arc<Site>| site.plan.warm.as_ref().is_some_and(|warm| warm.on_purge) && has(site);
+    let is_wanted = |site: &&Arc<Site>| {
+        let is_configured = site.plan.warm.as_ref().is_some_and(|warm| warm.on_purge);
+        has(site) && (is_configured || shared.warmer.has_run(site_name(site)))
+    };
     let purged: BTreeSet<_> = shared.sites.iter().filter(is_wanted).map(|site| site_name(site)).collect();
     for site in purged {
         // A run of an operator's list would forget the list, so it begins anew with it.

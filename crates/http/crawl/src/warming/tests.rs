@@ -238,6 +238,20 @@ fn postponed_page_is_looked_at_again() {
 }
 
 #[test]
+fn postponed_page_does_not_hold_up_the_others() {
+    let mut site =
+        Site::new(&[("/sitemap.xml", &many(3))]).answering(|path, earlier| match (path, earlier) {
+            ("/", 0..3) => PageOutcome::Postponed,
+            _ => PageOutcome::Warmed(PAGE),
+        });
+    let mut run = found();
+    assert_eq!(site.run(&mut run, usize::MAX), Some(WarmEnd::Complete));
+    let visited: Vec<_> = site.visited.iter().map(String::as_str).collect();
+    assert_eq!(visited.iter().filter(|path| **path == "/").count(), 4, "{visited:?}");
+    assert!(visited.ends_with(&["/", "/", "/"]), "{visited:?}");
+}
+
+#[test]
 fn run_is_resumed_where_it_was_interrupted() {
     let mut site = Site::new(&[("/sitemap.xml", &many(100))]);
     let mut run = found();

@@ -38,6 +38,10 @@ const NOTES_MAX: usize = 20;
 /// Different reasons that are counted; pages with further ones count as `other`.
 const REASONS_MAX: usize = 64;
 
+/// Time after the last request of a visitor at the origin in which the next one is expected. Until
+/// then only one page is requested at a time, so that a visitor finds a free worker.
+const VISITORS_LAST: Duration = Duration::from_secs(2);
+
 /// The format of [`WarmState`]; another number cannot be resumed.
 const STATE_FORMAT: u32 = 1;
 
@@ -223,6 +227,8 @@ pub struct Warming {
     second: BTreeSet<String>,
     urls_bytes: usize,
     in_progress: u32,
+    /// When visitors' requests were last seen at the origin.
+    visited: Option<Monotonic>,
     counts: WarmCounts,
     notes: Vec<String>,
     end: Option<WarmEnd>,
@@ -258,6 +264,7 @@ impl Warming {
             second: BTreeSet::new(),
             urls_bytes: 0,
             in_progress: 0,
+            visited: None,
             counts: WarmCounts::default(),
             notes: Vec::new(),
             end: None,
@@ -325,7 +332,11 @@ impl Warming {
         if let Some(end) = self.end {
             return if self.in_progress == 0 { WarmStep::Done(end) } else { WarmStep::Wait(None) };
         }
-        if self.is_reading || self.in_progress > 0 && visitors > 0 {
+        if visitors > 0 {
+            self.visited = Some(now);
+        }
+        let has_visitors = self.visited.is_some_and(|visited| now.since(visited) < VISITORS_LAST);
+        if self.is_reading || self.in_progress > 0 && has_visitors {
             return WarmStep::Wait(None);
         }
         match self.pace.decide(now) {

@@ -118,7 +118,7 @@ fn warming_is_set_by_table_and_site() {
         (plain.sitemaps, plain.rate, plain.on_start, plain.on_purge),
         (Some(Vec::new()), None, true, true)
     );
-    let text = "[[site]]\nnames = ['a.test', '*.b.test']\n[site.warm]\nurl = 'https://www.b.test/'\nsitemaps = []\n\
+    let text = "[[site]]\nnames = ['*.b.test']\n[site.warm]\nurl = 'https://www.b.test/'\nsitemaps = []\n\
                 urls = '/u'\nrate = 7\non = ['purge']\n";
     let own = warm(text).unwrap();
     assert_eq!((own.sitemaps, own.rate, own.on_start, own.on_purge), (None, Some(7), false, true));

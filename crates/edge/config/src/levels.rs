@@ -4,7 +4,7 @@
 
 use crate::ReadFile;
 use crate::document::{Level, Located, Overrides};
-use crate::peers;
+use crate::peers::{self, PeerEntry};
 use crate::setting::{Setting, SettingValue};
 use crate::table::SETTINGS;
 use address::{Address, Prefixes};
@@ -67,7 +67,15 @@ impl SettingLevels<'_> {
         problems: &mut Vec<Diagnostic>,
     ) -> Option<Prefixes> {
         let Some(SettingValue::Peers(entries)) = self.stated(key) else { return None };
-        Some(peers::resolve(entries, &self.place(key).unwrap_or(Place::Default), read, problems))
+        let place = self.place(key).unwrap_or(Place::Default);
+        if key == "purge_peers"
+            && let Some(PeerEntry::Cdn(cdn)) = entries.iter().find(|entry| matches!(entry, PeerEntry::Cdn(_)))
+        {
+            let message = format!("every customer of {} could purge through `purge_peers`", cdn.name);
+            let help = "let the application purge with a token: set `token_file`";
+            problems.push(Diagnostic::new(message, place.clone()).with_help(help));
+        }
+        Some(peers::resolve(entries, &place, read, problems))
     }
 
     pub(crate) fn patterns(&self, key: &'static str) -> Vec<Pattern> {

@@ -263,6 +263,7 @@ mod tests {
     #[test]
     fn settings_that_cannot_work_are_errors_with_line_and_fix() {
         for (text, words) in [
+            ("purge_peers = ['fastly']", "every customer of fastly could purge"),
             ("memory = '1KiB'", "write at least 1MiB"),
             ("disk = '/d'\ndisk_size = '0B'", "`disk_size` is too small to work"),
             ("limits.request_head_bytes_max = '10B'", "write at least 512B"),

@@ -26,9 +26,16 @@ pub(crate) fn address_of(shared: &Shared, peer: Peer, trusted: bool, fields: &Fi
         return Some(peer);
     }
     let hops: Vec<&[u8]> = fields.list(names::X_FORWARDED_FOR).collect();
+    let mut nearer = peer;
     for hop in hops.into_iter().rev() {
         // Entries before an invalid address come from an untrusted sender.
         let address = parse(hop)?;
+        // A client on this machine does not come by a proxy on another one. By this address it would
+        // have the permissions of this machine.
+        if address.to_canonical().is_loopback() && !nearer.to_canonical().is_loopback() {
+            return None;
+        }
+        nearer = address;
         if !shared.plan.trusted_proxies.contains(address) {
             return Some(address);
         }
@@ -90,6 +97,9 @@ mod tests {
         assert_eq!(client(Peer::Unix, "", ""), None);
         assert_eq!(client(from("10.0.0.1:5"), "10.0.0.1", ""), None);
         assert_eq!(client(from("10.0.0.1:5"), "10.0.0.1", "X-Forwarded-For: 1.2.3.4, _hidden\r\n"), None);
+        let this_machine = "X-Forwarded-For: ::ffff:127.0.0.1\r\n";
+        assert_eq!(client(from("10.0.0.1:5"), "10.0.0.1", this_machine), None, "a proxy cannot say that");
+        assert!(client(from("127.0.0.1:5"), "127.0.0.1 10.0.0.1", this_machine).is_none());
     }
 
     #[test]

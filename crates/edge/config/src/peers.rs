@@ -64,8 +64,8 @@ impl fmt::Display for PeerEntry {
     }
 }
 
-/// The prefixes of a list, including those of the networks and files that it names. `place` is the place
-/// of the list in the configuration; problems are added to `problems`.
+/// The prefixes of a list, including those of the networks and files that it names. `place` is the
+/// place of the list in the configuration; problems are added to `problems`.
 pub(crate) fn resolve(
     entries: &[PeerEntry],
     place: &Place,

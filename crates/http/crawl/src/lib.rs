@@ -8,7 +8,7 @@
 //!                                          Pace: when the next request may start
 //! ```
 //!
-//! The edge fills its cache with it ([`Warming`]). `petasos try` will visit a few pages of any site.
+//! The edge fills its cache with it ([`Warming`]). `petasos try` visits a few pages of any site.
 //!
 //! Invariant: the crate is pure. Its inputs are bytes and `now`; it uses no socket, clock, disk or
 //! random source. The same inputs in the same order give the same pages in the same order. Every

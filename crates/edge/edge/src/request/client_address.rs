@@ -30,8 +30,8 @@ pub(crate) fn address_of(shared: &Shared, peer: Peer, trusted: bool, fields: &Fi
     for hop in hops.into_iter().rev() {
         // Entries before an invalid address come from an untrusted sender.
         let address = parse(hop)?;
-        // A client on this machine does not come by a proxy on another one. By this address it would
-        // have the permissions of this machine.
+        // A client on this machine does not come by a proxy on another one. By this address it
+        // would have the permissions of this machine.
         if address.to_canonical().is_loopback() && !nearer.to_canonical().is_loopback() {
             return None;
         }

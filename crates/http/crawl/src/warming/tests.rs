@@ -1,3 +1,5 @@
+//! Tests of [`Warming`]: simulated sites whose pages and documents fail, vary and mislead.
+
 use super::{DocumentOutcome, PageOutcome, URLS_BYTES_MAX, WarmEnd, WarmOrder, WarmState, WarmStep, Warming};
 use crate::pace::StopCause;
 use clock::Monotonic;

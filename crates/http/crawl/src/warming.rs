@@ -42,6 +42,13 @@ const REASONS_MAX: usize = 64;
 /// then only one page is requested at a time, so that a visitor finds a free worker.
 const VISITORS_LAST: Duration = Duration::from_secs(2);
 
+/// Rest after a page beside visitors, in times of that page. A third of the time of one worker of
+/// the origin is then for filling the cache.
+const VISITORS_REST: u32 = 2;
+
+/// Longest such rest.
+const REST_MAX: Duration = Duration::from_secs(5);
+
 /// The format of [`WarmState`]; another number cannot be resumed.
 const STATE_FORMAT: u32 = 1;
 
@@ -227,6 +234,8 @@ pub struct Warming {
     second: BTreeSet<String>,
     urls_bytes: usize,
     in_progress: u32,
+    /// The end of the rest after a page beside visitors.
+    rests_until: Option<Monotonic>,
     /// When visitors' requests were last seen at the origin.
     visited: Option<Monotonic>,
     counts: WarmCounts,
@@ -264,6 +273,7 @@ impl Warming {
             second: BTreeSet::new(),
             urls_bytes: 0,
             in_progress: 0,
+            rests_until: None,
             visited: None,
             counts: WarmCounts::default(),
             notes: Vec::new(),
@@ -335,9 +345,12 @@ impl Warming {
         if visitors > 0 {
             self.visited = Some(now);
         }
-        let has_visitors = self.visited.is_some_and(|visited| now.since(visited) < VISITORS_LAST);
+        let has_visitors = self.has_visitors(now);
         if self.is_reading || self.in_progress > 0 && has_visitors {
             return WarmStep::Wait(None);
+        }
+        if let Some(until) = self.rests_until.filter(|until| has_visitors && *until > now) {
+            return WarmStep::Wait(Some(until));
         }
         match self.pace.decide(now) {
             PaceDecision::Stop(cause) => self.finish(WarmEnd::Stopped(cause)),
@@ -356,6 +369,10 @@ impl Warming {
                 step
             }
         }
+    }
+
+    fn has_visitors(&self, now: Monotonic) -> bool {
+        self.visited.is_some_and(|visited| now.since(visited) < VISITORS_LAST)
     }
 
     /// Reports the document in progress, which took this long.
@@ -394,6 +411,12 @@ impl Warming {
     /// Reports a page that a step named.
     pub fn page_ended(&mut self, now: Monotonic, page: PlannedPage, outcome: PageOutcome) {
         self.in_progress = self.in_progress.saturating_sub(1);
+        if let PageOutcome::Warmed(took)
+        | PageOutcome::NotCacheable(_, Some(took))
+        | PageOutcome::Failed { took, .. } = &outcome
+        {
+            self.rests_until = Some(now.plus((VISITORS_REST * *took).min(REST_MAX)));
+        }
         let asked =
             |took, is_failure, retry_after| PacedOutcome { took, is_failure, is_hit: false, retry_after };
         match outcome {

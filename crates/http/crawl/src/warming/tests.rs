@@ -219,13 +219,16 @@ fn rate_bounds_the_pages_of_a_second() {
 }
 
 #[test]
-fn visitors_leave_room_for_one_page_at_a_time() {
-    let most = |visitors| {
+fn visitors_leave_room_for_one_page_at_a_time_with_rests() {
+    let filled = |visitors| {
         let mut site = Site { visitors, ..Site::new(&[("/sitemap.xml", &many(400))]) };
+        let begun = site.now;
         site.run(&mut found(), usize::MAX);
-        site.most
+        (site.most, site.now.since(begun))
     };
-    assert_eq!((most(0), most(1)), (4, 1));
+    let (calm, beside) = (filled(0), filled(1));
+    assert_eq!((calm.0, beside.0), (4, 1));
+    assert!(beside.1 >= 400 * 3 * PAGE && calm.1 < beside.1 / 2, "{calm:?} {beside:?}");
 }
 
 #[test]

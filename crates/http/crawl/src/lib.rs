@@ -8,8 +8,7 @@
 //!                                          Pace: when the next request may start
 //! ```
 //!
-//! No command uses it yet. `petasos try` will visit a few pages of any site with it, and `petasos
-//! warm` will fill a cache from sitemaps.
+//! `petasos try` visits a few pages of any site with it. No command fills a cache from sitemaps yet.
 //!
 //! Invariant: the crate is pure. Its inputs are bytes and `now`; it uses no socket, clock, disk or
 //! random source. The same inputs in the same order give the same pages in the same order. Every

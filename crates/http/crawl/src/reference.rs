@@ -30,10 +30,9 @@ const START: &str = "\
 This page is rendered from the tables of the code by `cargo xtask docs`. [Decision
 118](decisions/0118-a-crawl-is-computed-without-sockets.md) has the reasons.
 
-No command of this version visits sites. These are the rules for the commands that will: `petasos
-try` and `petasos warm`. A visit requests pages with GET, on the same scheme, host and port, each page
-once. It reads robots.txt as RFC 9309 says, under the name `petasos`. The parts of a site take turns,
-so that many pages of one part do not hide another.
+[`petasos try`](try.md) visits sites by these rules. A visit requests pages with GET, on the same
+scheme, host and port. It reads robots.txt as RFC 9309 says, under the name `petasos`. The parts of a
+site take turns, so that many pages of one part do not hide another.
 
 ## Links that are not followed
 

@@ -1,11 +1,11 @@
-//! `petasos try`: shows what Petasos would do for a site that is running, and changes nothing there.
+//! `petasos try`: shows what Petasos would do for a site that is running. It changes nothing there.
 //!
 //! Exit codes:
 //!
 //! - 0: the report was made, whatever it says.
 //! - 1: a page differs through Petasos, or the site failed or became slower under the load.
-//! - 2: the site could not be tried (bad URL, unreachable, robots.txt forbids it), or the command was
-//!   interrupted.
+//! - 2: the site could not be tried (bad URL, unreachable, robots.txt forbids it), or the command
+//!   was interrupted.
 
 use crate::bench::interrupt::Interrupt;
 use crate::bench::measure::{self, EXIT_FAILED};

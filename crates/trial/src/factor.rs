@@ -10,8 +10,8 @@
 //!   times of the other pages + times of the pages from memory / factor
 //! ```
 //!
-//! Invariant: the factor across all pages lies between 1 and the factor of the pages from memory, if
-//! that is at least 1.
+//! Invariant: the factor across all pages lies between 1 and the factor of the pages from memory,
+//! if that is at least 1.
 
 use serde::Serialize;
 
@@ -26,8 +26,8 @@ pub struct FactorRange {
     pub high: f64,
 }
 
-/// The factor from the first to the second value of each round. `None` without rounds, or if a first
-/// value is not above zero.
+/// The factor from the first to the second value of each round. `None` without rounds, or if a
+/// first value is not above zero.
 pub(crate) fn factor(rounds: &[(f64, f64)]) -> Option<FactorRange> {
     if rounds.iter().any(|(before, _)| *before <= 0.0) {
         return None;

@@ -1,15 +1,15 @@
 //! Tries Petasos on a site that is running, without a change of the site.
 //!
 //! ```text
-//!   URL -> Visitor (crawl, why, temporary edge) -> PageFacts -> judge -+
-//!                                                                      +-> TrialReport -> screen, JSON
-//!          measure (load, directly and through the edge) -> judge_load +
+//!   URL -> Visitor (crawl, why, temporary edge) -> PageFacts -> judge -+-> TrialReport
+//!          measure (load, directly and through the edge) -> judge_load +     |
+//!                                             screen, html_page, share, JSON +
 //! ```
 //!
 //! Invariants:
 //!
-//! - The site gets GET requests only. The visit sends one at a time, at the pace of `crawl`. Only the
-//!   host of the URL is contacted, and it is loaded only if it is this machine.
+//! - The site gets GET requests only. The visit sends one at a time, at the pace of `crawl`. Only
+//!   the host of the URL is contacted, and it is loaded only if it is this machine.
 //! - The temporary edge listens at free loopback ports and writes no file.
 //! - What is reported about a page was observed: a page counts as answered from memory only if the
 //!   temporary edge did so, and as the same only if the responses were compared.

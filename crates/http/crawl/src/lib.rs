@@ -8,7 +8,8 @@
 //!                                          Pace: when the next request may start
 //! ```
 //!
-//! `petasos try` visits a few pages of any site with it. No command fills a cache from sitemaps yet.
+//! `petasos try` visits a few pages of any site with it. No command fills a cache from sitemaps
+//! yet.
 //!
 //! Invariant: the crate is pure. Its inputs are bytes and `now`; it uses no socket, clock, disk or
 //! random source. The same inputs in the same order give the same pages in the same order. Every

@@ -20,7 +20,7 @@ use testkit::{
 const PAGE: [&str; 2] = ["Content-Type: text/html", "Cache-Control: s-maxage=60"];
 
 /// A load that is short enough for a test.
-const SHORT: [&str; 4] = ["--rounds", "1", "--round-time", "200ms"];
+const SHORT: [&str; 4] = ["--rounds", "1", "--round-time", "500ms"];
 
 /// Tries the site with a short load and further arguments.
 fn try_site(url: &str, arguments: &[&str]) -> CommandOutput {

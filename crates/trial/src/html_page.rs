@@ -54,7 +54,9 @@ pub fn trial_html(report: &TrialReport) -> String {
             });
         }
     }
-    page.sections.extend([causes(report), comparison(report), layers(report), pages(report)]);
+    let causes = causes(report);
+    page.sections.extend((!causes.rows.is_empty()).then_some(causes));
+    page.sections.extend([comparison(report), layers(report), pages(report)]);
     page.sections.push(TrialSection {
         heading: "petasos.toml".to_owned(),
         verbatim: Some(report.configuration.clone()),

@@ -35,6 +35,7 @@ mod snapshot;
 mod static_tree;
 mod status;
 mod top;
+mod try_site;
 mod values;
 mod warm;
 mod why;
@@ -74,6 +75,7 @@ fn command() -> Command {
         .subcommand(serve::command())
         .subcommand(check::command())
         .subcommand(doctor::Args::augment_args(Command::new("doctor")))
+        .subcommand(try_site::Args::augment_args(Command::new("try")))
         .subcommand(adopt::Args::augment_args(Command::new("adopt")))
         .subcommand(bench::Args::augment_args(Command::new("bench")))
         .subcommand(ab::Args::augment_args(Command::new("ab")))
@@ -99,6 +101,7 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(("serve", matches)) => serve::run(matches),
         Some(("check", matches)) => check::run(matches),
         Some(("doctor", matches)) => doctor::run(&doctor::Args::from_arg_matches(matches)?),
+        Some(("try", matches)) => try_site::run(&try_site::Args::from_arg_matches(matches)?),
         Some(("adopt", matches)) => adopt::run(&adopt::Args::from_arg_matches(matches)?),
         Some(("bench", matches)) => bench::run(&bench::Args::from_arg_matches(matches)?),
         Some(("ab", matches)) => ab::run(&ab::Args::from_arg_matches(matches)?),

@@ -167,7 +167,7 @@ fn read_on(machine: &Machine, file: Option<&Path>, overrides: &Overrides) -> any
 }
 
 /// The machine on which this process runs.
-fn machine() -> Machine {
+pub(crate) fn machine() -> Machine {
     Machine {
         cores: platform::cores(),
         memory_bytes: platform::memory_bytes(),

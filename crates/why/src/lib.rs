@@ -39,7 +39,9 @@ pub use fetch::{CONTENT_BYTES_MAX, FetchedResponse, Fetcher, ProbeError, TIME_MA
 pub use front::{CacheAction, CacheStatement};
 pub use header_line::{HeaderLine, HeaderLineError};
 pub use inspect::inspect;
-pub use probe::Probe;
+pub use lines::{COLUMNS, TextLines, bytes_text, seconds_text};
+pub use probe::{Probe, plain_request};
 pub use reference::{ANSWER_MEMBERS, DIRECT_MEMBERS, why_reference};
+pub use remedy::has_password_field;
 pub use text::report;
 pub use visit::{PAUSE_DEFAULT, ProbeResponses, visit};

@@ -6,31 +6,31 @@
 use difference::is_hidden;
 
 /// Width of a line, in characters.
-pub(crate) const COLUMNS: usize = 80;
+pub const COLUMNS: usize = 80;
 
 /// A text, built line by line.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TextLines(String);
+pub struct TextLines(String);
 
 impl TextLines {
     /// The whole text.
-    pub(crate) fn into_text(self) -> String {
+    pub fn into_text(self) -> String {
         self.0
     }
 
     /// Adds an empty line.
-    pub(crate) fn gap(&mut self) {
+    pub fn gap(&mut self) {
         self.0.push('\n');
     }
 
     /// Adds a paragraph, indented by `indent` columns and wrapped.
-    pub(crate) fn paragraph(&mut self, indent: usize, text: &str) {
+    pub fn paragraph(&mut self, indent: usize, text: &str) {
         self.labelled(indent, "", indent, text);
     }
 
     /// Adds a label at column `indent`, and a paragraph beside it that starts at column `from` on
     /// every line.
-    pub(crate) fn labelled(&mut self, indent: usize, label: &str, from: usize, text: &str) {
+    pub fn labelled(&mut self, indent: usize, label: &str, from: usize, text: &str) {
         let mut line = format!("{:indent$}{label}", "");
         if line.chars().count() < from {
             line.push_str(&" ".repeat(from - line.chars().count()));
@@ -62,7 +62,7 @@ impl TextLines {
 }
 
 /// A size in bytes for people, in decimal units.
-pub(crate) fn bytes_text(bytes: u64) -> String {
+pub fn bytes_text(bytes: u64) -> String {
     match bytes {
         0..1000 => format!("{bytes} bytes"),
         1000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1000.0),
@@ -71,7 +71,7 @@ pub(crate) fn bytes_text(bytes: u64) -> String {
 }
 
 /// A duration for people, rounded down to one unit.
-pub(crate) fn seconds_text(secs: u64) -> String {
+pub fn seconds_text(secs: u64) -> String {
     let (count, unit) = match secs {
         0..120 => (secs, "second"),
         120..7200 => (secs / 60, "minute"),

@@ -103,7 +103,7 @@ impl Probe {
 }
 
 /// The request of the plain probe.
-pub(crate) fn plain_request(url: &HttpUrl, lines: &[HeaderLine]) -> RequestHead {
+pub fn plain_request(url: &HttpUrl, lines: &[HeaderLine]) -> RequestHead {
     RequestHead {
         method: Method::Get,
         target: url.path_and_query().to_owned().into(),

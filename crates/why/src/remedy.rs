@@ -173,7 +173,7 @@ pub(crate) const PASSWORD_REMEDY: &str =
     "Nothing: the page asks for a password, and a log-in page is better not shared.";
 
 /// Whether a page has a password field.
-pub(crate) fn has_password_field(content: &[u8]) -> bool {
+pub fn has_password_field(content: &[u8]) -> bool {
     const KIND: &[u8] = b"type=";
     let starts = |at: usize, word: &[u8]| {
         content.get(at..at + word.len()).is_some_and(|found| found.eq_ignore_ascii_case(word))

@@ -30,10 +30,10 @@ const START: &str = "\
 This page is rendered from the tables of the code by `cargo xtask docs`. [Decision
 118](decisions/0118-a-crawl-is-computed-without-sockets.md) has the reasons.
 
-These are the rules by which Petasos fills its cache ([warming.md](warming.md)). A later command,
-`petasos try`, will visit sites by them. A visit requests pages with GET, on the same scheme, host and
-port, each page once. It reads robots.txt as RFC 9309 says, under the name `petasos`. The parts of a site take turns,
-so that many pages of one part do not hide another.
+[`petasos try`](try.md) visits sites by these rules, and Petasos fills its cache by them
+([warming.md](warming.md)). A visit requests pages with GET, on the same scheme, host and port. It
+reads robots.txt as RFC 9309 says, under the name `petasos`. The parts of a site take turns, so that
+many pages of one part do not hide another.
 
 ## Links that are not followed
 

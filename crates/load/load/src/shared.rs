@@ -176,6 +176,15 @@ impl<'a> LoadContext<'a> {
         self.routes.address(self.routes.route(url).address)
     }
 
+    /// Counts requests that ended, and those of them that failed. Ends the run if more failed than
+    /// the plan permits.
+    pub(crate) fn count_ends(&self, ended: u64, failed: u64) {
+        self.failure_tally.count(ended, failed);
+        if failed > 0 && self.plan.stop.failures_max.is_some_and(|max| self.failure_tally.failed() >= max) {
+            self.end(Ended::Failing);
+        }
+    }
+
     /// Ends the run if most requests since `then` failed and the plan says so. Returns the counts
     /// to compare with next time.
     pub(crate) fn end_if_failing(&self, then: Trend) -> Trend {

@@ -33,6 +33,11 @@ impl FailureTally {
         self.failed.fetch_add(failed, Ordering::Relaxed);
     }
 
+    /// How many requests have failed so far.
+    pub(crate) fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
     /// How many requests have ended and failed so far.
     pub fn now(&self) -> Trend {
         // In this order there are never more failures than ends.

@@ -304,6 +304,16 @@ fn mostly_failing_run_ends_early() {
 }
 
 #[test]
+fn run_ends_after_as_many_failures_as_permitted() {
+    let origin = Origin::start(|_| response("503 Service Unavailable", &[], b""));
+    let stop = Stop { time: Some(Duration::from_secs(60)), failures_max: Some(5), ..Stop::default() };
+    let outcome = run(&Plan { stop, users: 2, ..plan(&origin) });
+    assert_eq!(outcome.ended, Ended::Failing);
+    // One more for the other user, whose request may end in the same moment.
+    assert!((5..=6).contains(&outcome.failures.total()), "{:?}", outcome.failures);
+}
+
+#[test]
 fn seconds_count_the_users_started_by_the_ramp_up() {
     let origin = origin();
     let stop = Stop { time: Some(ms(1_100)), ..Stop::default() };

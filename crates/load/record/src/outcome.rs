@@ -148,7 +148,8 @@ pub enum Ended {
     TargetGone,
     /// A connection broke before its response had ended, and the plan said to stop then.
     ReceiveError,
-    /// Most requests of the last seconds failed, and the plan said to stop then.
+    /// Most requests of the last seconds failed, or as many as the plan permits, and the plan said
+    /// to stop then.
     Failing,
 }
 

@@ -182,6 +182,9 @@ pub struct Stop {
     pub at_first_receive_error: bool,
     /// When more than half of the requests of the last seconds failed: [`crate::Ended::Failing`].
     pub when_failing: bool,
+    /// When this many requests have failed, those of the warm-up included:
+    /// [`crate::Ended::Failing`]. Requests in flight then may still fail.
+    pub failures_max: Option<u64>,
 }
 
 /// Longest spread of users who begin without a ramp-up. It holds several responses of a fast

@@ -15,9 +15,11 @@ mod run;
 mod staircase;
 mod svg;
 mod tables;
+mod trial;
 mod visits;
 
 pub use run::run_page;
+pub use trial::{TrialFigure, TrialPage, TrialSection, trial_page};
 pub use visits::visits_page;
 
 use crate::headline::{HeadlinePart, parts};

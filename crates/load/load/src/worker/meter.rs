@@ -68,7 +68,7 @@ impl InFlightMeter {
         let [measured_before, all_before] = std::mem::replace(&mut self.published, [measured, all]);
         if all.0 > all_before.0 {
             shared.control.add(measured.0 - measured_before.0, measured.1 - measured_before.1);
-            shared.failure_tally.count(all.0 - all_before.0, all.1 - all_before.1);
+            shared.count_ends(all.0 - all_before.0, all.1 - all_before.1);
             if all.0 - all_before.0 > all.1 - all_before.1 {
                 shared.alive(now);
             }

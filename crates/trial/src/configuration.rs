@@ -1,0 +1,88 @@
+//! The configuration of Petasos for the site: of the temporary edge, and for the operator.
+//!
+//! Invariant: both begin with the same lines about the site, so the trial shows what the file does.
+
+use crate::report::TrialReport;
+use address::HttpUrl;
+use std::fmt::Write as _;
+
+/// Lines of the temporary edge. No directory is named, so it writes no file.
+const TEMPORARY: &str = "\
+listen = \"127.0.0.1:0\"
+admin = \"127.0.0.1:0\"
+memory = \"256MiB\"
+spool_directory = \"none\"
+state_directory = \"none\"
+runtime_directory = \"none\"
+log_level = \"error\"
+";
+
+/// The usual port of Petasos.
+const PORT: u16 = 8080;
+
+/// The port of Petasos if the site itself has the usual one.
+const OTHER_PORT: u16 = 8090;
+
+/// The configuration of the temporary edge in front of `url`.
+pub(crate) fn temporary(url: &HttpUrl, is_insecure: bool) -> String {
+    format!("{TEMPORARY}{}", site(url, is_insecure))
+}
+
+/// The configuration that the operator may start with: the file `petasos.toml`.
+pub(crate) fn proposed(url: &HttpUrl, is_insecure: bool, report: &TrialReport) -> String {
+    let mut text = format!(
+        "# Petasos in front of {}. Written by `petasos try`.\n\
+         # docs/settings.md describes every setting; `petasos check FILE` examines the file.\n\n\
+         listen = \"127.0.0.1:{}\"\n{}",
+        origin(url),
+        port(url),
+        site(url, is_insecure)
+    );
+    for (line, pages) in report.settings() {
+        let pages = if pages == 1 { "1 page".to_owned() } else { format!("{pages} pages") };
+        // Writing into a String cannot fail.
+        let _ = write!(text, "\n# With this line, {pages} more can be answered from memory:\n# {line}\n");
+    }
+    text
+}
+
+/// The port at which Petasos would listen beside the site.
+pub(crate) fn port(url: &HttpUrl) -> u16 {
+    if url.port() == PORT { OTHER_PORT } else { PORT }
+}
+
+/// The lines about the site.
+fn site(url: &HttpUrl, is_insecure: bool) -> String {
+    let mut text = format!("origin = \"{}\"\nprofile = \"auto\"\n", origin(url));
+    if url.is_https() {
+        // The application would redirect requests that seem to be plain.
+        text.push_str("proto = \"https\"\n");
+    }
+    if is_insecure {
+        text.push_str("origin_insecure = true\n");
+    }
+    text
+}
+
+/// The URL of the site's server. An authority has no character that TOML would need escaped.
+fn origin(url: &HttpUrl) -> String {
+    let scheme = if url.is_https() { "https" } else { "http" };
+    format!("{scheme}://{}", url.authority())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{port, temporary};
+    use address::HttpUrl;
+
+    #[test]
+    fn https_site_keeps_its_scheme_and_certificate_rules() {
+        let url = HttpUrl::parse("https://shop.test/a?b=c").unwrap();
+        let text = temporary(&url, true);
+        let lines = ["origin = \"https://shop.test\"", "proto = \"https\"", "origin_insecure = true"];
+        assert!(lines.iter().all(|line| text.contains(line)), "{text}");
+        let url = HttpUrl::parse("http://[::1]:8080/").unwrap();
+        assert!(temporary(&url, false).ends_with("origin = \"http://[::1]:8080\"\nprofile = \"auto\"\n"));
+        assert_eq!(port(&url), 8090);
+    }
+}

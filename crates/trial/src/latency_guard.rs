@@ -1,0 +1,51 @@
+//! Whether a site becomes slower under the load of the trial.
+//!
+//! Invariant: the first observation is the base; it includes the wait for the other users of the
+//! load, whose number does not change. Without a second observation there is no verdict.
+
+use std::time::Duration;
+
+/// How many times as long as the base a median may be.
+const RISE_MAX: u32 = 3;
+
+/// What a median may be longer in addition. Smaller differences are noise of a busy machine.
+const RISE_MARGIN: Duration = Duration::from_millis(50);
+
+/// A rise of the response times beyond the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LatencyRise {
+    /// The base.
+    pub(crate) base: Duration,
+    /// The median now.
+    pub(crate) now: Duration,
+}
+
+/// Compares medians of response times with the first one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LatencyGuard {
+    base: Option<Duration>,
+}
+
+impl LatencyGuard {
+    /// Notes the median of some responses. Returns a rise beyond the limit.
+    pub(crate) fn observe(&mut self, median: Duration) -> Option<LatencyRise> {
+        let base = *self.base.get_or_insert(median);
+        (median > base * RISE_MAX + RISE_MARGIN).then_some(LatencyRise { base, now: median })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LatencyGuard, LatencyRise};
+    use std::time::Duration;
+
+    #[test]
+    fn only_a_clear_rise_over_the_first_median_counts() {
+        let ms = Duration::from_millis;
+        let mut guard = LatencyGuard::default();
+        for calm in [40, 20, 100, 170] {
+            assert_eq!(guard.observe(ms(calm)), None, "{calm}");
+        }
+        assert_eq!(guard.observe(ms(171)), Some(LatencyRise { base: ms(40), now: ms(171) }));
+    }
+}

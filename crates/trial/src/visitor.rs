@@ -1,0 +1,539 @@
+//! Visits the pages of a site, each directly and through the temporary edge.
+//!
+//! Invariant: one request at a time, at the pace of [`crawl::pace`]. The direct requests for a page
+//! enclose those through the edge, so that a clock in the page moves between them. Contents are
+//! compared at once and not kept.
+
+use crate::report::SkippedLinks;
+use crate::sameness::{Sameness, sameness};
+use address::HttpUrl;
+use crawl::pace::{Pace, PaceDecision, PaceLimits, PacedOutcome, StopCause};
+use crawl::{Frontier, FrontierLimits, PRODUCT_TOKEN, PlannedPage, Robots, Scope, SkipCause};
+use message::names;
+use page::{document_links, forbids_following};
+use record::CacheVerdict;
+use resource::PageLimits;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use why::findings::Findings;
+use why::{FetchedResponse, Fetcher, HeaderLine, Probe, ProbeError, ProbeResponses, inspect, plain_request};
+
+/// Pages that are visited unless the user says otherwise.
+pub const PAGES_MAX: usize = FrontierLimits::TRY.pages_max;
+
+/// Redirects of robots.txt that are followed (RFC 9309 section 2.3.1.2).
+const ROBOTS_REDIRECTS_MAX: usize = 5;
+
+/// How often a wait looks whether the user has interrupted the command.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Direct requests that a difference must survive, beyond the usual two.
+const CONFIRMATIONS: usize = 2;
+
+/// Bounds of a visit.
+#[derive(Clone, Copy, Debug)]
+pub struct VisitTerms {
+    /// Most pages.
+    pub pages_max: usize,
+    /// Shortest time between the starts of two requests. A longer `Crawl-delay` of the site takes
+    /// precedence.
+    pub interval_min: Duration,
+}
+
+/// Why a site could not be tried.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// The first request had no response.
+    #[error("{url} cannot be visited: {error}")]
+    Unreachable {
+        /// The URL.
+        url: String,
+        /// The reason.
+        error: ProbeError,
+    },
+    /// robots.txt answered with an error, which means that nothing may be requested.
+    #[error(
+        "{0} answered {1}, so nothing may be visited (RFC 9309); repair it, or let it answer 404 if the site has no rules"
+    )]
+    RobotsUnknown(String, u16),
+    /// The start may not be visited.
+    #[error(
+        "robots.txt forbids `{PRODUCT_TOKEN}` to visit {0}; to permit it, add the lines `User-agent: {PRODUCT_TOKEN}` and `Allow: /`"
+    )]
+    Forbidden(String),
+    /// The start leads to another site.
+    #[error("{from} redirects to another site; to try that one: petasos try {to}")]
+    Elsewhere {
+        /// The start.
+        from: String,
+        /// Where it leads, as a word for a shell.
+        to: String,
+    },
+    /// No page had a good response.
+    #[error("no page of {url} could be visited: {reason}")]
+    NoPage {
+        /// The start.
+        url: String,
+        /// What happened instead.
+        reason: String,
+    },
+    /// The user interrupted the command.
+    #[error("the command was interrupted; nothing is left behind")]
+    Interrupted,
+}
+
+/// What was found out about a page.
+#[derive(Clone, Debug)]
+pub struct PageFacts {
+    /// Its URL.
+    pub url: HttpUrl,
+    /// What `petasos why --direct` says about it.
+    pub findings: Findings,
+    /// The verdict of the temporary edge about the second request.
+    pub verdict: Option<CacheVerdict>,
+    /// The reason of that verdict, as in docs/reasons.md.
+    pub reason: Option<String>,
+    /// Whether the page asks for a password.
+    pub asks_for_password: bool,
+    /// The faster of the server's times from the request to the whole response.
+    pub server_time: Duration,
+    /// The faster of the server's times from the request to the head of the response.
+    pub first_byte: Duration,
+    /// Whether an anonymous visitor gets the same page through Petasos.
+    pub anonymous: Sameness,
+    /// Whether the visitor with the given cookie does. `None` without a cookie.
+    pub logged_in: Option<Sameness>,
+}
+
+/// Everything that was found out about a site.
+#[derive(Clone, Debug, Default)]
+pub struct SiteVisit {
+    /// The pages with a good response, in the order of the visit.
+    pub pages: Vec<PageFacts>,
+    /// Pages with another response, and what it was.
+    pub failed: Vec<(String, String)>,
+    /// Links that were not followed.
+    pub skipped: Vec<SkippedLinks>,
+    /// Why the visit ended before all pages were visited.
+    pub stopped: Option<String>,
+}
+
+/// Why the visit ends early.
+enum Halt {
+    Interrupted,
+    Stopped(StopCause),
+}
+
+/// What became of one planned page.
+enum PageOutcome {
+    Visited(Box<PageFacts>, Box<FetchedResponse>),
+    Redirected(String),
+    Failed(String, Option<ProbeError>),
+}
+
+/// Visits one site.
+pub struct Visitor<'a> {
+    fetcher: &'a Fetcher,
+    start: HttpUrl,
+    edge: &'a HttpUrl,
+    /// The cookie of the logged-in visitor: no line or one.
+    cookie: Option<HeaderLine>,
+    terms: VisitTerms,
+    pace: Pace,
+    interrupt: &'a AtomicBool,
+}
+
+impl<'a> Visitor<'a> {
+    /// A visitor of the site of `start`. `edge` is the URL of the temporary edge. The visit ends
+    /// when `interrupt` is set.
+    pub fn new(
+        fetcher: &'a Fetcher,
+        start: HttpUrl,
+        edge: &'a HttpUrl,
+        cookie: Option<HeaderLine>,
+        terms: VisitTerms,
+        interrupt: &'a AtomicBool,
+    ) -> Self {
+        let pace = Pace::new(PaceLimits { interval_min: terms.interval_min, ..PaceLimits::TRY });
+        Self { fetcher, start, edge, cookie, terms, pace, interrupt }
+    }
+
+    /// Visits the pages. `told` gets the number of visited pages and the URL of the next.
+    ///
+    /// # Errors
+    /// [`TrialError`] if there is nothing to report.
+    pub async fn visit(mut self, mut told: impl FnMut(usize, &str)) -> Result<SiteVisit, TrialError> {
+        let start = self.start.clone().into_url();
+        let scope = Scope::new(&start, false);
+        let robots = self.robots(&scope).await?;
+        if let Some(delay) = robots.crawl_delay() {
+            let interval_min = self.terms.interval_min.max(delay);
+            self.pace = Pace::new(PaceLimits { interval_min, ..PaceLimits::TRY });
+        }
+        let limits = FrontierLimits { pages_max: self.terms.pages_max, ..FrontierLimits::TRY };
+        let mut frontier = Frontier::new(scope.clone(), robots, limits);
+        match frontier.add_start() {
+            None => {}
+            Some(SkipCause::Robots) => return Err(TrialError::Forbidden(start.to_string())),
+            Some(cause) => return Err(self.no_page(cause.reason())),
+        }
+        let mut visit = SiteVisit::default();
+        while let Some(planned) = frontier.next_page() {
+            told(visit.pages.len(), planned.url.as_str());
+            let is_first = visit.pages.is_empty() && visit.failed.is_empty();
+            match self.planned(&planned, visit.pages.is_empty()).await {
+                Ok(PageOutcome::Visited(facts, response)) => {
+                    add_links(&mut frontier, &planned, &response);
+                    visit.pages.push(*facts);
+                }
+                Ok(PageOutcome::Redirected(location)) => {
+                    let foreign = frontier.add_redirect(&planned, &location) == Some(SkipCause::Foreign);
+                    if foreign && is_first {
+                        let to = planned.url.join(&location).map(|to| shell_word(to.as_str()));
+                        let to = to.unwrap_or_default();
+                        return Err(TrialError::Elsewhere { from: start.to_string(), to });
+                    }
+                }
+                Ok(PageOutcome::Failed(_, Some(error))) if is_first => {
+                    return Err(TrialError::Unreachable { url: start.to_string(), error });
+                }
+                Ok(PageOutcome::Failed(what, _)) => visit.failed.push((planned.url.to_string(), what)),
+                Err(Halt::Interrupted) => return Err(TrialError::Interrupted),
+                Err(Halt::Stopped(cause)) => {
+                    visit.stopped = Some(stop_text(cause));
+                    break;
+                }
+            }
+            frontier.finished(&planned);
+        }
+        if visit.pages.is_empty() {
+            let failed = visit.failed.first().map(|(_, what)| what.clone());
+            return Err(
+                self.no_page(&failed.or(visit.stopped).unwrap_or_else(|| "no page answered".to_owned()))
+            );
+        }
+        visit.skipped = frontier
+            .skipped()
+            .by_count()
+            .into_iter()
+            .map(|(cause, count)| SkippedLinks {
+                links: count.links,
+                what: cause.name(),
+                reason: cause.reason(),
+            })
+            .collect();
+        Ok(visit)
+    }
+
+    fn no_page(&self, reason: &str) -> TrialError {
+        TrialError::NoPage { url: self.start.to_string(), reason: reason.to_owned() }
+    }
+
+    /// Reads robots.txt. It is also the first contact with the site.
+    async fn robots(&mut self, scope: &Scope) -> Result<Robots, TrialError> {
+        let mut url = scope.on_site("/robots.txt").and_then(|url| HttpUrl::parse(url.as_str()).ok());
+        for _ in 0..=ROBOTS_REDIRECTS_MAX {
+            let Some(asked) = url else { return Ok(Robots::allow_all()) };
+            let response = match self.send(&asked, false, None).await {
+                Ok(Ok(response)) => response,
+                Ok(Err(error)) => {
+                    return Err(TrialError::Unreachable { url: self.start.to_string(), error });
+                }
+                Err(Halt::Interrupted) => return Err(TrialError::Interrupted),
+                Err(Halt::Stopped(cause)) => return Err(self.no_page(&stop_text(cause))),
+            };
+            if let Some(location) = location(&response) {
+                // The rules of another site are not those of this one.
+                url = asked
+                    .join(&location)
+                    .and_then(|target| scope.parse(&target).ok())
+                    .and_then(|target| HttpUrl::parse(target.as_str()).ok());
+                continue;
+            }
+            let status = response.head.status.code();
+            let robots = Robots::from_response(status, &response.content, PRODUCT_TOKEN);
+            if robots.forbids_all() {
+                return Err(TrialError::RobotsUnknown(asked.to_string(), status));
+            }
+            return Ok(robots);
+        }
+        Ok(Robots::allow_all())
+    }
+
+    async fn planned(&mut self, planned: &PlannedPage, is_first: bool) -> Result<PageOutcome, Halt> {
+        let Ok(url) = HttpUrl::parse(planned.url.as_str()) else {
+            return Ok(PageOutcome::Failed("its URL cannot be requested".to_owned(), None));
+        };
+        let first = match self.send(&url, false, None).await? {
+            Ok(first) => first,
+            Err(error) => return Ok(PageOutcome::Failed(error.to_string(), Some(error))),
+        };
+        if let Some(location) = location(&first) {
+            return Ok(PageOutcome::Redirected(location));
+        }
+        if !first.head.status.is_success() {
+            return Ok(PageOutcome::Failed(format!("it answered {}", first.head.status), None));
+        }
+        let facts = self.page(url, first.clone(), is_first).await?;
+        Ok(PageOutcome::Visited(Box::new(facts), Box::new(first)))
+    }
+
+    /// Examines a page whose first response is good.
+    async fn page(
+        &mut self,
+        url: HttpUrl,
+        first: FetchedResponse,
+        is_first: bool,
+    ) -> Result<PageFacts, Halt> {
+        if is_first {
+            // By this response the edge detects the site's system. Its rules apply from then on.
+            let _ = self.send(&url, true, None).await?;
+        }
+        let mut through = vec![self.send(&url, true, None).await?, self.send(&url, true, None).await?];
+        let (verdict, reason) = verdict_of(through.last());
+        let logged_in = match self.cookie.clone() {
+            None => None,
+            Some(line) => {
+                let found = self.logged_in(&url, &line).await?;
+                // The logged-in visitor's page must not have become the one of everybody.
+                through.push(self.send(&url, true, None).await?);
+                Some(found)
+            }
+        };
+        let mut direct = vec![first.clone()];
+        let last = self.send(&url, false, None).await?;
+        direct.extend(last.as_ref().ok().cloned());
+        let anonymous = self.confirmed(&url, None, direct.clone(), &through).await?;
+        let server_time = shortest(&direct, |of| of.ended.since(of.sent));
+        let first_byte = shortest(&direct, |of| of.arrived.since(of.sent));
+        let asks_for_password = why::has_password_field(&first.content);
+        let findings = self.findings(&url, first, last, is_first).await?;
+        Ok(PageFacts {
+            url,
+            findings,
+            verdict,
+            reason,
+            asks_for_password,
+            server_time,
+            first_byte,
+            anonymous,
+            logged_in,
+        })
+    }
+
+    /// Compares the page of the visitor with the cookie.
+    async fn logged_in(&mut self, url: &HttpUrl, cookie: &HeaderLine) -> Result<Sameness, Halt> {
+        let mut direct = Vec::new();
+        direct.extend(self.send(url, false, Some(cookie)).await?.ok());
+        let through = [self.send(url, true, Some(cookie)).await?, self.send(url, true, Some(cookie)).await?];
+        direct.extend(self.send(url, false, Some(cookie)).await?.ok());
+        self.confirmed(url, Some(cookie), direct, &through).await
+    }
+
+    /// The comparison; a difference is confirmed by further direct responses.
+    async fn confirmed(
+        &mut self,
+        url: &HttpUrl,
+        cookie: Option<&HeaderLine>,
+        mut direct: Vec<FetchedResponse>,
+        through: &[Result<FetchedResponse, ProbeError>],
+    ) -> Result<Sameness, Halt> {
+        let mut found = sameness(&direct, through);
+        for _ in 0..CONFIRMATIONS {
+            if !found.is_difference() {
+                break;
+            }
+            direct.extend(self.send(url, false, cookie).await?.ok());
+            found = sameness(&direct, through);
+        }
+        Ok(found)
+    }
+
+    /// What `why` says. The first page gets all of its probes, the others only a repetition.
+    async fn findings(
+        &self,
+        url: &HttpUrl,
+        plain: FetchedResponse,
+        again: Result<FetchedResponse, ProbeError>,
+        is_first: bool,
+    ) -> Result<Findings, Halt> {
+        if is_first {
+            let probes = why::visit(self.fetcher, url, &[], self.terms.interval_min);
+            if let Ok(responses) = self.unless_interrupted(probes).await? {
+                return Ok(inspect(&responses));
+            }
+        }
+        let verified = self.fetcher.tls.as_ref().is_none_or(net::TlsClient::verifies);
+        let others = vec![(Probe::PlainAgain, again)];
+        Ok(inspect(&ProbeResponses { url: url.clone(), verified, plain, others }))
+    }
+
+    /// Sends a request when it is its turn, directly or through the edge.
+    async fn send(
+        &mut self,
+        url: &HttpUrl,
+        is_through: bool,
+        cookie: Option<&HeaderLine>,
+    ) -> Result<Result<FetchedResponse, ProbeError>, Halt> {
+        self.turn().await?;
+        let request = plain_request(url, cookie.map_or(&[], std::slice::from_ref));
+        let to = if is_through { self.edge } else { url };
+        let fetched = self.unless_interrupted(self.fetcher.fetch(to, request, &[])).await?;
+        let now = self.fetcher.clock.monotonic();
+        self.pace.ended(now, outcome(fetched.as_ref(), is_through));
+        Ok(fetched)
+    }
+
+    /// Waits until the pace permits a request.
+    async fn turn(&mut self) -> Result<(), Halt> {
+        loop {
+            if self.interrupt.load(Ordering::Relaxed) {
+                return Err(Halt::Interrupted);
+            }
+            let now = self.fetcher.clock.monotonic();
+            match self.pace.decide(now) {
+                PaceDecision::Start => {
+                    self.pace.started(now);
+                    return Ok(());
+                }
+                PaceDecision::At(moment) => tokio::time::sleep(moment.since(now).min(TICK)).await,
+                PaceDecision::Await => tokio::time::sleep(TICK).await,
+                PaceDecision::Stop(cause) => return Err(Halt::Stopped(cause)),
+            }
+        }
+    }
+
+    async fn unless_interrupted<T>(&self, work: impl Future<Output = T>) -> Result<T, Halt> {
+        let interrupted = async {
+            while !self.interrupt.load(Ordering::Relaxed) {
+                tokio::time::sleep(TICK).await;
+            }
+        };
+        tokio::select! {
+            done = Box::pin(work) => Ok(done),
+            () = interrupted => Err(Halt::Interrupted),
+        }
+    }
+}
+
+/// Offers the links of a page to the frontier.
+fn add_links(frontier: &mut Frontier, planned: &PlannedPage, response: &FetchedResponse) {
+    let fields = &response.head.fields;
+    let is_html = |value: &[u8]| {
+        let value = value.to_ascii_lowercase();
+        value.starts_with(b"text/html") || value.starts_with(b"application/xhtml")
+    };
+    if !fields.first(names::CONTENT_TYPE).is_some_and(|value| is_html(value)) {
+        return;
+    }
+    let found = document_links(&response.content, &planned.url, PRODUCT_TOKEN, &PageLimits::DEFAULT);
+    let is_nofollow =
+        fields.all("X-Robots-Tag").any(|value| forbids_following(&String::from_utf8_lossy(value)));
+    frontier.add_document(planned, &found, is_nofollow);
+}
+
+/// Where a redirect leads.
+fn location(response: &FetchedResponse) -> Option<String> {
+    let is_redirect = matches!(response.head.status.code(), 301 | 302 | 303 | 307 | 308);
+    let location = response.head.fields.first(names::LOCATION).filter(|_| is_redirect)?;
+    Some(String::from_utf8_lossy(location).into_owned())
+}
+
+/// A URL as one word of a shell. The site chooses the URL, and a user may paste the command.
+fn shell_word(url: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/:._-%=".contains(&byte);
+    if url.bytes().all(is_plain) { url.to_owned() } else { format!("'{}'", url.replace('\'', "%27")) }
+}
+
+/// The verdict of the edge about a response, and its reason.
+fn verdict_of(
+    response: Option<&Result<FetchedResponse, ProbeError>>,
+) -> (Option<CacheVerdict>, Option<String>) {
+    let Some(Ok(response)) = response else { return (None, None) };
+    let status = response.head.fields.all(names::CACHE_STATUS).last();
+    let reason = status.and_then(|status| {
+        let status = String::from_utf8_lossy(status);
+        status.rsplit(';').find_map(|part| part.trim().strip_prefix("detail=").map(str::to_owned))
+    });
+    (verdict(response), reason)
+}
+
+/// How a request ended, for the pace. What goes through the edge says nothing about the site: the
+/// direct request that follows does.
+fn outcome(fetched: Result<&FetchedResponse, &ProbeError>, is_through: bool) -> PacedOutcome {
+    let Ok(response) = fetched else {
+        let is_failure = !is_through;
+        return PacedOutcome { took: Duration::ZERO, is_failure, is_hit: is_through, retry_after: None };
+    };
+    let retry_after = response.head.fields.only("Retry-After");
+    let seconds = retry_after.and_then(|value| str::from_utf8(value).ok()?.trim().parse().ok());
+    PacedOutcome {
+        took: response.arrived.since(response.sent),
+        is_failure: !is_through && matches!(response.head.status.code(), 429 | 500 | 502 | 503 | 504),
+        is_hit: is_through && verdict(response) == Some(CacheVerdict::Hit),
+        retry_after: seconds.map(Duration::from_secs),
+    }
+}
+
+/// What the nearest cache says: its field comes last.
+fn verdict(response: &FetchedResponse) -> Option<CacheVerdict> {
+    let last = |name: &str| response.head.fields.iter().filter(|field| field.is(name)).last();
+    CacheVerdict::of(|name| last(name).map(|field| &field.value[..]))
+}
+
+fn shortest(of: &[FetchedResponse], time: impl Fn(&FetchedResponse) -> Duration) -> Duration {
+    of.iter().map(time).min().unwrap_or_default()
+}
+
+/// Why the visit stopped, as the rest of a sentence.
+fn stop_text(cause: StopCause) -> String {
+    match cause {
+        StopCause::FailuresInRow(count) => format!("{count} requests in a row failed"),
+        StopCause::RecentFailures(count) => format!("{count} of the last requests failed"),
+        StopCause::RetryAfter(wait) => format!("the site asks to come back after {} s", wait.as_secs()),
+        StopCause::Slower { base, recent } => {
+            format!("the site became slower: {} ms instead of {} ms", recent.as_millis(), base.as_millis())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{location, outcome, shell_word, verdict_of};
+    use crate::testing::answer;
+    use record::CacheVerdict;
+    use std::time::Duration;
+    use why::ProbeError;
+
+    #[test]
+    fn url_of_a_site_is_one_word_of_a_shell() {
+        assert_eq!(shell_word("https://a.test/b-c?d=1"), "'https://a.test/b-c?d=1'");
+        assert_eq!(shell_word("https://a.test/b'$(reboot)'"), "'https://a.test/b%27$(reboot)%27'");
+        assert_eq!(shell_word("https://a.test:8080/b"), "https://a.test:8080/b");
+    }
+
+    #[test]
+    fn only_direct_failures_count_for_the_pace() {
+        let broken = answer(503, &["Retry-After: 7"], "");
+        let found = outcome(Ok(&broken), false);
+        assert_eq!((found.is_failure, found.retry_after), (true, Some(Duration::from_secs(7))));
+        assert!(!outcome(Ok(&broken), true).is_failure);
+        assert!(outcome(Err(&ProbeError::TimedOut), false).is_failure);
+        assert!(!outcome(Err(&ProbeError::TimedOut), true).is_failure);
+        assert!(!outcome(Ok(&answer(404, &[], "")), false).is_failure);
+    }
+
+    #[test]
+    fn verdict_and_reason_of_the_nearest_cache_are_read() {
+        let fields = ["Cache-Status: cdn; fwd=miss", "Cache-Status: Petasos; hit; ttl=9; detail=hit-fresh"];
+        let found = verdict_of(Some(&Ok(answer(200, &fields, ""))));
+        assert_eq!(found, (Some(CacheVerdict::Hit), Some("hit-fresh".to_owned())));
+        assert_eq!(verdict_of(None), (None, None));
+    }
+
+    #[test]
+    fn only_redirects_have_a_location() {
+        assert_eq!(location(&answer(302, &["Location: /b"], "")).as_deref(), Some("/b"));
+        assert_eq!(location(&answer(201, &["Location: /b"], "")), None);
+    }
+}

@@ -17,8 +17,11 @@ final class Shelf implements Backend
     public bool $is_gone = false;
     public int $calls = 0;
 
-    public function __construct(private readonly Codec $codec = new Codec('secret'))
+    private Codec $codec;
+
+    public function __construct(?Codec $codec = null)
     {
+        $this->codec = $codec ?? new Codec('secret');
     }
 
     public function get(array $keys): array
@@ -32,14 +35,14 @@ final class Shelf implements Backend
         return $found;
     }
 
-    public function set(string $key, mixed $value, int $seconds): bool
+    public function set(string $key, $value, int $seconds): bool
     {
         $this->call();
         $this->texts[$key] = $this->codec->encode($value);
         return true;
     }
 
-    public function add(string $key, mixed $value, int $seconds): bool
+    public function add(string $key, $value, int $seconds): bool
     {
         $this->call();
         return !isset($this->texts[$key]) && $this->set($key, $value, $seconds);
@@ -247,7 +250,9 @@ return [
         same($cache->get('n'), false, 'flushed');
     },
     'a server that cannot be made' => static function (): void {
-        $cache = new ObjectCache(new Router(['*' => 'x'], ['x' => static fn () => throw new Gone('never there')]), 's', 1, false);
+        $cache = new ObjectCache(new Router(['*' => 'x'], ['x' => static function (): void {
+            throw new Gone('never there');
+        }]), 's', 1, false);
         same([$cache->set('k', 1), $cache->get('k'), $cache->router->failures()], [true, 1, ['x' => 'never there']]);
     },
     'a kind that nobody knows is said' => static function (): void {

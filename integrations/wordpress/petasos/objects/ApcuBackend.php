@@ -27,12 +27,12 @@ final class ApcuBackend implements Backend
         return is_array($found) ? $found : [];
     }
 
-    public function set(string $key, mixed $value, int $seconds): bool
+    public function set(string $key, $value, int $seconds): bool
     {
         return apcu_store($key, $value, $seconds);
     }
 
-    public function add(string $key, mixed $value, int $seconds): bool
+    public function add(string $key, $value, int $seconds): bool
     {
         return apcu_add($key, $value, $seconds);
     }

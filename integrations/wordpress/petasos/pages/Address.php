@@ -25,8 +25,13 @@ final class Address
         'order', 'orderby',
     ];
 
-    private function __construct(public readonly string $key, public readonly bool $isKept)
+    public string $key;
+    public bool $isKept;
+
+    private function __construct(string $key, bool $isKept)
     {
+        $this->key = $key;
+        $this->isKept = $isKept;
     }
 
     /**

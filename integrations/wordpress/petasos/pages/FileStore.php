@@ -18,11 +18,18 @@ final class FileStore implements Store
     /** Age after which an unfinished file counts as abandoned, in seconds. */
     private const LEFT_BEHIND = 60;
 
+    private string $directory;
+    private int $pages_max;
+    private int $octets_max;
+
     public function __construct(
-        private readonly string $directory,
-        private readonly int $pages_max,
-        private readonly int $octets_max,
+        string $directory,
+        int $pages_max,
+        int $octets_max
     ) {
+        $this->directory = $directory;
+        $this->pages_max = $pages_max;
+        $this->octets_max = $octets_max;
     }
 
     public function log(): ?PurgeLog

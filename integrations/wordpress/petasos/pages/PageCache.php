@@ -36,13 +36,22 @@ final class PageCache
 
     private bool $is_spoiled = false;
 
+    private Store $store;
+    private Address $address;
+    private int $number;
+    private array $before;
+
     /** @param list<string> $before header lines of PHP itself, which are not part of the page */
     private function __construct(
-        private readonly Store $store,
-        private readonly Address $address,
-        private readonly int $number,
-        private readonly array $before,
+        Store $store,
+        Address $address,
+        int $number,
+        array $before
     ) {
+        $this->store = $store;
+        $this->address = $address;
+        $this->number = $number;
+        $this->before = $before;
     }
 
     /** Examines the request. Each mode calls it at a different time; the first call counts. */
@@ -57,7 +66,7 @@ final class PageCache
             return;
         }
         $store = self::store();
-        $log = $store?->log();
+        $log = $store === null ? null : $store->log();
         if ($store === null || $log === null) {
             return;
         }
@@ -70,7 +79,7 @@ final class PageCache
         header("X-Petasos-Pages: $label; miss");
         if ($address->isKept && $_SERVER['REQUEST_METHOD'] === 'GET') {
             self::$running = new self($store, $address, $log->number(), headers_list());
-            ob_start(self::$running->finish(...));
+            ob_start(\Closure::fromCallable([self::$running, 'finish']));
         }
     }
 
@@ -82,7 +91,11 @@ final class PageCache
      */
     public static function purge(array $tags): bool
     {
-        return Settings::pages() === 'off' || (self::store()?->purge($tags) ?? false);
+        if (Settings::pages() === 'off') {
+            return true;
+        }
+        $store = self::store();
+        return $store !== null && $store->purge($tags);
     }
 
     /** The store of pages; null if it cannot be reached, or the page cache is off. */
@@ -115,7 +128,7 @@ final class PageCache
         return is_string($kind) ? $kind : null;
     }
 
-    private static function answer(Page $page, string $label): never
+    private static function answer(Page $page, string $label): void
     {
         header("X-Petasos-Pages: $label; hit");
         header('Age: ' . max(0, time() - $page->made));
@@ -160,7 +173,7 @@ final class PageCache
         if ($is_whole && !$this->is_spoiled) {
             try {
                 $this->keep($body);
-            } catch (\Throwable) {
+            } catch (\Throwable $error) {
                 // The visitor receives the page all the same; it is only not stored.
             }
         }

@@ -14,8 +14,15 @@ namespace Petasos;
 
 final class Edge
 {
-    private function __construct(public readonly string $address, public readonly bool $is_admin, private readonly string $host)
+    public string $address;
+    public bool $is_admin;
+    private string $host;
+
+    private function __construct(string $address, bool $is_admin, string $host)
     {
+        $this->address = $address;
+        $this->is_admin = $is_admin;
+        $this->host = $host;
     }
 
     /**

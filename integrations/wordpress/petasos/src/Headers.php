@@ -26,13 +26,16 @@ final class Headers
 
     private bool $is_flushed = false;
 
-    public function __construct(private readonly PageTags $page)
+    private PageTags $page;
+
+    public function __construct(PageTags $page)
     {
+        $this->page = $page;
     }
 
     public function begin(): void
     {
-        add_filter('nocache_headers', static fn (mixed $headers): array => ['Cache-Control' => self::PRIVATE . ', no-cache, must-revalidate, max-age=0'] + (array) $headers);
+        add_filter('nocache_headers', static fn ($headers): array => ['Cache-Control' => self::PRIVATE . ', no-cache, must-revalidate, max-age=0'] + (array) $headers);
         if (is_admin() || wp_doing_ajax() || wp_doing_cron() || PHP_SAPI === 'cli' || !$this->isAnonymous()) {
             add_action('send_headers', static fn () => header('Cache-Control: ' . self::PRIVATE), PHP_INT_MAX);
             return;
@@ -44,9 +47,9 @@ final class Headers
         // Runs before anything that redirects or responds by itself.
         add_action('template_redirect', function (): void {
             $this->page->main();
-            ob_start($this->finish(...));
+            ob_start(\Closure::fromCallable([$this, 'finish']));
         }, PHP_INT_MIN);
-        add_filter('rest_pre_serve_request', $this->rest(...), PHP_INT_MIN, 3);
+        add_filter('rest_pre_serve_request', \Closure::fromCallable([$this, 'rest']), PHP_INT_MIN, 3);
     }
 
     private function isAnonymous(): bool
@@ -159,7 +162,7 @@ final class Headers
     /**
      * Sets the header fields of REST responses. Everything is known now, and nothing has been sent.
      */
-    private function rest(mixed $served, mixed $answer = null, mixed $request = null): mixed
+    private function rest($served, $answer = null, $request = null)
     {
         $status = $answer instanceof \WP_HTTP_Response ? $answer->get_status() : 0;
         $route = $request instanceof \WP_REST_Request ? $request->get_route() : '';

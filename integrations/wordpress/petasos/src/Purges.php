@@ -35,8 +35,11 @@ final class Purges
 
     private TagList $tags;
 
-    public function __construct(private readonly string $prefix)
+    private string $prefix;
+
+    public function __construct(string $prefix)
     {
+        $this->prefix = $prefix;
         $this->tags = new TagList($prefix);
     }
 
@@ -44,12 +47,12 @@ final class Purges
     {
         // Before WordPress ends its output buffers, so before the response is complete. The second
         // call sends tags that other shutdown actions have added.
-        add_action('shutdown', $this->send(...), 0);
-        add_action('shutdown', $this->send(...), PHP_INT_MAX);
+        add_action('shutdown', \Closure::fromCallable([$this, 'send']), 0);
+        add_action('shutdown', \Closure::fromCallable([$this, 'send']), PHP_INT_MAX);
         // For other plug-ins: do_action('petasos_purge', 'my-tag', ...).
-        add_action('petasos_purge', fn (mixed ...$tags) => $this->add(...array_filter($tags, 'is_string')), 10, 100);
-        add_action(self::RETRY, $this->retry(...));
-        add_action('init', $this->announce(...), PHP_INT_MAX);
+        add_action('petasos_purge', fn (...$tags) => $this->add(...array_filter($tags, 'is_string')), 10, 100);
+        add_action(self::RETRY, \Closure::fromCallable([$this, 'retry']));
+        add_action('init', \Closure::fromCallable([$this, 'announce']), PHP_INT_MAX);
     }
 
     /**

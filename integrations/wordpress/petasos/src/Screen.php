@@ -19,17 +19,20 @@ final class Screen
     private const ACTION = 'petasos_purge';
     private const RIGHT = 'manage_options';
 
-    public function __construct(private readonly Purges $purges)
+    private Purges $purges;
+
+    public function __construct(Purges $purges)
     {
+        $this->purges = $purges;
     }
 
     public function begin(): void
     {
         add_action('admin_menu', function (): void {
-            add_management_page('Petasos', 'Petasos', self::RIGHT, self::SLUG, $this->print(...));
+            add_management_page('Petasos', 'Petasos', self::RIGHT, self::SLUG, \Closure::fromCallable([$this, 'print']));
         });
-        add_action('admin_post_' . self::ACTION, $this->purge(...));
-        add_action('admin_notices', $this->notice(...));
+        add_action('admin_post_' . self::ACTION, \Closure::fromCallable([$this, 'purge']));
+        add_action('admin_notices', \Closure::fromCallable([$this, 'notice']));
     }
 
     private function purge(): void

@@ -2,14 +2,17 @@
 /**
  * The key of a request in the page cache, and whether its page may be stored.
  *
- * Invariant: requests with the same key have the same scheme, host and target, except for campaign
- * parameters. A page that was requested with a campaign parameter is never stored, because its
+ * Invariant: requests with the same key have the same scheme, host, target and language cookies,
+ * except for campaign parameters. A page that was requested with a campaign parameter is never stored, because its
  * links may repeat the parameter. Pure.
  */
 
 declare(strict_types=1);
 
 namespace Petasos\Pages;
+
+use Petasos\Languages;
+use Petasos\Settings;
 
 final class Address
 {
@@ -22,15 +25,20 @@ final class Address
     private const MEANING = [
         'p', 'page_id', 'attachment_id', 'post_type', 'name', 'pagename', 'cat', 'category_name', 'tag', 'taxonomy',
         'term', 'author', 'author_name', 'year', 'monthnum', 'day', 'm', 'w', 'paged', 'page', 'cpage', 'feed',
-        'order', 'orderby',
+        'order', 'orderby', 'lang',
     ];
 
     public string $key;
+
+    /** Tag of the page in all languages of visitors. */
+    public string $tag;
+
     public bool $isKept;
 
-    private function __construct(string $key, bool $isKept)
+    private function __construct(string $page, string $language, bool $isKept)
     {
-        $this->key = $key;
+        $this->key = $page . $language;
+        $this->tag = 'url-' . substr(hash('sha256', $page), 0, 32);
         $this->isKept = $isKept;
     }
 
@@ -39,8 +47,9 @@ final class Address
      *
      * @param array<string, mixed> $server     as `$_SERVER`
      * @param list<string>         $parameters further parameters that select a page
+     * @param array<string, mixed> $cookies    as `$_COOKIE`
      */
-    public static function of(array $server, array $parameters = []): ?self
+    public static function of(array $server, array $parameters = [], array $cookies = []): ?self
     {
         $host = strtolower((string) ($server['HTTP_HOST'] ?? ''));
         $target = (string) ($server['REQUEST_URI'] ?? '');
@@ -53,6 +62,10 @@ final class Address
         }
         [$path, $query] = explode('?', $target, 2) + [1 => ''];
         if (preg_match('#/wp-(?:admin|json|login\.php|cron\.php)|/xmlrpc\.php|//|\.php$#i', rawurldecode($path))) {
+            return null;
+        }
+        $language = Languages::key($cookies);
+        if ($language === null) {
             return null;
         }
         $kept = [];
@@ -70,7 +83,18 @@ final class Address
         $https = strtolower((string) ($server['HTTPS'] ?? ''));
         $scheme = $https === 'on' || $https === '1' || ($server['SERVER_PORT'] ?? '') === '443' ? 'https' : 'http';
         $rest = $kept === [] ? '' : '?' . implode('&', $kept);
-        return new self("$scheme://$host$path$rest", $plain);
+        return new self("$scheme://$host$path$rest", $language, $plain);
+    }
+
+    /** The page that a request for a URL asks for; null if the cache does not handle it. */
+    public static function ofUrl(string $url): ?self
+    {
+        $parts = (array) parse_url($url);
+        return self::of([
+            'HTTP_HOST' => ($parts['host'] ?? '') . (isset($parts['port']) ? ":{$parts['port']}" : ''),
+            'REQUEST_URI' => ($parts['path'] ?? '/') . (isset($parts['query']) ? "?{$parts['query']}" : ''),
+            'HTTPS' => ($parts['scheme'] ?? '') === 'https' ? 'on' : '',
+        ], Settings::words('PETASOS_PAGES_PARAMETERS'));
     }
 
     private static function saysWhereFrom(string $parameter): bool

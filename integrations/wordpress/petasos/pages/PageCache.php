@@ -13,7 +13,9 @@ declare(strict_types=1);
 
 namespace Petasos\Pages;
 
+use Petasos\Exclusions;
 use Petasos\Objects\Router;
+use Petasos\Probe;
 use Petasos\Settings;
 use Petasos\Visitor;
 
@@ -61,8 +63,15 @@ final class PageCache
             return;
         }
         self::$has_begun = true;
-        $address = Address::of($_SERVER, Settings::words('PETASOS_PAGES_PARAMETERS'));
-        if ($address === null || !Visitor::isAnonymous($_SERVER, $_COOKIE, Settings::words('PETASOS_NOISE_COOKIES'))) {
+        if (Probe::passes(Probe::PAGES)) {
+            return;
+        }
+        $address = Address::of($_SERVER, Settings::words('PETASOS_PAGES_PARAMETERS'), $_COOKIE);
+        if ($address === null || Exclusions::apply()) {
+            return;
+        }
+        // A probe has a cookie, with which it passes the caches in front of WordPress.
+        if (!Probe::isRunning() && !Visitor::isAnonymous($_SERVER, $_COOKIE, Settings::words('PETASOS_NOISE_COOKIES'))) {
             return;
         }
         $store = self::store();
@@ -77,7 +86,7 @@ final class PageCache
             self::answer($page, $label);
         }
         header("X-Petasos-Pages: $label; miss");
-        if ($address->isKept && $_SERVER['REQUEST_METHOD'] === 'GET') {
+        if ($address->isKept && $_SERVER['REQUEST_METHOD'] === 'GET' && !Probe::isRunning()) {
             self::$running = new self($store, $address, $log->number(), headers_list());
             ob_start(\Closure::fromCallable([self::$running, 'finish']));
         }
@@ -112,7 +121,7 @@ final class PageCache
             return null;
         }
         if (self::kind() !== null) {
-            $backend = (new Router(PETASOS_OBJECTS))->backend(self::GROUP);
+            $backend = (new Router(Settings::objects()))->backend(self::GROUP);
             $prefix = substr(hash('sha256', Settings::text('DB_NAME') . '|' . Settings::text('DB_HOST') . '|' . ($GLOBALS['table_prefix'] ?? '')), 0, 16);
             return $backend === null ? null : new BackendStore($backend, "$prefix:pages");
         }
@@ -123,8 +132,7 @@ final class PageCache
     /** The kind of object server that stores the pages; null if they are stored elsewhere. */
     private static function kind(): ?string
     {
-        $map = defined('PETASOS_OBJECTS') && is_array(PETASOS_OBJECTS) ? PETASOS_OBJECTS : [];
-        $kind = Settings::pages() === 'database' ? null : ($map[self::GROUP] ?? null);
+        $kind = Settings::pages() === 'database' ? null : (Settings::objects()[self::GROUP] ?? null);
         return is_string($kind) ? $kind : null;
     }
 
@@ -196,6 +204,7 @@ final class PageCache
             static fn (string $line): bool => !in_array(strtolower(explode(':', $line, 2)[0]), self::OWN_HEADERS, true)
         );
         $tags = preg_split('/\s+/', $headers['surrogate-key'] ?? '', -1, PREG_SPLIT_NO_EMPTY) ?: [];
+        $tags[] = $this->address->tag;
         $page = new Page($this->address->key, $this->number, time(), time() + $seconds, array_values($lines), $tags, $body);
         $this->store->write($this->address->key, $page->encode(), $seconds);
     }

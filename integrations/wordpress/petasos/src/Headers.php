@@ -54,7 +54,7 @@ final class Headers
 
     private function isAnonymous(): bool
     {
-        return Visitor::isAnonymous($_SERVER, $_COOKIE, Settings::words('PETASOS_NOISE_COOKIES'));
+        return Visitor::isAnonymous($_SERVER, $_COOKIE, Settings::words('PETASOS_NOISE_COOKIES')) && !Exclusions::apply();
     }
 
     /** Callback at the end of the output buffer. */
@@ -131,10 +131,8 @@ final class Headers
         if (isset($_GET['unapproved']) || isset($_GET['moderation-hash']) || isset($_GET['_wpnonce'])) {
             return true;
         }
-        foreach (['is_cart', 'is_checkout', 'is_account_page', 'edd_is_checkout'] as $asks) {
-            if (function_exists($asks) && $asks()) {
-                return true;
-            }
+        if (Shop::isPersonal() || Languages::isPersonal()) {
+            return true;
         }
         /** Filter: returns true for pages that only their visitor may receive. */
         return (bool) apply_filters('petasos_is_personal', false);

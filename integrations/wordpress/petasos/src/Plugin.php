@@ -15,9 +15,12 @@ final class Plugin
         if (wp_installing()) {
             return;
         }
+        Settings::adopt(Stored::read());
         $purges = new Purges(self::prefix());
         (new Changes($purges))->begin();
         $purges->begin();
+        Shop::begin($purges);
+        Languages::begin();
         (new Headers(new PageTags(new TagList(self::prefix()))))->begin();
         if (is_admin()) {
             (new Screen($purges))->begin();

@@ -1,7 +1,7 @@
 <?php
 /**
  * Plugin Name: Petasos
- * Description: Tags every page, says how long it may be shared, and tells Petasos what has changed.
+ * Description: Page cache, object cache and purges: states how long each page may be shared, and tells caches what has changed.
  * Version: 0.1.0
  * Requires at least: 6.1
  * Requires PHP: 7.4
@@ -16,5 +16,7 @@ declare(strict_types=1);
 defined('ABSPATH') || exit;
 
 require_once __DIR__ . '/src/autoload.php';
+
+register_deactivation_hook(__FILE__, [Petasos\Cleanup::class, 'deactivate']);
 
 Petasos\Plugin::begin();

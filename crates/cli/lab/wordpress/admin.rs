@@ -11,9 +11,10 @@ const BUTTON: &str = "/wp-admin/admin-post.php";
 /// Markup of the notice.
 const NOTICE: &str = "petasos-failure";
 
-/// The nonce of the form on a page.
+/// The nonce of the form that purges everything.
 fn nonce(page: &str) -> &str {
-    let field = page.split_once("name=\"_wpnonce\" value=\"").unwrap_or_else(|| panic!("no nonce: {page}")).1;
+    let form = page.split_once("value=\"petasos_purge\"").unwrap_or_else(|| panic!("no form: {page}")).1;
+    let field = form.split_once("name=\"_wpnonce\" value=\"").unwrap_or_else(|| panic!("no nonce: {page}")).1;
     field.split('"').next().unwrap_or_default()
 }
 

@@ -14,6 +14,9 @@ namespace Petasos;
 
 final class Edge
 {
+    /** Where an edge on this machine usually has its admin address. */
+    private const ADMIN_USUAL = 'http://127.0.0.1:8081';
+
     public string $address;
     public bool $is_admin;
     private string $host;
@@ -26,7 +29,7 @@ final class Edge
     }
 
     /**
-     * The edges in wp-config.php: those with an admin address if there are any, otherwise the
+     * The edges in the settings: those with an admin address if there are any, otherwise the
      * others.
      *
      * @return list<self>
@@ -52,6 +55,61 @@ final class Edge
         } catch (\RuntimeException $error) {
             return $error->getMessage();
         }
+        return self::refusal($answer);
+    }
+
+    /**
+     * Purges one page.
+     *
+     * @return ?string the error, or null
+     */
+    public function purgeUrl(string $url): ?string
+    {
+        $parts = (array) parse_url($url);
+        $target = ($parts['path'] ?? '/') . (isset($parts['query']) ? "?{$parts['query']}" : '');
+        $host = ($parts['host'] ?? '') . (isset($parts['port']) ? ":{$parts['port']}" : '');
+        $body = json_encode(['type' => 'url', 'selectors' => [$url]], JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES);
+        try {
+            $answer = $this->is_admin
+                ? $this->ask('POST', '/purge', ['Content-Type' => 'application/json'], $body)
+                : $this->ask('PURGE', $target, ['Host' => $host]);
+        } catch (\RuntimeException $error) {
+            return $error->getMessage();
+        }
+        return self::refusal($answer);
+    }
+
+    /**
+     * Looks for an edge: at its usual admin address on this machine, and in front of the site.
+     *
+     * @return array<string, string> the setting by its name; empty if there is none
+     */
+    public static function find(): array
+    {
+        $admin = new self(self::ADMIN_USUAL, true, self::siteHost());
+        if (!isset($admin->state()['error'])) {
+            return ['PETASOS_ADMIN' => self::ADMIN_USUAL];
+        }
+        $answer = Loopback::get([]);
+        if (stripos($answer['headers']['cache-status'] ?? '', 'petasos') === false) {
+            return [];
+        }
+        return ['PETASOS_EDGE' => ((array) wp_parse_url(home_url('/')))['scheme'] . '://' . self::siteHost()];
+    }
+
+    /**
+     * Whether the edge accepts purges of this site, by a purge that meets no page.
+     *
+     * @return ?string the error, or null
+     */
+    public function refusesPurges(): ?string
+    {
+        return $this->purge(['petasos-test']);
+    }
+
+    /** @param array{status: int, headers: array<string, string>, body: string} $answer */
+    private static function refusal(array $answer): ?string
+    {
         return $answer['status'] === 200 ? null : "it answered {$answer['status']} " . substr(trim($answer['body']), 0, 200);
     }
 

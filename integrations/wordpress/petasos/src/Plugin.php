@@ -21,9 +21,12 @@ final class Plugin
         $purges->begin();
         Shop::begin($purges);
         Languages::begin();
+        SiteHealth::begin();
+        AdminBar::begin();
         (new Headers(new PageTags(new TagList(self::prefix()))))->begin();
         if (is_admin()) {
-            (new Screen($purges))->begin();
+            (new Actions($purges))->begin();
+            (new Screen())->begin();
         }
     }
 

@@ -13,6 +13,7 @@ declare(strict_types=1);
 
 namespace Petasos;
 
+use Petasos\Pages\Address;
 use Petasos\Pages\PageCache;
 
 final class Purges
@@ -98,6 +99,23 @@ final class Purges
     {
         $this->tags = new TagList($this->prefix);
         return $this->tell([], false);
+    }
+
+    /**
+     * Purges one page from every cache.
+     *
+     * @return bool whether all caches were reached
+     */
+    public function page(string $url): bool
+    {
+        $address = Address::ofUrl($url);
+        $done = $address === null || PageCache::purge([$address->tag]);
+        foreach (Edge::all() as $edge) {
+            $done = $edge->purgeUrl($url) === null && $done;
+        }
+        /** Runs after a purge of one page, so that plug-ins can purge other caches. */
+        do_action('petasos_purged_url', $url);
+        return $done;
     }
 
     /** Tries a failed purge again. */

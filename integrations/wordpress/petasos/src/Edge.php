@@ -68,7 +68,7 @@ final class Edge
         $parts = (array) parse_url($url);
         $target = ($parts['path'] ?? '/') . (isset($parts['query']) ? "?{$parts['query']}" : '');
         $host = ($parts['host'] ?? '') . (isset($parts['port']) ? ":{$parts['port']}" : '');
-        $body = json_encode(['type' => 'url', 'selectors' => [$url]], JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES);
+        $body = json_encode(['type' => 'uri', 'selectors' => [$url]], JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES);
         try {
             $answer = $this->is_admin
                 ? $this->ask('POST', '/purge', ['Content-Type' => 'application/json'], $body)

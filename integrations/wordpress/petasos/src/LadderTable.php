@@ -76,7 +76,7 @@ final class LadderTable
         printf('</td><td>%s', esc_html($row['fix']));
         if (isset(DropIns::NAMES[$layer]) && current_user_can(Actions::rightToSettings())) {
             self::printLink($layer, $row['state']);
-        } elseif ($layer === 'edge' && current_user_can(Actions::rightToSettings())) {
+        } elseif ($layer === 'edge' && $row['state'] === 'off' && current_user_can(Actions::rightToSettings())) {
             Forms::printButton('find', __('Find the edge', 'petasos'), '');
         }
         echo '</td></tr>';

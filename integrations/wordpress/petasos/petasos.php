@@ -1,7 +1,7 @@
 <?php
 /**
  * Plugin Name: Petasos
- * Description: Page cache, object cache and purges: states how long each page may be shared, and tells caches what has changed.
+ * Description: Page cache, object cache and purges, with a screen that measures what each brings.
  * Version: 0.1.0
  * Requires at least: 6.1
  * Requires PHP: 7.4

@@ -2,10 +2,11 @@
 /**
  * Petasos' page cache, a drop-in of WordPress: the plugin copies it to wp-content.
  *
- * It works if the plugin's files are present, wp-config.php defines WP_CACHE as true, and the screen
- * or wp-config.php has set PETASOS_PAGES. The mode `database` answers after the plugins are loaded. `files` answers when
- * WordPress reads this file, before database and plugins. `aggressive` answers before WordPress
- * starts; for this, the last line but one of wp-config.php must include this file.
+ * It works if the plugin's files are present, wp-config.php defines WP_CACHE as true, and the
+ * screen or wp-config.php has set PETASOS_PAGES. The mode `database` answers after the plugins are
+ * loaded. `files` answers when WordPress reads this file, before database and plugins. `aggressive`
+ * answers before WordPress starts; for this, the last line but one of wp-config.php must include
+ * this file.
  *
  * uninstall.php recognises this file by the word "Petasos'".
  */

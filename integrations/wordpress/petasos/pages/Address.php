@@ -3,8 +3,8 @@
  * The key of a request in the page cache, and whether its page may be stored.
  *
  * Invariant: requests with the same key have the same scheme, host, target and language cookies,
- * except for campaign parameters. A page that was requested with a campaign parameter is never stored, because its
- * links may repeat the parameter. Pure.
+ * except for campaign parameters. A page that was requested with a campaign parameter is never
+ * stored, because its links may repeat the parameter. Pure.
  */
 
 declare(strict_types=1);

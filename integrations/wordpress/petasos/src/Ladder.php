@@ -48,8 +48,8 @@ final class Ladder
      * @param  array<string, string>     $states
      * @param  ?array<string, mixed>     $measured result of `Measurement::run`
      * @param  list<string>              $kinds    object servers that PHP can reach
-     * @return array<string, array<string, mixed>> by layer: `title`, `what`, `state`, `fix`, and the
-     *         times `without` and `with` in milliseconds or null
+     * @return array<string, array<string, mixed>> by layer: `title`, `what`, `state`, `fix`,
+     *         and the times `without` and `with` in milliseconds or null
      */
     public static function rows(array $states, ?array $measured, array $kinds): array
     {

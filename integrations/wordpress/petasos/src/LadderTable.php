@@ -65,7 +65,7 @@ final class LadderTable
         printf('<tr id="petasos-%s"><th scope="row">%s<p>%s</p></th>', esc_attr($layer), esc_html($row['title']), esc_html($row['what']));
         printf('<td><span class="petasos-state petasos-is-%s">%s</span></td><td>', esc_attr($row['state']), esc_html($states[$row['state']] ?? $row['state']));
         if ($row['with'] === null) {
-            echo esc_html($row['state'] === 'on' ? __('not measurable here', 'petasos') : __('not measured while it is off', 'petasos'));
+            echo esc_html($row['state'] === 'off' ? __('not measured while it is off', 'petasos') : __('not measurable here', 'petasos'));
         } else {
             self::printBar(__('without', 'petasos'), (float) $row['without'], $longest);
             self::printBar(__('with', 'petasos'), (float) $row['with'], $longest);

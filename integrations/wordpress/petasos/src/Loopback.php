@@ -2,8 +2,9 @@
 /**
  * Requests of the site to its own front page, as visitors send them.
  *
- * Invariant: the only host is the site itself, no redirect is followed, and each request ends within
- * its limit. WordPress' own client is used, because it knows how the server reaches the site.
+ * Invariant: the only host is the site itself, no redirect is followed, and each request ends
+ * within its limit. WordPress' own client is used, because it knows how the server
+ * reaches the site.
  */
 
 declare(strict_types=1);

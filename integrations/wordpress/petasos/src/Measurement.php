@@ -33,8 +33,8 @@ final class Measurement
     /**
      * Measures and stores the result.
      *
-     * @return array<string, mixed> `at`: time in seconds; `error`; `ms`: figures by kind; `edge` and
-     *         `pages`: whether the page came from there
+     * @return array<string, mixed> `at`: time in seconds; `error`; `ms`: figures by kind; `edge`
+     *         and `pages`: whether the page came from there
      */
     public static function run(Purges $purges): array
     {

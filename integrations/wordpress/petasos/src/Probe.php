@@ -4,8 +4,8 @@
  * the time can be seen.
  *
  * Invariant: only this site can make such a request, because its field is signed with the keys of
- * wp-config.php and expires. A probe never leads to a stored page. This class works before WordPress
- * is loaded.
+ * wp-config.php and expires. A probe never leads to a stored page. This class works before
+ * WordPress is loaded.
  */
 
 declare(strict_types=1);
@@ -57,7 +57,7 @@ final class Probe
         return $is_signed && $is_current ? array_values(array_filter(explode(',', $match[1]))) : null;
     }
 
-    /** Whether the current request is a probe. The first call switches the opcode cache off for it. */
+    /** Whether this request is a probe. The first call switches the opcode cache off for it. */
     public static function isRunning(): bool
     {
         if (!isset($_SERVER['HTTP_X_PETASOS_PROBE'])) {

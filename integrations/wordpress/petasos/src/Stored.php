@@ -14,7 +14,7 @@ final class Stored
 {
     public const OPTION = 'petasos_settings';
 
-    /** @return array<string, mixed> by name of the constant; other entries begin with a small letter */
+    /** @return array<string, mixed> by name of the constant; others in small letters */
     public static function read(): array
     {
         if (is_multisite()) {

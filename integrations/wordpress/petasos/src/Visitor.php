@@ -23,7 +23,7 @@ final class Visitor
         '__cf_bm', '_cfuvid', 'has_js',
     ];
 
-    /** Beginnings of cookies that always identify a visitor, even if the owner calls them harmless. */
+    /** Beginnings of cookies that identify a visitor, even if the owner calls them harmless. */
     private const SESSIONS = [
         'wordpress_logged_in_', 'wordpress_sec_', 'wp-postpass_', 'comment_author_', 'woocommerce_', 'wp_woocommerce_', 'edd_',
     ];

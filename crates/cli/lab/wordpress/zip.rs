@@ -100,8 +100,11 @@ impl<'a> Visit<'a> {
         let window = browser.window();
         let mut visit = Self { browser, window, edge };
         visit.open("wp-login.php");
-        visit.browser.type_into(&visit.window, "#user_login", "admin");
-        visit.browser.type_into(&visit.window, "#user_pass", PASSWORD);
+        // The page moves the focus a moment later, so that typed text could miss its field.
+        for (field, text) in [("#user_login", "admin"), ("#user_pass", PASSWORD)] {
+            let script = format!("document.querySelector('{field}').value = '{text}'");
+            visit.browser.evaluate(&visit.window, &script);
+        }
         visit.click("#wp-submit");
         visit
     }

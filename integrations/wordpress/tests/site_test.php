@@ -16,6 +16,7 @@ use Petasos\Purges;
 use Petasos\Settings;
 use Petasos\Shop;
 use Petasos\Stored;
+use Petasos\Text;
 use Petasos\Visitor;
 
 require_once __DIR__ . '/stubs.php';
@@ -38,6 +39,13 @@ return [
         putenv('PETASOS_SITE');
         same([Settings::pages(), Settings::isFixed('PETASOS_PAGES')], ['files', false]);
         same(Settings::number('PETASOS_TTL', 3600, 0, 9999), 3600, 'a text is no number');
+    },
+    'no global function is defined for other plugins' => static function (): void {
+        $code = sprintf('require %s; new Petasos\\Settings(); echo implode(" ", get_defined_functions()["user"]);', var_export(dirname(__DIR__) . '/petasos/src/autoload.php', true));
+        same(shell_exec(escapeshellarg(PHP_BINARY) . ' -r ' . escapeshellarg($code)), null);
+        same(array_map([Text::class, 'contains'], ['abc', 'abc', ''], ['b', 'd', '']), [true, false, true]);
+        same(array_map([Text::class, 'startsWith'], ['abc', 'abc', 'a'], ['ab', 'bc', '']), [true, false, true]);
+        same(array_map([Text::class, 'endsWith'], ['abc', 'abc', 'c', 'c'], ['bc', 'ab', '', 'bc']), [true, false, true, false]);
     },
     'paths are excluded with and without a slash at the end' => static function (): void {
         foreach (['/cart', '/cart/', '/cart?x=1', '/%63art/'] as $target) {

@@ -10,6 +10,8 @@ declare(strict_types=1);
 
 namespace Petasos\Objects;
 
+use Petasos\Text;
+
 final class MemcachedBackend implements Backend
 {
     /** memcached treats a longer lifetime as a date. */
@@ -45,7 +47,7 @@ final class MemcachedBackend implements Backend
                 \Memcached::OPT_TCP_NODELAY => true,
             ]);
             foreach ($servers as $server) {
-                [$host, $port] = str_starts_with($server, '/') ? [$server, 0] : explode(':', $server, 2) + [1 => '11211'];
+                [$host, $port] = Text::startsWith($server, '/') ? [$server, 0] : explode(':', $server, 2) + [1 => '11211'];
                 $this->memcached->addServer($host, (int) $port);
             }
         }

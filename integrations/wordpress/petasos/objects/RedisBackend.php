@@ -10,6 +10,8 @@ declare(strict_types=1);
 
 namespace Petasos\Objects;
 
+use Petasos\Text;
+
 final class RedisBackend implements Backend
 {
     private \Redis $redis;
@@ -36,7 +38,7 @@ final class RedisBackend implements Backend
         if (!class_exists(\Redis::class)) {
             throw new Gone('PHP cannot speak with Redis: install php-redis');
         }
-        [$host, $port] = str_starts_with($server, '/') ? [$server, 0] : explode(':', $server, 2) + [1 => '6379'];
+        [$host, $port] = Text::startsWith($server, '/') ? [$server, 0] : explode(':', $server, 2) + [1 => '6379'];
         $this->redis = new \Redis();
         $this->ask(function () use ($host, $port, $limit, $password, $database): bool {
             return $this->redis->pconnect($host, (int) $port, $limit, "petasos-$database", 0, $limit)

@@ -13,6 +13,7 @@ namespace Petasos\Pages;
 
 use Petasos\Languages;
 use Petasos\Settings;
+use Petasos\Text;
 
 final class Address
 {
@@ -57,7 +58,7 @@ final class Address
             return null;
         }
         // WordPress handles targets that are no path, or contain bytes that no browser sends.
-        if (!preg_match('/^\/[\x21-\x7e]*$/D', $target) || str_contains($target, '#')) {
+        if (!preg_match('/^\/[\x21-\x7e]*$/D', $target) || Text::contains($target, '#')) {
             return null;
         }
         [$path, $query] = explode('?', $target, 2) + [1 => ''];
@@ -99,6 +100,6 @@ final class Address
 
     private static function saysWhereFrom(string $parameter): bool
     {
-        return str_starts_with($parameter, 'utm_') || in_array($parameter, ['gclid', 'fbclid', 'msclkid', 'mc_cid', 'mc_eid'], true);
+        return Text::startsWith($parameter, 'utm_') || in_array($parameter, ['gclid', 'fbclid', 'msclkid', 'mc_cid', 'mc_eid'], true);
     }
 }

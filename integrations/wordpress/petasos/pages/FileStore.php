@@ -11,6 +11,8 @@ declare(strict_types=1);
 
 namespace Petasos\Pages;
 
+use Petasos\Text;
+
 final class FileStore implements Store
 {
     private const DIRECTORIES = 64;
@@ -140,7 +142,7 @@ final class FileStore implements Store
             if ($stat === false) {
                 continue;
             }
-            if (!str_ends_with($name, '.page')) {
+            if (!Text::endsWith($name, '.page')) {
                 if ($stat['mtime'] < time() - self::LEFT_BEHIND) {
                     @unlink("$directory/$name");
                 }

@@ -17,6 +17,7 @@ use Petasos\Exclusions;
 use Petasos\Objects\Router;
 use Petasos\Probe;
 use Petasos\Settings;
+use Petasos\Text;
 use Petasos\Visitor;
 
 final class PageCache
@@ -231,7 +232,7 @@ final class PageCache
         if (!preg_match('#^(?:text/html|text/xml|application/(?:[a-z]+\+)?xml)\b#', $type)) {
             return 0;
         }
-        if (str_starts_with($type, 'text/html') && strripos($body, '</html>') === false) {
+        if (Text::startsWith($type, 'text/html') && strripos($body, '</html>') === false) {
             return 0;
         }
         $vary = preg_replace('/accept-encoding|[\s,]/i', '', $headers['vary'] ?? '');

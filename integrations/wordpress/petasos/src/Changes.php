@@ -301,7 +301,7 @@ final class Changes
 
     private function option(string $name): void
     {
-        if ($name === 'sidebars_widgets' || str_starts_with($name, 'widget_')) {
+        if ($name === 'sidebars_widgets' || Text::startsWith($name, 'widget_')) {
             $this->purges->add('widgets');
         } elseif ($name === 'sticky_posts') {
             $this->purges->add('home', 'type-post');
@@ -318,7 +318,7 @@ final class Changes
          * Filters the options that every page may show. A plug-in with such an option adds it here.
          */
         foreach ((array) apply_filters('petasos_site_options', self::SITE_OPTIONS) as $known) {
-            if ($known === $name || (str_ends_with((string) $known, '_') && str_starts_with($name, (string) $known))) {
+            if ($known === $name || (Text::endsWith((string) $known, '_') && Text::startsWith($name, (string) $known))) {
                 return true;
             }
         }

@@ -56,7 +56,7 @@ final class Exclusions
             return $first === $text;
         }
         $last = (string) array_pop($parts);
-        if (strlen($text) < strlen($first) + strlen($last) || !str_starts_with($text, $first) || !str_ends_with($text, $last)) {
+        if (strlen($text) < strlen($first) + strlen($last) || !Text::startsWith($text, $first) || !Text::endsWith($text, $last)) {
             return false;
         }
         $at = strlen($first);
@@ -84,7 +84,7 @@ final class Exclusions
             $start = str_replace(['.', ' '], '_', rtrim($pattern, '*'));
             foreach ($names as $name) {
                 $name = (string) $name;
-                if (substr($pattern, -1) === '*' ? str_starts_with($name, $start) : $name === $start) {
+                if (substr($pattern, -1) === '*' ? Text::startsWith($name, $start) : $name === $start) {
                     return true;
                 }
             }

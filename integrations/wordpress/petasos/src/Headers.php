@@ -205,7 +205,7 @@ final class Headers
         // The session's Cache-Control refers to the removed session.
         header_remove('Cache-Control');
         foreach ($cookies as $cookie) {
-            if (!str_starts_with($cookie, $name)) {
+            if (!Text::startsWith($cookie, $name)) {
                 header("Set-Cookie: $cookie", false);
             }
         }

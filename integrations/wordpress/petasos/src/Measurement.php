@@ -85,7 +85,7 @@ final class Measurement
         if ($kind === 'visitor') {
             return ['edge' => preg_match('/\bpetasos\s*;\s*hit/i', $headers['cache-status'] ?? '') === 1];
         }
-        return $kind === 'inside' ? ['pages' => str_ends_with($headers['x-petasos-pages'] ?? '', 'hit')] : [];
+        return $kind === 'inside' ? ['pages' => Text::endsWith($headers['x-petasos-pages'] ?? '', 'hit')] : [];
     }
 
     /**

@@ -99,6 +99,6 @@ final class Probe
     {
         $key = defined('AUTH_KEY') && defined('AUTH_SALT') ? AUTH_KEY . AUTH_SALT : '';
         // The sample of wp-config.php has the same phrase for everybody.
-        return strlen($key) < 32 || str_contains($key, 'put your unique phrase here') ? null : "petasos-probe|$key";
+        return strlen($key) < 32 || Text::contains($key, 'put your unique phrase here') ? null : "petasos-probe|$key";
     }
 }

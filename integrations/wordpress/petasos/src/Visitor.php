@@ -60,13 +60,13 @@ final class Visitor
     private static function isNoise(string $cookie, array $more): bool
     {
         foreach (self::SESSIONS as $start) {
-            if (str_starts_with($cookie, $start)) {
+            if (Text::startsWith($cookie, $start)) {
                 return false;
             }
         }
         foreach ([...self::NOISE, ...Languages::COOKIES, ...$more] as $pattern) {
-            $matches = str_ends_with($pattern, '*')
-                ? str_starts_with($cookie, substr($pattern, 0, -1))
+            $matches = Text::endsWith($pattern, '*')
+                ? Text::startsWith($cookie, substr($pattern, 0, -1))
                 : $cookie === $pattern;
             if ($matches) {
                 return true;

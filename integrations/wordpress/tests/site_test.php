@@ -11,6 +11,7 @@ use Petasos\Exclusions;
 use Petasos\Ladder;
 use Petasos\Languages;
 use Petasos\Pages\Address;
+use Petasos\Pages\PageCache;
 use Petasos\Probe;
 use Petasos\Purges;
 use Petasos\Settings;
@@ -228,6 +229,46 @@ return [
         same([$content(), file_get_contents(ABSPATH . 'wp-config.php')], [[], "<?php\n"]);
         Site::$may_write = true;
         DropIns::remove('pages');
+    },
+    'a layer that cannot be removed is still purged' => static function () use ($content): void {
+        Site::reset();
+        DropIns::install('pages', '');
+        $begun = (int) PageCache::store()->log()->number();
+        Site::$may_write = false;
+        Cleanup::deactivate();
+        same([Settings::pages(), DropIns::installed(), count($content())], ['files', ['pages'], 2]);
+        same(PageCache::store()->log()->allows($begun, []), false, 'stored pages are not served');
+        $begun = (int) PageCache::store()->log()->number();
+        same([count(DropIns::remove('pages')), PageCache::store()->log()->allows($begun, [])], [2, false]);
+        Site::$may_write = true;
+        same([DropIns::remove('pages'), DropIns::installed(), $content(), Settings::pages()], [[], [], [], 'off']);
+        same(is_dir(WP_CONTENT_DIR . '/cache'), false);
+    },
+    'the line in wp-config.php stays for another page cache' => static function (): void {
+        Site::reset();
+        file_put_contents(ABSPATH . 'wp-config.php', "<?php\n");
+        DropIns::install('pages', '');
+        file_put_contents(DropIns::target('pages'), "<?php\n// Another cache.\n");
+        DropIns::remove('pages');
+        same([DropIns::installed(), strpos((string) file_get_contents(ABSPATH . 'wp-config.php'), ConfigFile::LINE) !== false], [[], true]);
+        unlink(DropIns::target('pages'));
+        file_put_contents(ABSPATH . 'wp-config.php', "<?php\n");
+    },
+    'a copied site runs its own copy of the plugin' => static function (): void {
+        $run = static fn (string $drop_in): string => (string) shell_exec(escapeshellarg(PHP_BINARY) . ' ' . escapeshellarg($drop_in));
+        $content = directory();
+        mkdir("$content/elsewhere/src", 0777, true);
+        mkdir("$content/plugins/petasos/src", 0777, true);
+        copy(DropIns::source('pages'), "$content/advanced-cache.php");
+        foreach (['elsewhere', 'plugins/petasos'] as $plugin) {
+            file_put_contents("$content/$plugin/src/autoload.php", "<?php echo '$plugin'; exit;");
+        }
+        foreach (['elsewhere' => 'elsewhere', '/nowhere/petasos' => 'plugins/petasos', "$content/elsewhere" => 'elsewhere'] as $stored => $plugin) {
+            file_put_contents("$content/petasos-settings.php", '<?php return ' . var_export(['PETASOS_DIR' => $stored], true) . ';');
+            same($run("$content/advanced-cache.php"), $plugin, $stored);
+        }
+        unlink("$content/petasos-settings.php");
+        same($run("$content/advanced-cache.php"), 'plugins/petasos');
     },
     'a network: one site leaves the drop-ins to the others' => static function () use ($content): void {
         Site::reset();

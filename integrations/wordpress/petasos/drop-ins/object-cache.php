@@ -12,7 +12,12 @@ declare(strict_types=1);
 
 (static function (): void {
     $stored = is_file(__DIR__ . '/petasos-settings.php') ? (array) require __DIR__ . '/petasos-settings.php' : [];
-    $plugin = (string) (defined('PETASOS_DIR') ? PETASOS_DIR : $stored['PETASOS_DIR'] ?? __DIR__ . '/plugins/petasos');
+    $plugin = (string) (defined('PETASOS_DIR') ? PETASOS_DIR : $stored['PETASOS_DIR'] ?? 'plugins/petasos');
+    if (preg_match('#^(?:[/\\\\]|[A-Za-z]:)#', $plugin) !== 1) {
+        // Relative to wp-content, so that the copy of a site runs its own copy of the plugin.
+        $plugin = __DIR__ . "/$plugin";
+    }
+    $plugin = is_file("$plugin/objects/functions.php") ? $plugin : __DIR__ . '/plugins/petasos';
     if (!is_file("$plugin/objects/functions.php")) {
         return;
     }

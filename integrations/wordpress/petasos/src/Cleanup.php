@@ -13,6 +13,7 @@ namespace Petasos;
 
 use Petasos\Objects\TableBackend;
 use Petasos\Pages\FileStore;
+use Petasos\Pages\PageCache;
 use Petasos\Pages\TableStore;
 
 final class Cleanup
@@ -23,12 +24,17 @@ final class Cleanup
         wp_clear_scheduled_hook(Purges::RETRY);
         delete_option(Measurement::OPTION);
         if (is_multisite() && $network_wide !== true) {
-            // Other sites of the network may use the drop-ins.
+            // Other sites of the network may use the drop-ins, but nobody purges the pages of this
+            // one from now on.
+            PageCache::purge([]);
             return;
         }
         foreach (DropIns::installed() as $layer) {
             DropIns::remove($layer);
         }
+        // A drop-in that stays, or that the owner has copied, must not serve pages that nobody
+        // purges.
+        PageCache::purge([]);
     }
 
     public static function uninstall(): void
@@ -43,12 +49,8 @@ final class Cleanup
             wp_clear_scheduled_hook(Purges::RETRY);
             is_multisite() && restore_current_blog();
         }
-        (new TableStore($wpdb, 1, 1))->remove();
-        TableBackend::remove($wpdb);
-        $directory = Settings::text('PETASOS_PAGES_DIR', WP_CONTENT_DIR . '/cache/petasos');
-        (new FileStore($directory, 1, 1))->remove();
-        Stored::remove();
-        DropIns::writeSettings();
+        $made_cache = !empty(Stored::read()['made_cache']);
+        // First what uses the stored data.
         foreach (array_keys(DropIns::NAMES) as $layer) {
             $file = DropIns::target($layer);
             // Another plugin may own the drop-in.
@@ -56,6 +58,18 @@ final class Cleanup
                 unlink($file);
             }
         }
-        ConfigFile::remove();
+        if (DropIns::state('pages') !== 'foreign') {
+            ConfigFile::remove();
+        }
+        Stored::remove();
+        DropIns::writeSettings();
+        (new TableStore($wpdb, 1, 1))->remove();
+        TableBackend::remove($wpdb);
+        $directory = Settings::text('PETASOS_PAGES_DIR', WP_CONTENT_DIR . '/cache/petasos');
+        (new FileStore($directory, 1, 1))->remove();
+        if ($made_cache) {
+            // Fails if another plugin has files there, which is right.
+            @rmdir(WP_CONTENT_DIR . '/cache');
+        }
     }
 }

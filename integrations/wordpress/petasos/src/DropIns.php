@@ -103,34 +103,45 @@ final class DropIns
     }
 
     /**
-     * Removes a layer that was installed here.
+     * Removes a layer that was installed here: first its drop-in and its settings, then what it has
+     * stored. While one of the files stays, the layer's values stay too, so that purges still reach
+     * the pages that the drop-in may serve, and the removal can be repeated.
      *
      * @return list<string> as `install`
      */
     public static function remove(string $layer): array
     {
         $left = [];
-        $layer === 'pages' ? self::emptyPages() : wp_cache_flush();
         if (in_array(self::state($layer), ['own', 'old'], true) && !Files::remove(self::target($layer))) {
-            /* translators: %s: a path */
-            $left[] = sprintf(__('WordPress may not remove %s. Delete it, for example with the file manager of your host.', 'petasos'), self::target($layer));
+            $left[] = self::cannotRemove(self::target($layer));
         }
-        if ($layer === 'pages' && !ConfigFile::remove()) {
+        // The page cache of another plugin needs the line too.
+        if ($layer === 'pages' && self::state($layer) !== 'foreign' && !ConfigFile::remove()) {
             /* translators: %s: a line of PHP */
             $left[] = sprintf(__('Remove this line from wp-config.php: %s', 'petasos'), ConfigFile::LINE);
         }
-        $values = Stored::read();
         $own = ['pages' => ['PETASOS_PAGES', 'made_cache'], 'objects' => ['PETASOS_OBJECTS', 'PETASOS_OBJECTS_PREFIX']];
-        $values = array_diff_key($values, array_flip($own[$layer]));
-        $values['installed'] = array_values(array_diff((array) ($values['installed'] ?? []), [$layer]));
-        Stored::write($values);
-        return array_merge($left, self::writeSettings());
+        $values = Stored::read();
+        $rest = array_diff_key($values, array_flip($own[$layer]));
+        $rest['installed'] = array_values(array_diff((array) ($values['installed'] ?? []), [$layer]));
+        $is_there = in_array(self::state($layer), ['own', 'old'], true);
+        $not_written = self::writeSettingsOf($is_there ? $values : $rest);
+        $is_gone = !$is_there && $not_written === [];
+        if ($layer === 'pages') {
+            $is_gone ? self::emptyPages() : PageCache::purge([]);
+        } else {
+            wp_cache_flush();
+        }
+        if ($is_gone) {
+            Stored::write($rest);
+        }
+        return array_merge($left, $not_written);
     }
 
     /** @return list<string> the layers that were installed here */
     public static function installed(): array
     {
-        return array_values(array_intersect(array_keys(self::NAMES), (array) (Stored::read()['installed'] ?? [])));
+        return self::layersOf(Stored::read());
     }
 
     /**
@@ -140,18 +151,7 @@ final class DropIns
      */
     public static function writeSettings(): array
     {
-        $path = WP_CONTENT_DIR . '/' . self::SETTINGS;
-        if (self::installed() === []) {
-            /* translators: %s: a path */
-            return Files::remove($path) ? [] : [sprintf(__('WordPress may not remove %s. Delete it, for example with the file manager of your host.', 'petasos'), $path)];
-        }
-        $values = array_intersect_key(Stored::read(), array_flip(self::PASSED_ON)) + ['PETASOS_DIR' => dirname(__DIR__)];
-        $text = "<?php\n// The settings of Tools > Petasos for the drop-ins. Each change there replaces this file.\nreturn " . var_export($values, true) . ";\n";
-        if ((is_file($path) && file_get_contents($path) === $text) || Files::write($path, $text)) {
-            return [];
-        }
-        /* translators: 1: a path, 2: PHP code */
-        return [sprintf(__('WordPress may not write here. Make the file %1$s with this content: %2$s', 'petasos'), $path, $text)];
+        return self::writeSettingsOf(Stored::read());
     }
 
     /**
@@ -171,6 +171,50 @@ final class DropIns
             }
         }
         return self::$kinds = $kinds;
+    }
+
+    /**
+     * @param  array<string, mixed> $values as the screen stores them
+     * @return list<string> as `install`
+     */
+    private static function writeSettingsOf(array $values): array
+    {
+        $path = WP_CONTENT_DIR . '/' . self::SETTINGS;
+        if (self::layersOf($values) === []) {
+            return Files::remove($path) ? [] : [self::cannotRemove($path)];
+        }
+        $passed_on = array_intersect_key($values, array_flip(self::PASSED_ON)) + ['PETASOS_DIR' => self::directory()];
+        $text = "<?php\n// The settings of Tools > Petasos for the drop-ins. Each change there replaces this file.\nreturn " . var_export($passed_on, true) . ";\n";
+        if ((is_file($path) && file_get_contents($path) === $text) || Files::write($path, $text)) {
+            return [];
+        }
+        /* translators: 1: a path, 2: PHP code */
+        return [sprintf(__('WordPress may not write here. Make the file %1$s with this content: %2$s', 'petasos'), $path, $text)];
+    }
+
+    /**
+     * The plugin's directory, relative to wp-content if it is below it. The copy of a site then runs
+     * its own copy of the plugin.
+     */
+    private static function directory(): string
+    {
+        $content = realpath(WP_CONTENT_DIR) . '/';
+        return Text::startsWith(dirname(__DIR__), $content) ? substr(dirname(__DIR__), strlen($content)) : dirname(__DIR__);
+    }
+
+    /**
+     * @param  array<string, mixed> $values as the screen stores them
+     * @return list<string>
+     */
+    private static function layersOf(array $values): array
+    {
+        return array_values(array_intersect(array_keys(self::NAMES), (array) ($values['installed'] ?? [])));
+    }
+
+    private static function cannotRemove(string $path): string
+    {
+        /* translators: %s: a path */
+        return sprintf(__('WordPress may not remove %s. Delete it, for example with the file manager of your host.', 'petasos'), $path);
     }
 
     private static function answers(string $kind): bool

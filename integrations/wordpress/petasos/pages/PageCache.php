@@ -4,7 +4,8 @@
  * generates.
  *
  * Invariant: only shared pages are stored: the response to an anonymous GET, with status 200,
- * without a cookie or password, and without a field that forbids storing. A page is used only if
+ * without a cookie or password, and without a field that forbids storing. The active plugin must
+ * have judged the page, because without the plugin nothing purges it. A page is used only if
  * none of its tags was purged since its generation *began*. After an error of any kind, WordPress
  * answers the request.
  */
@@ -36,6 +37,9 @@ final class PageCache
 
     /** Whether this request was examined. */
     private static bool $has_begun = false;
+
+    /** Whether the active plugin has found that every visitor may receive this request's page. */
+    private static bool $is_shared = false;
 
     private bool $is_spoiled = false;
 
@@ -106,6 +110,12 @@ final class PageCache
         }
         $store = self::store();
         return $store !== null && $store->purge($tags);
+    }
+
+    /** Permits storing this request's page. Only the active plugin calls this. */
+    public static function permit(): void
+    {
+        self::$is_shared = true;
     }
 
     /** The store of pages; null if it cannot be reached, or the page cache is off. */
@@ -192,6 +202,9 @@ final class PageCache
 
     private function keep(string $body): void
     {
+        if (!self::$is_shared) {
+            return;
+        }
         $headers = self::fields(headers_list());
         $seconds = self::life((int) http_response_code(), $headers, $body);
         if ($seconds === 0 || (defined('DONOTCACHEPAGE') && DONOTCACHEPAGE) || self::hasFailed()) {

@@ -80,6 +80,7 @@ final class Headers
         header_remove('Expires');
         header_remove('Pragma');
         $this->describe($tags);
+        PageCache::permit();
         $etag = 'W/"' . substr(hash('sha256', $body), 0, 32) . '"';
         header("ETag: $etag");
         if (http_response_code() === 200 && PageCache::matches(wp_unslash((string) ($_SERVER['HTTP_IF_NONE_MATCH'] ?? '')), $etag)) {

@@ -83,7 +83,7 @@ return [
     'values come back as they were' => static function () use ($request): void {
         $object = (object) ['a' => [1, 2.5, null, true, "\x00\xff"]];
         $values = [0, 1, -1, PHP_INT_MAX, PHP_INT_MIN, 1.5, '', '1', '01', '-1', 'a', true, false, null, [], ['a' => [1]], $object, str_repeat('x', 100_000)];
-        foreach ([new Shelf(), new ApcuBackend()] as $shelf) {
+        foreach ([new Shelf(), new ApcuBackend(new Codec('secret'))] as $shelf) {
             $site = bin2hex(random_bytes(4));
             foreach ($values as $number => $value) {
                 $request($shelf, $site)->set("k$number", $value, 'g');
@@ -100,6 +100,17 @@ return [
         }
         $text = $codec->encode(['a']);
         same($codec->decode(substr($text, 0, -1)), [false, null]);
+    },
+    'APCu: what another site has written is a miss' => static function (): void {
+        $key = 'petasos-test-' . bin2hex(random_bytes(4));
+        $own = new ApcuBackend(new Codec('secret'));
+        foreach (['text', serialize('text'), ['a'], new ArrayObject(), 1.5, true, (new Codec('other'))->encode('a')] as $number => $value) {
+            apcu_store($key, $value, 10);
+            same($own->get([$key]), [], "value $number");
+        }
+        $own->set($key, ['a'], 10);
+        same([$own->get([$key]), (new ApcuBackend(new Codec('other')))->get([$key])], [[$key => ['a']], []]);
+        $own->delete($key);
     },
     'objects are copies' => static function () use ($request): void {
         $cache = $request(new Shelf());
@@ -142,7 +153,7 @@ return [
         same($shelf->calls - $calls, 1, 'one question');
     },
     'numbers' => static function () use ($request): void {
-        foreach ([new Shelf(), new ApcuBackend()] as $shelf) {
+        foreach ([new Shelf(), new ApcuBackend(new Codec('secret'))] as $shelf) {
             $site = bin2hex(random_bytes(4));
             $cache = $request($shelf, $site);
             same($cache->incr('n'), false);

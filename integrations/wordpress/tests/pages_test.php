@@ -4,6 +4,7 @@
 declare(strict_types=1);
 
 use Petasos\Objects\ApcuBackend;
+use Petasos\Objects\Codec;
 use Petasos\Pages\Address;
 use Petasos\Pages\BackendStore;
 use Petasos\Pages\FileStore;
@@ -96,6 +97,11 @@ return [
         $store->write('k', $page('k', $log->number())->encode(), 10);
         same(Page::decode((string) $store->read('k'), 'k')->body, "<html>\n</html>");
         same($store->read('l'), null);
+        [$file] = glob("$directory/pages/*/*.page") ?: [''];
+        same([fileperms($file) & 0777, basename($file) === hash('sha256', 'k') . '.page'], [0600, false]);
+        foreach (['index.php', '.htaccess'] as $name) {
+            same(is_file("$directory/pages/$name"), true, $name);
+        }
         same($store->purge(['site']), true);
         same($store->log()->allows($log->number(), ['site']), false);
         $store->remove();
@@ -145,7 +151,7 @@ return [
         }
     },
     'pages with the objects' => static function () use ($page): void {
-        $store = new BackendStore(new ApcuBackend(), 'test-' . bin2hex(random_bytes(4)));
+        $store = new BackendStore(new ApcuBackend(new Codec('secret')), 'test-' . bin2hex(random_bytes(4)));
         $begun = (int) $store->log()->number();
         $store->write('k', $page('k', $begun)->encode(), 10);
         same(Page::decode((string) $store->read('k'), 'k')->number, $begun);

@@ -81,13 +81,11 @@ final class Router
         if ($this->makers !== null) {
             return isset($this->makers[$kind]) ? $this->makers[$kind]() : null;
         }
-        // APCu needs no codec. The class is not even loaded, because pages may be served from here.
-        if ($kind === 'apcu') {
-            return new ApcuBackend();
-        }
-        $codec = new Codec(self::secret());
+        $codec = new Codec(Settings::secret());
         $limit = Settings::number('PETASOS_OBJECTS_TIMEOUT_MS', 200, 1, 10_000) / 1000;
         switch ($kind) {
+            case 'apcu':
+                return new ApcuBackend($codec);
             case 'redis':
                 return new RedisBackend(
                     Settings::text('PETASOS_REDIS', '127.0.0.1:6379'),
@@ -104,11 +102,5 @@ final class Router
                 return null;
         }
         throw new Gone("PETASOS_OBJECTS names \"$kind\": apcu, redis, memcached, database and none are known");
-    }
-
-    /** A secret that only this site knows. */
-    private static function secret(): string
-    {
-        return implode('|', array_map(\Closure::fromCallable([Settings::class, 'text']), ['AUTH_KEY', 'AUTH_SALT', 'DB_NAME', 'DB_PASSWORD']));
     }
 }

@@ -155,7 +155,8 @@ final class DropIns
     }
 
     /**
-     * The kinds of object servers that PHP can reach, best first.
+     * The kinds of object servers that PHP can reach, best first. APCu is last, because commands and
+     * cron jobs of the system do not see its memory.
      *
      * @return list<string>
      */
@@ -164,11 +165,14 @@ final class DropIns
         if (self::$kinds !== null) {
             return self::$kinds;
         }
-        $kinds = function_exists('apcu_enabled') && apcu_enabled() ? ['apcu'] : [];
+        $kinds = [];
         foreach (['redis' => \Redis::class, 'memcached' => \Memcached::class] as $kind => $class) {
             if (class_exists($class) && self::answers($kind)) {
                 $kinds[] = $kind;
             }
+        }
+        if (function_exists('apcu_enabled') && apcu_enabled()) {
+            $kinds[] = 'apcu';
         }
         return self::$kinds = $kinds;
     }
@@ -215,6 +219,18 @@ final class DropIns
     {
         /* translators: %s: a path */
         return sprintf(__('WordPress may not remove %s. Delete it, for example with the file manager of your host.', 'petasos'), $path);
+    }
+
+    /**
+     * The kind that the screen proposes; null if the owner must decide.
+     *
+     * @param list<string> $kinds as `kinds` returns them
+     */
+    public static function proposed(array $kinds): ?string
+    {
+        $kind = $kinds[0] ?? null;
+        // The events of WordPress then run in a cron job of the system, often outside of PHP-FPM.
+        return $kind === 'apcu' && defined('DISABLE_WP_CRON') && DISABLE_WP_CRON ? null : $kind;
     }
 
     private static function answers(string $kind): bool

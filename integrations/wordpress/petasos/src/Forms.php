@@ -131,12 +131,13 @@ final class Forms
     private static function printKinds(): void
     {
         $texts = [
-            'apcu' => __('APCu: memory of this web server. Right for one server; commands such as WP-CLI do not see it.', 'petasos'),
-            'redis' => __('Redis: a server. On shared hosting, other customers may be able to read it; then choose APCu.', 'petasos'),
-            'memcached' => __('memcached: a server. On shared hosting, other customers may be able to read it; then choose APCu.', 'petasos'),
+            'redis' => __('Redis: a server. On shared hosting, other customers may be able to read and delete its objects, unless it has a password.', 'petasos'),
+            'memcached' => __('memcached: a server. On shared hosting, other customers may be able to read and delete its objects.', 'petasos'),
+            'apcu' => __('APCu: memory of PHP on this web server. WP-CLI and cron jobs of the system do not see it, so visitors may see what is outdated after their changes. Other sites of the same PHP-FPM may be able to read and delete its objects.', 'petasos'),
         ];
-        foreach (DropIns::kinds() as $number => $kind) {
-            printf('<p><label><input type="radio" name="kind" value="%s"%s> %s</label></p>', esc_attr($kind), checked($number, 0, false), esc_html($texts[$kind]));
+        $proposed = DropIns::proposed(DropIns::kinds());
+        foreach (DropIns::kinds() as $kind) {
+            printf('<p><label><input type="radio" name="kind" required value="%s"%s> %s</label></p>', esc_attr($kind), checked($kind, $proposed, false), esc_html($texts[$kind]));
         }
     }
 

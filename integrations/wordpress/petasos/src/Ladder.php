@@ -115,7 +115,7 @@ final class Ladder
             return __('The object server does not answer. Start it, or remove this layer.', 'petasos');
         }
         if ($layer === 'objects' && $state === 'off' && $kinds === []) {
-            return __('PHP has no APCu and reaches no Redis or memcached. Ask your host for the PHP extension APCu.', 'petasos');
+            return __('PHP reaches no Redis or memcached and has no APCu. Ask your host for Redis, or for the PHP extension APCu.', 'petasos');
         }
         if ($layer === 'edge' && $state === 'off') {
             return __('If Petasos runs in front of this site, let the plugin look for it, or enter its address below.', 'petasos');

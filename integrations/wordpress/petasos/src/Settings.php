@@ -79,6 +79,12 @@ final class Settings
         return is_array($map) ? $map : (is_string($map) && $map !== '' ? ['*' => $map] : []);
     }
 
+    /** A secret that only this site knows: the keys and the password of wp-config.php. */
+    public static function secret(): string
+    {
+        return implode('|', array_map([self::class, 'text'], ['AUTH_KEY', 'AUTH_SALT', 'DB_NAME', 'DB_PASSWORD']));
+    }
+
     /** @return mixed */
     private static function value(string $name)
     {

@@ -2,7 +2,8 @@
 /**
  * Writes and removes files of the site.
  *
- * Invariant: a file has its old or its new content at every moment. Nothing is written where
+ * Invariant: a file has its old or its new content at every moment, and keeps its mode, owner and
+ * group. A file that PHP may not write is not replaced. Nothing is written where
  * WordPress itself would ask for the password of a file server, or where the owner has forbidden
  * changes of files.
  */
@@ -26,19 +27,33 @@ final class Files
     {
         // A link stays one.
         $path = realpath($path) ?: $path;
-        if (!self::isAllowed(dirname($path))) {
+        if (!self::isAllowed(dirname($path)) || (is_file($path) && !is_writable($path))) {
             return false;
         }
         $mode = is_file($path) ? fileperms($path) & 0777 : (defined('FS_CHMOD_FILE') ? FS_CHMOD_FILE : 0644);
         $new = @tempnam(dirname($path), 'petasos');
         // `tempnam` may use the system's directory, from which a rename is no single step.
         $is_beside = $new !== false && realpath(dirname($new)) === realpath(dirname($path));
-        $done = $is_beside && file_put_contents($new, $text) === strlen($text) && chmod($new, $mode) && rename($new, $path);
+        $done = $is_beside && file_put_contents($new, $text) === strlen($text) && self::hasOwner($new, $path) && chmod($new, $mode) && rename($new, $path);
         if (!$done && $new !== false && is_file($new)) {
             unlink($new);
         }
         self::forget($path);
         return $done;
+    }
+
+    /** Whether a new file has the owner and the group of the file that it replaces, if there is one. */
+    private static function hasOwner(string $new, string $path): bool
+    {
+        if (!is_file($path)) {
+            return true;
+        }
+        if (filegroup($new) !== filegroup($path)) {
+            // PHP's user may belong to the group.
+            @chgrp($new, (int) filegroup($path));
+            clearstatcache(true, $new);
+        }
+        return fileowner($new) === fileowner($path) && filegroup($new) === filegroup($path);
     }
 
     /** @return bool whether there is no such file now */

@@ -20,14 +20,15 @@ final class Loopback
      * Requests the front page.
      *
      * @param  array<string, string> $headers
+     * @param  float                 $limit longest time, in seconds; at most `TIMEOUT`
      * @return array{error: string, status: int, ms: float, headers: array<string, string>} names in
      *         lower case; `error` is empty if there was a response
      */
-    public static function get(array $headers): array
+    public static function get(array $headers, float $limit = self::TIMEOUT): array
     {
         $begin = microtime(true);
         $answer = wp_remote_get(home_url('/'), [
-            'timeout' => self::TIMEOUT,
+            'timeout' => min(self::TIMEOUT, $limit),
             'redirection' => 0,
             'headers' => $headers,
             /** This filter of WordPress is for requests to the site itself. */

@@ -7,6 +7,7 @@ use Petasos\Actions;
 use Petasos\Cleanup;
 use Petasos\ConfigFile;
 use Petasos\DropIns;
+use Petasos\Edge;
 use Petasos\Exclusions;
 use Petasos\Ladder;
 use Petasos\Languages;
@@ -270,6 +271,22 @@ return [
         unlink("$content/petasos-settings.php");
         same($run("$content/advanced-cache.php"), 'plugins/petasos');
     },
+    'a file of another user, or that is read-only, is not replaced' => static function (): void {
+        Site::reset();
+        $path = ABSPATH . 'wp-config.php';
+        file_put_contents($path, "<?php\n");
+        $is_root = posix_geteuid() === 0;
+        // Root may write everything, but a new file would have another owner.
+        $is_root ? chown($path, 12_345) : chmod($path, 0400);
+        same(ConfigFile::add(), false);
+        same([file_get_contents($path), glob(ABSPATH . 'petasos*')], ["<?php\n", []]);
+        $is_root ? chown($path, 0) && chgrp($path, 12_345) : chmod($path, 0600);
+        same(ConfigFile::add(), true);
+        clearstatcache();
+        same(filegroup($path), $is_root ? 12_345 : posix_getegid());
+        unlink($path);
+        file_put_contents($path, "<?php\n");
+    },
     'a network: one site leaves the drop-ins to the others' => static function () use ($content): void {
         Site::reset();
         Site::$is_network = true;
@@ -281,6 +298,33 @@ return [
         same($content(), []);
         Site::$is_network = false;
         same(Actions::rightToSettings(), 'manage_options');
+    },
+    'a network: the administrator of a site purges that site only' => static function (): void {
+        foreach ([[false, []], [true, ['b2.site']]] as [$is_network, $tags]) {
+            Site::reset();
+            Site::$is_network = $is_network;
+            same([(new Purges('b2.'))->everything(), Site::$done], [true, [['petasos_purged', $tags]]]);
+        }
+        Site::reset();
+    },
+    'a token goes only where its owner has sent it' => static function (): void {
+        $token = static function (): string {
+            $property = new ReflectionProperty(Edge::class, 'token');
+            $property->setAccessible(true);
+            return $property->getValue(Edge::all()[0]);
+        };
+        Site::reset();
+        Settings::adopt(['PETASOS_ADMIN' => 'http://127.0.0.1:8081', 'PETASOS_TOKEN' => 'stored']);
+        same($token(), 'stored');
+        putenv('PETASOS_TOKEN=environment');
+        same($token(), '', 'the address is of the screen');
+        putenv('PETASOS_EDGE=http://127.0.0.1:8080');
+        same($token(), '', 'the other address is not used');
+        putenv('PETASOS_ADMIN=http://127.0.0.1:8081');
+        same($token(), 'environment');
+        foreach (['TOKEN', 'EDGE', 'ADMIN'] as $name) {
+            putenv("PETASOS_$name");
+        }
     },
     'the ladder states measured times only' => static function (): void {
         $on = ['opcode' => 'on', 'pages' => 'on', 'objects' => 'off', 'edge' => 'on'];

@@ -17,12 +17,15 @@ final class Site
     /** @var array<string, bool> answers of functions such as `is_cart`, by name */
     public static array $is = [];
 
+    /** @var list<list<mixed>> hooks that ran, with their arguments */
+    public static array $done = [];
+
     public static bool $may_write = true;
     public static bool $is_network = false;
 
     public static function reset(): void
     {
-        self::$options = self::$hooks = self::$is = [];
+        self::$options = self::$hooks = self::$is = self::$done = [];
         self::$may_write = true;
         self::$is_network = false;
         $_GET = $_COOKIE = [];
@@ -101,6 +104,26 @@ function is_multisite(): bool
 function wp_clear_scheduled_hook(string $hook): int
 {
     return 0;
+}
+
+function current_user_can(string $right): bool
+{
+    return !Site::$is_network || $right !== 'manage_network_options';
+}
+
+function home_url(string $path): string
+{
+    return "http://a.test$path";
+}
+
+function wp_parse_url(string $url): array
+{
+    return (array) parse_url($url);
+}
+
+function do_action(string $hook, ...$arguments): void
+{
+    Site::$done[] = [$hook, ...$arguments];
 }
 
 function wp_cache_flush(): bool

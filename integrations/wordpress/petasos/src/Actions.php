@@ -22,6 +22,9 @@ final class Actions
     /** Query parameter with the result of another action. */
     public const DONE = 'petasos_done';
 
+    /** Results of finding an edge, by the setting of its address. */
+    public const FOUND = ['PETASOS_ADMIN' => 'found_admin', 'PETASOS_EDGE' => 'found_edge'];
+
     private Purges $purges;
 
     public function __construct(Purges $purges)
@@ -67,11 +70,21 @@ final class Actions
         check_admin_referer("petasos_$name");
     }
 
+    /** Whether the user may purge this page: on a network, one of the user's own site. */
+    private static function isOwn(string $url): bool
+    {
+        return current_user_can(self::rightToSettings()) || Text::startsWith($url, home_url('/'));
+    }
+
     private function purge(): void
     {
         $url = isset($_REQUEST['url']) && is_string($_REQUEST['url']) ? esc_url_raw(wp_unslash($_REQUEST['url'])) : '';
-        // Only pages of this site can be purged one by one.
-        $url = preg_match('#^https?://#', $url) === 1 ? wp_validate_redirect($url, '') : '';
+        if (($_REQUEST['url'] ?? '') !== '') {
+            $url = preg_match('#^https?://#', $url) === 1 ? wp_validate_redirect($url, '') : '';
+            if ($url === '' || !self::isOwn($url)) {
+                wp_die(esc_html__('This is no page of this site.', 'petasos'), '', ['response' => 400]);
+            }
+        }
         $done = $url === '' ? $this->purges->everything() : $this->purges->page($url);
         $back = $url !== '' ? $url : (isset($_REQUEST['from']) ? (wp_get_referer() ?: self::screen()) : self::screen());
         self::go(add_query_arg(self::RESULT, $done ? 'yes' : 'no', $back));
@@ -86,10 +99,8 @@ final class Actions
     private function find(): void
     {
         $found = Edge::find();
-        if ($found !== []) {
-            Stored::write($found + Stored::read());
-        }
-        self::finish($found === [] ? 'unfound' : 'found');
+        // The owner saves the address, because the token will be sent there.
+        self::finish($found === null ? 'unfound' : self::FOUND[$found]);
     }
 
     /** Stores the addresses and the token of edges. */

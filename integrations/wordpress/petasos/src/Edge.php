@@ -5,7 +5,9 @@
  * The address is one of two kinds. The visitors' address (`PETASOS_EDGE`) receives PURGEKEYS
  * requests. The admin address (`PETASOS_ADMIN`) has a JSON API, which is better if it is reachable.
  *
- * Invariant: see `Http`. Errors are returned as texts; no method throws.
+ * Invariant: see `Http`. Errors are returned as texts; no method throws. The token is sent only to
+ * an address that the owner has named, and a token of wp-config.php or the environment only to an
+ * address that is named there too.
  */
 
 declare(strict_types=1);
@@ -20,9 +22,11 @@ final class Edge
     public string $address;
     public bool $is_admin;
     private string $host;
+    private string $token;
 
-    private function __construct(string $address, bool $is_admin, string $host)
+    private function __construct(string $address, bool $is_admin, string $host, string $token)
     {
+        $this->token = $token;
         $this->address = $address;
         $this->is_admin = $is_admin;
         $this->host = $host;
@@ -37,9 +41,10 @@ final class Edge
     public static function all(): array
     {
         $host = self::siteHost();
-        $make = static fn (bool $is_admin): \Closure => static fn (string $address): self => new self(rtrim($address, '/'), $is_admin, $host);
-        $admins = array_map($make(true), Settings::words('PETASOS_ADMIN'));
-        return $admins !== [] ? $admins : array_map($make(false), Settings::words('PETASOS_EDGE'));
+        $name = Settings::words('PETASOS_ADMIN') === [] ? 'PETASOS_EDGE' : 'PETASOS_ADMIN';
+        $token = Settings::isFixed('PETASOS_TOKEN') && !Settings::isFixed($name) ? '' : Settings::text('PETASOS_TOKEN');
+        $make = static fn (string $address): self => new self(rtrim($address, '/'), $name === 'PETASOS_ADMIN', $host, $token);
+        return array_map($make, Settings::words($name));
     }
 
     /**
@@ -80,21 +85,25 @@ final class Edge
     }
 
     /**
-     * Looks for an edge: at its usual admin address on this machine, and in front of the site.
+     * Looks for an edge: at its usual admin address on this machine, and in front of the site. Sends
+     * no token, because anybody may listen there.
      *
-     * @return array<string, string> the setting by its name; empty if there is none
+     * @return ?string name of the setting for the address; null if there is no edge
      */
-    public static function find(): array
+    public static function find(): ?string
     {
-        $admin = new self(self::ADMIN_USUAL, true, self::siteHost());
+        $admin = new self(self::ADMIN_USUAL, true, self::siteHost(), '');
         if (!isset($admin->state()['error'])) {
-            return ['PETASOS_ADMIN' => self::ADMIN_USUAL];
+            return 'PETASOS_ADMIN';
         }
         $answer = Loopback::get([]);
-        if (stripos($answer['headers']['cache-status'] ?? '', 'petasos') === false) {
-            return [];
-        }
-        return ['PETASOS_EDGE' => ((array) wp_parse_url(home_url('/')))['scheme'] . '://' . self::siteHost()];
+        return stripos($answer['headers']['cache-status'] ?? '', 'petasos') === false ? null : 'PETASOS_EDGE';
+    }
+
+    /** The address that `find` has found for this setting. */
+    public static function found(string $name): string
+    {
+        return $name === 'PETASOS_ADMIN' ? self::ADMIN_USUAL : ((array) wp_parse_url(home_url('/')))['scheme'] . '://' . self::siteHost();
     }
 
     /**
@@ -182,10 +191,9 @@ final class Edge
      */
     private function ask(string $method, string $target, array $headers, string $body = ''): array
     {
-        $token = Settings::text('PETASOS_TOKEN');
-        if ($token !== '' && $method !== 'HEAD') {
+        if ($this->token !== '' && $method !== 'HEAD') {
             // First, because the edge reads a long head with tags only after it has seen the token.
-            $headers = ['Authorization' => "Bearer $token"] + $headers;
+            $headers = ['Authorization' => "Bearer $this->token"] + $headers;
         }
         $limit = Settings::number('PETASOS_TIMEOUT_MS', 2000, 10, 60_000) / 1000;
         return Http::ask($method, $this->address, $target, $headers, $body, $limit);

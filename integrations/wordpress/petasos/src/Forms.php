@@ -84,6 +84,9 @@ final class Forms
         if ($is_there && !Settings::isFixed('PETASOS_TOKEN')) {
             printf('<p><label><input type="checkbox" name="forget" value="1"> %s</label></p>', esc_html__('Remove the stored token', 'petasos'));
         }
+        if (Settings::isFixed('PETASOS_TOKEN')) {
+            printf('<p class="description">%s</p>', esc_html__('The token is set in wp-config.php or the environment. It is sent only to addresses that are set there too.', 'petasos'));
+        }
         printf('<p><button class="button" id="petasos-edge-save">%s</button></p></form>', esc_html__('Save the edge', 'petasos'));
     }
 
@@ -105,11 +108,15 @@ final class Forms
 
     private static function printField(string $name, string $label, string $example): void
     {
+        $value = implode(' ', Settings::words($name));
+        if ($value === '' && ($_GET[Actions::DONE] ?? '') === Actions::FOUND[$name]) {
+            $value = Edge::found($name);
+        }
         printf(
             '<p><label>%s<br><input class="regular-text" type="text" name="%s" value="%s" placeholder="%s"%s></label>%s</p>',
             esc_html($label),
             esc_attr($name),
-            esc_attr(implode(' ', Settings::words($name))),
+            esc_attr($value),
             esc_attr($example),
             disabled(Settings::isFixed($name), true, false),
             esc_html(Settings::isFixed($name) ? ' ' . __('(set in wp-config.php or the environment)', 'petasos') : '')

@@ -91,14 +91,15 @@ final class Purges
     }
 
     /**
-     * Purges everything of this site from every cache. This includes the collected tags.
+     * Purges everything of this site from every cache. This includes the collected tags. On a
+     * network, only its administrators purge the other sites too.
      *
      * @return bool whether all caches were reached
      */
     public function everything(): bool
     {
         $this->tags = new TagList($this->prefix);
-        return $this->tell([], false);
+        return $this->tell(current_user_can(Actions::rightToSettings()) ? [] : [$this->prefix . TagList::SITE], false);
     }
 
     /**
@@ -156,7 +157,8 @@ final class Purges
     /** Deletes a stored failure if this purge included its tags. */
     private function succeed(array $tags, bool $is_retry): void
     {
-        if (($is_retry || $tags === []) && get_option(self::FAILURE) !== false) {
+        $is_all = $tags === [] || (is_multisite() && $tags === [$this->prefix . TagList::SITE]);
+        if (($is_retry || $is_all) && get_option(self::FAILURE) !== false) {
             delete_option(self::FAILURE);
             wp_clear_scheduled_hook(self::RETRY);
         }

@@ -63,7 +63,8 @@ final class Screen
             'partly' => ['warning', __('Some entries were not accepted, because they have characters or lengths that are not allowed.', 'petasos')],
             'measured' => ['success', __('The site was measured.', 'petasos')],
             'unmeasured' => ['warning', __('The site could not be measured: see below.', 'petasos')],
-            'found' => ['success', __('An edge was found.', 'petasos')],
+            'found_admin' => ['success', __('An edge was found. Check its address below, and save it.', 'petasos')],
+            'found_edge' => ['success', __('An edge was found. Check its address below, and save it.', 'petasos')],
             'unfound' => ['warning', __('No edge was found, on this machine or in front of the site.', 'petasos')],
         ];
         foreach ([Actions::RESULT, Actions::DONE] as $name) {

@@ -1,7 +1,9 @@
 //! The zip of the WordPress plugin, which wp-admin accepts for upload.
 //!
 //! Invariant: the files are in alphabetical order, and all have the first time that the format
-//! knows, so that the same sources give the same bytes.
+//! knows, so that the same sources give the same bytes. Only PHP files, the readme and the licences
+//! are in it, so that a file which an editor or an operator has left in the directory is not
+//! published.
 
 use super::contents::PackagedFile;
 use anyhow::{Context, Result};
@@ -25,6 +27,12 @@ pub(super) fn make(out: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Whether a file of the plugin's directory is part of the plugin.
+fn is_part(below: &Path) -> bool {
+    let is_hidden = below.iter().any(|name| name.as_encoded_bytes().starts_with(b"."));
+    !is_hidden && (below == Path::new("readme.txt") || below.extension().is_some_and(|kind| kind == "php"))
+}
+
 /// The plugin's files in alphabetical order.
 fn files() -> Result<Vec<PackagedFile>> {
     let mut files = Vec::new();
@@ -36,11 +44,12 @@ fn files() -> Result<Vec<PackagedFile>> {
         for entry in
             fs::read_dir(&directory).with_context(|| format!("cannot read {}", directory.display()))?
         {
-            let path = entry?.path();
-            if path.is_dir() {
+            let entry = entry?;
+            let (path, kind) = (entry.path(), entry.file_type()?);
+            let below = path.strip_prefix(SOURCE).context("it is below the source")?;
+            if kind.is_dir() {
                 directories.push(path);
-            } else {
-                let below = path.strip_prefix(SOURCE).context("it is below the source")?;
+            } else if kind.is_file() && is_part(below) {
                 files.push(PackagedFile::copy(format!("petasos/{}", below.display()), &path)?);
             }
         }
@@ -64,11 +73,71 @@ fn archive(files: &[PackagedFile]) -> Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{NAME, SOURCE, make};
+    use super::{NAME, SOURCE, is_part, make};
     use std::collections::BTreeMap;
     use std::fs;
     use std::io::{Cursor, Read};
+    use std::path::Path;
     use zip::ZipArchive;
+
+    /// The files of the zip, below the plugin's directory.
+    const FILES: [&str; 55] = [
+        "LICENSE-APACHE",
+        "LICENSE-MIT",
+        "drop-ins/advanced-cache.php",
+        "drop-ins/object-cache.php",
+        "objects/ApcuBackend.php",
+        "objects/Backend.php",
+        "objects/Codec.php",
+        "objects/Gone.php",
+        "objects/MemcachedBackend.php",
+        "objects/ObjectCache.php",
+        "objects/RedisBackend.php",
+        "objects/Router.php",
+        "objects/TableBackend.php",
+        "objects/functions.php",
+        "pages/Address.php",
+        "pages/BackendStore.php",
+        "pages/FileStore.php",
+        "pages/Page.php",
+        "pages/PageCache.php",
+        "pages/PurgeLog.php",
+        "pages/Store.php",
+        "pages/TableStore.php",
+        "petasos.php",
+        "readme.txt",
+        "src/Actions.php",
+        "src/AdminBar.php",
+        "src/Changes.php",
+        "src/Cleanup.php",
+        "src/ConfigFile.php",
+        "src/DropIns.php",
+        "src/Edge.php",
+        "src/Exclusions.php",
+        "src/Files.php",
+        "src/Forms.php",
+        "src/Headers.php",
+        "src/Http.php",
+        "src/Ladder.php",
+        "src/LadderTable.php",
+        "src/Languages.php",
+        "src/Loopback.php",
+        "src/Measurement.php",
+        "src/PageTags.php",
+        "src/Plugin.php",
+        "src/Probe.php",
+        "src/Purges.php",
+        "src/Screen.php",
+        "src/Settings.php",
+        "src/Shop.php",
+        "src/SiteHealth.php",
+        "src/Stored.php",
+        "src/TagList.php",
+        "src/Text.php",
+        "src/Visitor.php",
+        "src/autoload.php",
+        "uninstall.php",
+    ];
 
     /// Makes the zip and returns its bytes.
     fn made() -> Vec<u8> {
@@ -95,21 +164,27 @@ mod tests {
             names.push(name.clone());
             files.insert(name, text);
         }
-        assert!(names.is_sorted() && names.iter().all(|name| name.starts_with("petasos/")), "{names:?}");
-        for name in [
-            "LICENSE-APACHE",
-            "LICENSE-MIT",
-            "drop-ins/advanced-cache.php",
-            "drop-ins/object-cache.php",
-            "petasos.php",
-            "readme.txt",
-            "src/Screen.php",
-            "uninstall.php",
-        ] {
-            assert!(files.contains_key(&format!("petasos/{name}")), "{name} in {names:?}");
-        }
+        assert_eq!(names, FILES.map(|name| format!("petasos/{name}")));
         let source = fs::read_to_string(format!("{SOURCE}/src/Screen.php")).unwrap();
         assert_eq!(files["petasos/src/Screen.php"], source);
+    }
+
+    #[test]
+    fn what_others_left_in_the_directory_is_no_part() {
+        for name in ["petasos.php", "src/Screen.php", "readme.txt"] {
+            assert!(is_part(Path::new(name)), "{name}");
+        }
+        for name in [
+            ".env",
+            ".git/a.php",
+            "src/.Screen.php",
+            "src/Screen.php~",
+            "notes.txt",
+            "src/readme.txt",
+            "a.zip",
+        ] {
+            assert!(!is_part(Path::new(name)), "{name}");
+        }
     }
 
     #[test]

@@ -155,8 +155,8 @@ final class DropIns
     }
 
     /**
-     * The kinds of object servers that PHP can reach, best first. APCu is last, because commands and
-     * cron jobs of the system do not see its memory.
+     * The kinds of object servers that PHP can reach, best first. APCu is last, because commands
+     * and cron jobs of the system do not see its memory.
      *
      * @return list<string>
      */
@@ -197,8 +197,8 @@ final class DropIns
     }
 
     /**
-     * The plugin's directory, relative to wp-content if it is below it. The copy of a site then runs
-     * its own copy of the plugin.
+     * The plugin's directory, relative to wp-content if it is below it. The copy of a site then
+     * runs its own copy of the plugin.
      */
     private static function directory(): string
     {

@@ -85,8 +85,8 @@ final class Edge
     }
 
     /**
-     * Looks for an edge: at its usual admin address on this machine, and in front of the site. Sends
-     * no token, because anybody may listen there.
+     * Looks for an edge: at its usual admin address on this machine, and in front of the site.
+     * Sends no token, because anybody may listen there.
      *
      * @return ?string name of the setting for the address; null if there is no edge
      */

@@ -11,6 +11,9 @@ use Petasos\Edge;
 use Petasos\Exclusions;
 use Petasos\Ladder;
 use Petasos\Languages;
+use Petasos\Measurement;
+use Petasos\Objects\ObjectCache;
+use Petasos\Objects\Router;
 use Petasos\Pages\Address;
 use Petasos\Pages\PageCache;
 use Petasos\Probe;
@@ -306,6 +309,53 @@ return [
             same([(new Purges('b2.'))->everything(), Site::$done], [true, [['petasos_purged', $tags]]]);
         }
         Site::reset();
+    },
+    'an address that is no page of the site purges nothing' => static function (): void {
+        $purge = new ReflectionMethod(Actions::class, 'purge');
+        $purge->setAccessible(true);
+        foreach ([false, true] as $is_network) {
+            Site::reset();
+            Site::$is_network = $is_network;
+            foreach (['javascript:1', 'http://evil.test/', '0', '/', ['http://a.test/']] as $url) {
+                $_REQUEST['url'] = $url;
+                $error = '';
+                try {
+                    $purge->invoke(new Actions(new Purges('')));
+                } catch (DomainException $refused) {
+                    $error = $refused->getMessage();
+                }
+                same([$error, Site::$done], ['This is no page of this site.', []]);
+            }
+        }
+        unset($_REQUEST['url']);
+        Site::reset();
+    },
+    'pages of an inactive plugin are not served' => static function (): void {
+        foreach ([false, true] as $is_network) {
+            Site::reset();
+            Site::$is_network = $is_network;
+            // The drop-in was copied by hand, or belongs to other sites too.
+            Settings::adopt(['PETASOS_PAGES' => 'files']);
+            $begun = (int) PageCache::store()->log()->number();
+            Cleanup::deactivate(false);
+            same(PageCache::store()->log()->allows($begun, []), false);
+            PageCache::store()->remove();
+        }
+        rmdir(WP_CONTENT_DIR . '/cache');
+        Site::reset();
+    },
+    'a measurement empties the object cache that it has passed' => static function (): void {
+        Site::reset();
+        same([Measurement::run(new Purges(''))['error'], in_array(['wp_cache_flush'], Site::$done, true)], ['no loopback', false]);
+        $GLOBALS['wp_object_cache'] = new ObjectCache(new Router([]), 's', 1, false);
+        Measurement::run(new Purges(''));
+        same(in_array(['wp_cache_flush'], Site::$done, true), true);
+        unset($GLOBALS['wp_object_cache']);
+    },
+    'APCu is proposed where nothing passes it' => static function (): void {
+        same([DropIns::proposed(['redis', 'apcu']), DropIns::proposed(['apcu']), DropIns::proposed([])], ['redis', 'apcu', null]);
+        define('DISABLE_WP_CRON', true);
+        same([DropIns::proposed(['redis', 'apcu']), DropIns::proposed(['apcu'])], ['redis', null]);
     },
     'a token goes only where its owner has sent it' => static function (): void {
         $token = static function (): string {

@@ -126,8 +126,57 @@ function do_action(string $hook, ...$arguments): void
     Site::$done[] = [$hook, ...$arguments];
 }
 
+function esc_html__(string $text, string $domain): string
+{
+    return __($text, $domain);
+}
+
+function esc_url_raw(string $url): string
+{
+    return $url;
+}
+
+function wp_unslash(string $text): string
+{
+    return $text;
+}
+
+function wp_validate_redirect(string $url, string $default): string
+{
+    return parse_url($url, PHP_URL_HOST) === 'a.test' ? $url : $default;
+}
+
+/** WordPress ends the request here. */
+function wp_die(string $text): void
+{
+    throw new DomainException($text);
+}
+
+/** @return mixed */
+function apply_filters(string $hook, $value)
+{
+    return $value;
+}
+
+/** An error of a site that cannot request itself. */
+function wp_remote_get(string $url, array $arguments): object
+{
+    return new class {
+        public function get_error_message(): string
+        {
+            return 'no loopback';
+        }
+    };
+}
+
+function is_wp_error($answer): bool
+{
+    return true;
+}
+
 function wp_cache_flush(): bool
 {
+    Site::$done[] = ['wp_cache_flush'];
     return true;
 }
 

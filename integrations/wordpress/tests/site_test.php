@@ -274,7 +274,7 @@ return [
         unlink("$content/petasos-settings.php");
         same($run("$content/advanced-cache.php"), 'plugins/petasos');
     },
-    'a file of another user, or that is read-only, is not replaced' => static function (): void {
+    'a file that is read-only or of another user is not replaced' => static function (): void {
         Site::reset();
         $path = ABSPATH . 'wp-config.php';
         file_put_contents($path, "<?php\n");
@@ -302,7 +302,7 @@ return [
         Site::$is_network = false;
         same(Actions::rightToSettings(), 'manage_options');
     },
-    'a network: the administrator of a site purges that site only' => static function (): void {
+    'a network: an administrator of one site purges only that' => static function (): void {
         foreach ([[false, []], [true, ['b2.site']]] as [$is_network, $tags]) {
             Site::reset();
             Site::$is_network = $is_network;

@@ -1,14 +1,16 @@
-//! `cargo xtask package`: packages for operators: a .deb, a static tarball, a list of components
-//! (SBOM) and checksums.
+//! `cargo xtask package`: packages for operators: a .deb, a static tarball, the zip of the
+//! WordPress plugin, a list of components (SBOM) and checksums.
 //!
 //! Invariant: the same commit, compiler and arguments give the same bytes. All times are that of
-//! the commit, or `SOURCE_DATE_EPOCH`. Nothing outside of `--out` and `target` is written.
+//! the commit, or `SOURCE_DATE_EPOCH`; the zip has a fixed time. Nothing outside of `--out` and
+//! `target` is written.
 
 mod archive;
 mod components;
 mod contents;
 mod deb;
 mod notices;
+mod wordpress;
 
 use crate::test;
 use anyhow::{Context, Result, bail, ensure};
@@ -26,6 +28,9 @@ pub(crate) struct Args {
     /// Make only the static tarball, which needs no library of the system
     #[arg(long, conflicts_with = "deb")]
     tarball: bool,
+    /// Make only the zip of the WordPress plugin, for which nothing is built
+    #[arg(long, conflicts_with_all = ["deb", "tarball"])]
+    wordpress: bool,
     /// Directory for the packages
     #[arg(long, value_name = "DIR", default_value = "target/packages")]
     out: PathBuf,
@@ -112,9 +117,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Makes packages and returns their paths.
 fn make(args: &Args) -> Result<Vec<PathBuf>> {
+    fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
+    if args.wordpress {
+        return Ok(vec![wordpress::make(&args.out)?]);
+    }
     let target = Target::by_triple(&args.target)?;
     target.ensure_installed()?;
-    fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
     let release = Release {
         version: env!("CARGO_PKG_VERSION"),
         revision: args.revision,
@@ -131,6 +139,9 @@ fn make(args: &Args) -> Result<Vec<PathBuf>> {
     if !args.deb {
         let program = args.program.clone().map_or_else(|| build(target, Linking::Static), Ok)?;
         made.push(archive::make(&release, &program, &args.out)?);
+    }
+    if !args.deb && !args.tarball {
+        made.push(wordpress::make(&args.out)?);
     }
     let list = args.out.join(format!("petasos-{}-{}.cdx.json", release.version, target.debian));
     write(&list, components::cyclone_dx(&release)?.as_bytes())?;
@@ -149,6 +160,7 @@ pub(crate) fn revisions(program: Option<&Path>, revisions: &[u32], out: &Path) -
         let args = Args {
             deb: true,
             tarball: false,
+            wordpress: false,
             out: out.to_owned(),
             target: target.triple.to_owned(),
             revision: *revision,
@@ -250,6 +262,7 @@ mod tests {
         let args = Args {
             deb: false,
             tarball: false,
+            wordpress: false,
             out: directory.join("out"),
             target: Target::ALL[0].triple.to_owned(),
             revision: 3,
@@ -273,6 +286,7 @@ mod tests {
             [
                 "petasos_0.1.0-3_amd64.deb",
                 "petasos-0.1.0-x86_64-unknown-linux-gnu-static.tar.gz",
+                "petasos-wordpress.zip",
                 "petasos-0.1.0-amd64.cdx.json",
                 "SHA256SUMS"
             ]
@@ -302,7 +316,7 @@ mod tests {
         let listed = read("tar", &["--list", "--gzip", "--file"], &made[1]);
         assert!(listed.contains("-static/man/man1/petasos-serve.1\n"), "{listed}");
         output(
-            Command::new("sha256sum").arg("--check").arg("SHA256SUMS").current_dir(made[3].parent().unwrap()),
+            Command::new("sha256sum").arg("--check").arg("SHA256SUMS").current_dir(made[4].parent().unwrap()),
         )
         .unwrap();
     }

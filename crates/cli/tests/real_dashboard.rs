@@ -175,26 +175,10 @@ impl Visit {
         assert_eq!(wide, "", "{name}: wider than the screen");
         let scrolls = "document.documentElement.scrollWidth > innerWidth";
         assert_eq!(self.browser.evaluate(&self.window, scrolls), json!(false), "{name}");
-        let height = self.browser.evaluate(&self.window, "document.documentElement.scrollHeight");
-        let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": 1});
-        let whole = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
-        let picture = self.browser.command(&self.window, "Page.captureScreenshot", &whole);
+        let picture = self.browser.picture(&self.window, width);
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let picture = base64(picture["data"].as_str().unwrap());
         std::fs::write(directory.join(format!("dashboard-{name}.png")), picture).unwrap();
     }
-}
-
-/// Decodes base64.
-fn base64(text: &str) -> Vec<u8> {
-    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let value = |byte: u8| digits.iter().position(|digit| *digit == byte).map(|value| value as u32);
-    let values: Vec<_> = text.bytes().filter_map(value).collect();
-    let bytes = |chunk: &[u32]| {
-        let bits = chunk.iter().chain([&0; 3]).take(4).fold(0, |bits, value| bits << 6 | value);
-        bits.to_be_bytes()[1..chunk.len()].to_vec()
-    };
-    values.chunks(4).flat_map(bytes).collect()
 }
 
 fn edge(origin: &Origin, directory: &Path) -> Edge {

@@ -17,8 +17,11 @@ final class Shelf implements Backend
     public bool $is_gone = false;
     public int $calls = 0;
 
-    public function __construct(private readonly Codec $codec = new Codec('secret'))
+    private Codec $codec;
+
+    public function __construct(?Codec $codec = null)
     {
+        $this->codec = $codec ?? new Codec('secret');
     }
 
     public function get(array $keys): array
@@ -32,14 +35,14 @@ final class Shelf implements Backend
         return $found;
     }
 
-    public function set(string $key, mixed $value, int $seconds): bool
+    public function set(string $key, $value, int $seconds): bool
     {
         $this->call();
         $this->texts[$key] = $this->codec->encode($value);
         return true;
     }
 
-    public function add(string $key, mixed $value, int $seconds): bool
+    public function add(string $key, $value, int $seconds): bool
     {
         $this->call();
         return !isset($this->texts[$key]) && $this->set($key, $value, $seconds);
@@ -80,7 +83,7 @@ return [
     'values come back as they were' => static function () use ($request): void {
         $object = (object) ['a' => [1, 2.5, null, true, "\x00\xff"]];
         $values = [0, 1, -1, PHP_INT_MAX, PHP_INT_MIN, 1.5, '', '1', '01', '-1', 'a', true, false, null, [], ['a' => [1]], $object, str_repeat('x', 100_000)];
-        foreach ([new Shelf(), new ApcuBackend()] as $shelf) {
+        foreach ([new Shelf(), new ApcuBackend(new Codec('secret'))] as $shelf) {
             $site = bin2hex(random_bytes(4));
             foreach ($values as $number => $value) {
                 $request($shelf, $site)->set("k$number", $value, 'g');
@@ -97,6 +100,17 @@ return [
         }
         $text = $codec->encode(['a']);
         same($codec->decode(substr($text, 0, -1)), [false, null]);
+    },
+    'APCu: what another site has written is a miss' => static function (): void {
+        $key = 'petasos-test-' . bin2hex(random_bytes(4));
+        $own = new ApcuBackend(new Codec('secret'));
+        foreach (['text', serialize('text'), ['a'], new ArrayObject(), 1.5, true, (new Codec('other'))->encode('a')] as $number => $value) {
+            apcu_store($key, $value, 10);
+            same($own->get([$key]), [], "value $number");
+        }
+        $own->set($key, ['a'], 10);
+        same([$own->get([$key]), (new ApcuBackend(new Codec('other')))->get([$key])], [[$key => ['a']], []]);
+        $own->delete($key);
     },
     'objects are copies' => static function () use ($request): void {
         $cache = $request(new Shelf());
@@ -139,7 +153,7 @@ return [
         same($shelf->calls - $calls, 1, 'one question');
     },
     'numbers' => static function () use ($request): void {
-        foreach ([new Shelf(), new ApcuBackend()] as $shelf) {
+        foreach ([new Shelf(), new ApcuBackend(new Codec('secret'))] as $shelf) {
             $site = bin2hex(random_bytes(4));
             $cache = $request($shelf, $site);
             same($cache->incr('n'), false);
@@ -247,7 +261,9 @@ return [
         same($cache->get('n'), false, 'flushed');
     },
     'a server that cannot be made' => static function (): void {
-        $cache = new ObjectCache(new Router(['*' => 'x'], ['x' => static fn () => throw new Gone('never there')]), 's', 1, false);
+        $cache = new ObjectCache(new Router(['*' => 'x'], ['x' => static function (): void {
+            throw new Gone('never there');
+        }]), 's', 1, false);
         same([$cache->set('k', 1), $cache->get('k'), $cache->router->failures()], [true, 1, ['x' => 'never there']]);
     },
     'a kind that nobody knows is said' => static function (): void {

@@ -12,7 +12,7 @@ declare(strict_types=1);
 require dirname(__DIR__) . '/petasos/src/autoload.php';
 
 /** Throws unless both values are identical. */
-function same(mixed $is, mixed $should, string $what = ''): void
+function same($is, $should, string $what = ''): void
 {
     if ($is !== $should) {
         throw new RuntimeException(trim("$what: is " . var_export($is, true) . ', should be ' . var_export($should, true), ': '));

@@ -11,9 +11,10 @@ const BUTTON: &str = "/wp-admin/admin-post.php";
 /// Markup of the notice.
 const NOTICE: &str = "petasos-failure";
 
-/// The nonce of the form on a page.
+/// The nonce of the form that purges everything.
 fn nonce(page: &str) -> &str {
-    let field = page.split_once("name=\"_wpnonce\" value=\"").unwrap_or_else(|| panic!("no nonce: {page}")).1;
+    let form = page.split_once("value=\"petasos_purge\"").unwrap_or_else(|| panic!("no form: {page}")).1;
+    let field = form.split_once("name=\"_wpnonce\" value=\"").unwrap_or_else(|| panic!("no nonce: {page}")).1;
     field.split('"').next().unwrap_or_default()
 }
 
@@ -65,6 +66,34 @@ fn plugin_screen_shows_the_edge_and_its_button_purges() {
         );
         assert!(!is_hit(&get(edge.address, "/")), "{layers}: everything was purged");
     }
+}
+
+#[test]
+fn no_action_runs_without_its_nonce_and_right() {
+    let site = WordPressLab::with("plugin=on");
+    let editor = site.administrator();
+    let name = format!("writer{}", std::process::id());
+    let email = format!("{name}@wordpress.test");
+    let login = json!({"username": name, "email": email, "password": "only-for-this", "roles": ["editor"]});
+    let user = editor.change("users", &login);
+    let writer = Editor::log_in(site.origin, &name, "only-for-this");
+    let purge = nonce(editor.see(SCREEN).text()).to_owned();
+    for action in ["purge", "measure", "find", "edge", "exclude", "install", "remove"] {
+        let form = format!("action=petasos_{action}&layer=pages&kind=apcu&_wpnonce=");
+        assert_eq!(editor.submit(BUTTON, &form).status, 403, "{action} without a nonce");
+        if action != "purge" {
+            let refused = editor.submit(BUTTON, &format!("{form}{purge}"));
+            assert_eq!(refused.status, 403, "{action} with the nonce of another action");
+        }
+        assert_eq!(
+            writer.submit(BUTTON, &format!("{form}{purge}")).status,
+            403,
+            "{action} without the right"
+        );
+    }
+    let stored = editor.see("/wp-admin/options.php").text().contains("petasos_settings");
+    assert!(!stored, "no action has stored anything");
+    editor.call("DELETE", &format!("users/{}?force=true&reassign=1", user["id"]), &json!({}));
 }
 
 #[test]

@@ -51,6 +51,18 @@ fn every_page_cache_mode_stores_and_invalidates_pages() {
     }
 }
 
+#[test]
+fn no_page_is_stored_without_the_plugin() {
+    let site = WordPressLab::with("");
+    for mode in ["database", "files", "aggressive"] {
+        site.empty();
+        site.layers(&format!("plugin=off&pages={mode}"));
+        for _ in 0..2 {
+            assert_eq!(pages(&get(site.origin, "/")), format!("{mode}; miss"));
+        }
+    }
+}
+
 /// A number in the field X-Petasos-Objects.
 fn figure(answer: &Response, name: &str) -> u64 {
     let field = answer.field("X-Petasos-Objects").unwrap_or_else(|| panic!("{}", answer.head));

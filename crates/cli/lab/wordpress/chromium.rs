@@ -53,6 +53,11 @@ impl Chromium {
         Self::launch(&format!("MAP {host}:443 {address}"), &["--ignore-certificate-errors"])
     }
 
+    /// As [`Chromium::start`], for sites at 127.0.0.1 under their port. No other host resolves.
+    pub(crate) fn start_local() -> Self {
+        Self::launch("EXCLUDE 127.0.0.1", &[])
+    }
+
     fn launch(places: &str, arguments: &[&str]) -> Self {
         let profile = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
@@ -173,6 +178,15 @@ impl Chromium {
         kept["cookies"].as_array().unwrap().iter().map(|cookie| cookie["name"].to_string()).collect()
     }
 
+    /// A picture of the whole page in PNG, `width` pixels wide.
+    pub(crate) fn picture(&mut self, window: &BrowserWindow, width: u32) -> Vec<u8> {
+        let height = self.evaluate(window, "document.documentElement.scrollHeight");
+        let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": 1});
+        let whole = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
+        let picture = self.call(&window.0, "Page.captureScreenshot", &whole);
+        base64(picture["data"].as_str().unwrap())
+    }
+
     /// The page's markup.
     pub(crate) fn markup(&mut self, window: &BrowserWindow) -> String {
         let markup = self.evaluate(window, "document.documentElement.outerHTML");
@@ -256,4 +270,16 @@ impl Drop for Chromium {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Decodes base64.
+fn base64(text: &str) -> Vec<u8> {
+    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let value = |byte: u8| digits.iter().position(|digit| *digit == byte).map(|value| value as u32);
+    let values: Vec<_> = text.bytes().filter_map(value).collect();
+    let bytes = |chunk: &[u32]| {
+        let bits = chunk.iter().chain([&0; 3]).take(4).fold(0, |bits, value| bits << 6 | value);
+        bits.to_be_bytes()[1..chunk.len()].to_vec()
+    };
+    values.chunks(4).flat_map(bytes).collect()
 }

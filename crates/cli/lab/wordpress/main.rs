@@ -1,6 +1,6 @@
 //! The WordPress integration against the WordPress lab (`cargo xtask lab wordpress up`), with real
 //! edges in front. The tests cover response headers, the purges of a change, personal pages, each
-//! cache inside WordPress and the administrators' screens.
+//! cache inside WordPress, the administrators' screens, and the plugin's zip in a browser.
 //!
 //! Invariant: one test at a time sets the lab's layers. Content changed by these tests is restored
 //! by the next `up` after a `down`. `PETASOS_LAB` names the directory of a lab other than the
@@ -30,3 +30,4 @@ mod site;
 mod visitor;
 mod visitors;
 mod writes;
+mod zip;

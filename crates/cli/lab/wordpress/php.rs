@@ -49,7 +49,7 @@ fn uninstalling_the_plugin_removes_all_its_data() {
     // The drop-ins and cache files are in a temporary directory, so the lab keeps its own.
     let content = tempfile::tempdir().unwrap();
     for name in ["advanced-cache.php", "object-cache.php"] {
-        std::fs::copy(integration().join(name), content.path().join(name)).unwrap();
+        std::fs::copy(integration().join("petasos/drop-ins").join(name), content.path().join(name)).unwrap();
     }
     std::fs::write(content.path().join("other.php"), "<?php").unwrap();
     std::fs::create_dir_all(content.path().join("cache/petasos/01")).unwrap();

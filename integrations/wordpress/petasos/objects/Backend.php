@@ -27,14 +27,14 @@ interface Backend
      * @param  int $seconds lifetime; 0: until the server evicts it
      * @throws Gone
      */
-    public function set(string $key, mixed $value, int $seconds): bool;
+    public function set(string $key, $value, int $seconds): bool;
 
     /**
      * Stores a value if the key is missing; otherwise returns false.
      *
      * @throws Gone
      */
-    public function add(string $key, mixed $value, int $seconds): bool;
+    public function add(string $key, $value, int $seconds): bool;
 
     /** @throws Gone */
     public function delete(string $key): bool;

@@ -16,11 +16,14 @@ final class Codec
     /** Length of the signature before a serialized value, in bytes. */
     private const SIGNATURE_OCTETS = 16;
 
-    public function __construct(private readonly string $secret)
+    private string $secret;
+
+    public function __construct(string $secret)
     {
+        $this->secret = $secret;
     }
 
-    public function encode(mixed $value): string
+    public function encode($value): string
     {
         if (is_int($value)) {
             return (string) $value;
@@ -35,7 +38,8 @@ final class Codec
         if (preg_match('/^-?\d{1,19}$/D', $text) && (string) (int) $text === $text) {
             return [true, (int) $text];
         }
-        $value = substr($text, self::SIGNATURE_OCTETS);
+        // PHP 7.4 returns false for a text that is too short.
+        $value = (string) substr($text, self::SIGNATURE_OCTETS);
         if (!hash_equals($this->sign($value), substr($text, 0, self::SIGNATURE_OCTETS))) {
             return [false, null];
         }

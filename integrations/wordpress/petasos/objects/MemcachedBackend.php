@@ -10,12 +10,17 @@ declare(strict_types=1);
 
 namespace Petasos\Objects;
 
+use Petasos\Text;
+
 final class MemcachedBackend implements Backend
 {
     /** memcached treats a longer lifetime as a date. */
     private const LIFE_SECONDS_MAX = 30 * 86400;
 
-    private readonly \Memcached $memcached;
+    private \Memcached $memcached;
+
+    private array $servers;
+    private Codec $codec;
 
     /**
      * Configures the servers.
@@ -24,8 +29,10 @@ final class MemcachedBackend implements Backend
      * @param  float        $limit   for connecting and for each response, in seconds
      * @throws Gone
      */
-    public function __construct(private readonly array $servers, float $limit, private readonly Codec $codec)
+    public function __construct(array $servers, float $limit, Codec $codec)
     {
+        $this->servers = $servers;
+        $this->codec = $codec;
         if (!class_exists(\Memcached::class)) {
             throw new Gone('PHP cannot speak with memcached: install php-memcached');
         }
@@ -40,7 +47,7 @@ final class MemcachedBackend implements Backend
                 \Memcached::OPT_TCP_NODELAY => true,
             ]);
             foreach ($servers as $server) {
-                [$host, $port] = str_starts_with($server, '/') ? [$server, 0] : explode(':', $server, 2) + [1 => '11211'];
+                [$host, $port] = Text::startsWith($server, '/') ? [$server, 0] : explode(':', $server, 2) + [1 => '11211'];
                 $this->memcached->addServer($host, (int) $port);
             }
         }
@@ -61,7 +68,7 @@ final class MemcachedBackend implements Backend
         return $found;
     }
 
-    public function set(string $key, mixed $value, int $seconds): bool
+    public function set(string $key, $value, int $seconds): bool
     {
         $done = $this->memcached->set($key, $this->codec->encode($value), $this->life($seconds));
         if (!$done) {
@@ -71,7 +78,7 @@ final class MemcachedBackend implements Backend
         return $done;
     }
 
-    public function add(string $key, mixed $value, int $seconds): bool
+    public function add(string $key, $value, int $seconds): bool
     {
         $done = $this->memcached->add($key, $this->codec->encode($value), $this->life($seconds));
         $this->check();

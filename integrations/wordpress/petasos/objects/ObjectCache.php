@@ -46,15 +46,24 @@ final class ObjectCache
     /** @var array<string, true> */
     private array $memory_groups = [];
 
+    public Router $router;
+    private string $site;
+    private int $blog;
+    private bool $is_multisite;
+
     public function __construct(
-        public readonly Router $router,
-        private readonly string $site,
-        private int $blog,
-        private readonly bool $is_multisite,
+        Router $router,
+        string $site,
+        int $blog,
+        bool $is_multisite
     ) {
+        $this->router = $router;
+        $this->site = $site;
+        $this->blog = $blog;
+        $this->is_multisite = $is_multisite;
     }
 
-    public function add(int|string $key, mixed $data, string $group = '', int $expire = 0): bool
+    public function add($key, $data, string $group = '', int $expire = 0): bool
     {
         $group = $this->group($group);
         if (function_exists('wp_suspend_cache_addition') && wp_suspend_cache_addition()) {
@@ -71,13 +80,13 @@ final class ObjectCache
         return true;
     }
 
-    public function replace(int|string $key, mixed $data, string $group = '', int $expire = 0): bool
+    public function replace($key, $data, string $group = '', int $expire = 0): bool
     {
         $this->get($key, $group, false, $found);
         return $found && $this->set($key, $data, $group, $expire);
     }
 
-    public function set(int|string $key, mixed $data, string $group = '', int $expire = 0): bool
+    public function set($key, $data, string $group = '', int $expire = 0): bool
     {
         $group = $this->group($group);
         if (!$this->isKey($key)) {
@@ -88,7 +97,7 @@ final class ObjectCache
         return true;
     }
 
-    public function get(int|string $key, string $group = '', bool $force = false, ?bool &$found = null): mixed
+    public function get($key, string $group = '', bool $force = false, ?bool &$found = null)
     {
         $found = false;
         if (!$this->isKey($key)) {
@@ -107,7 +116,7 @@ final class ObjectCache
      */
     public function get_multiple(array $keys, string $group = '', bool $force = false): array
     {
-        $values = $this->find(array_values(array_filter($keys, $this->isKey(...))), $this->group($group), $force);
+        $values = $this->find(array_values(array_filter($keys, \Closure::fromCallable([$this, 'isKey']))), $this->group($group), $force);
         $answer = [];
         foreach ($keys as $key) {
             $answer[$key] = $values[(string) $key] ?? false;
@@ -115,7 +124,7 @@ final class ObjectCache
         return $answer;
     }
 
-    public function delete(int|string $key, string $group = ''): bool
+    public function delete($key, string $group = ''): bool
     {
         $group = $this->group($group);
         if (!$this->isKey($key)) {
@@ -131,7 +140,7 @@ final class ObjectCache
      * Adds to a number. A value that is no number counts as 0, and the sum is never below 0. False
      * if the key is missing.
      */
-    public function incr(int|string $key, int $offset = 1, string $group = ''): int|false
+    public function incr($key, int $offset = 1, string $group = '')
     {
         $value = $this->get($key, $group, true, $found);
         if (!$found) {
@@ -150,7 +159,7 @@ final class ObjectCache
         return $sum;
     }
 
-    public function decr(int|string $key, int $offset = 1, string $group = ''): int|false
+    public function decr($key, int $offset = 1, string $group = '')
     {
         return $this->incr($key, -$offset, $group);
     }
@@ -277,20 +286,20 @@ final class ObjectCache
         }
     }
 
-    private function remember(string $group, int|string $key, mixed $data): void
+    private function remember(string $group, $key, $data): void
     {
         $this->memory[$this->scope($group)][(string) $key] = is_object($data) ? clone $data : $data;
     }
 
     /** Calls the group's backend for one key; null without a backend. */
-    private function ask(string $group, int|string $key, callable $ask): mixed
+    private function ask(string $group, $key, callable $ask)
     {
         $name = $this->isShared($group) ? $this->name($group, $key) : null;
-        return $name === null ? null : $this->call($group, static fn (Backend $backend): mixed => $ask($backend, $name));
+        return $name === null ? null : $this->call($group, static fn (Backend $backend) => $ask($backend, $name));
     }
 
     /** Calls the group's backend; null if there is none, or it has failed. */
-    private function call(string $group, callable $ask): mixed
+    private function call(string $group, callable $ask)
     {
         $backend = $this->router->backend($group);
         if ($backend === null) {
@@ -311,7 +320,7 @@ final class ObjectCache
     }
 
     /** Key in the backend; null if the backend does not answer. */
-    private function name(string $group, int|string $key): ?string
+    private function name(string $group, $key): ?string
     {
         $scope = $this->scope($group);
         $all = $this->generation('*' . $this->router->kind($group), $group);
@@ -371,7 +380,7 @@ final class ObjectCache
         return $group === '' ? 'default' : $group;
     }
 
-    private function isKey(mixed $key): bool
+    private function isKey($key): bool
     {
         return is_int($key) || (is_string($key) && trim($key) !== '');
     }

@@ -10,9 +10,14 @@ declare(strict_types=1);
 
 namespace Petasos\Objects;
 
+use Petasos\Text;
+
 final class RedisBackend implements Backend
 {
-    private readonly \Redis $redis;
+    private \Redis $redis;
+
+    private string $server;
+    private Codec $codec;
 
     /**
      * Connects to the server.
@@ -22,16 +27,18 @@ final class RedisBackend implements Backend
      * @throws Gone
      */
     public function __construct(
-        private readonly string $server,
+        string $server,
         string $password,
         int $database,
         float $limit,
-        private readonly Codec $codec,
+        Codec $codec
     ) {
+        $this->server = $server;
+        $this->codec = $codec;
         if (!class_exists(\Redis::class)) {
             throw new Gone('PHP cannot speak with Redis: install php-redis');
         }
-        [$host, $port] = str_starts_with($server, '/') ? [$server, 0] : explode(':', $server, 2) + [1 => '6379'];
+        [$host, $port] = Text::startsWith($server, '/') ? [$server, 0] : explode(':', $server, 2) + [1 => '6379'];
         $this->redis = new \Redis();
         $this->ask(function () use ($host, $port, $limit, $password, $database): bool {
             return $this->redis->pconnect($host, (int) $port, $limit, "petasos-$database", 0, $limit)
@@ -53,12 +60,12 @@ final class RedisBackend implements Backend
         return $found;
     }
 
-    public function set(string $key, mixed $value, int $seconds): bool
+    public function set(string $key, $value, int $seconds): bool
     {
         return (bool) $this->ask(fn () => $this->redis->set($key, $this->codec->encode($value), $this->life($seconds)));
     }
 
-    public function add(string $key, mixed $value, int $seconds): bool
+    public function add(string $key, $value, int $seconds): bool
     {
         $options = ['nx', ...$this->life($seconds)];
         return (bool) $this->ask(fn () => $this->redis->set($key, $this->codec->encode($value), $options));
@@ -84,7 +91,7 @@ final class RedisBackend implements Backend
         return $seconds > 0 ? ['ex' => $seconds] : [];
     }
 
-    private function ask(callable $ask): mixed
+    private function ask(callable $ask)
     {
         try {
             return $ask();

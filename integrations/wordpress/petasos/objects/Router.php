@@ -21,14 +21,19 @@ final class Router
     /** @var array<string, string> causes of failures, by kind */
     private array $failures = [];
 
+    private array $map;
+    private ?array $makers;
+
     /**
      * Makes a router.
      *
      * @param array<string, mixed> $map kinds by group; `*` for all others
      * @param ?array<string, callable():Backend> $makers constructors of each kind; null: constants
      */
-    public function __construct(private readonly array $map, private readonly ?array $makers = null)
+    public function __construct(array $map, ?array $makers = null)
     {
+        $this->map = $map;
+        $this->makers = $makers;
     }
 
     /** The kind of backend for a group: `apcu`, `redis`, `memcached`, `database` or `none`. */
@@ -76,30 +81,26 @@ final class Router
         if ($this->makers !== null) {
             return isset($this->makers[$kind]) ? $this->makers[$kind]() : null;
         }
-        // APCu needs no codec. The class is not even loaded, because pages may be served from here.
-        if ($kind === 'apcu') {
-            return new ApcuBackend();
-        }
-        $codec = new Codec(self::secret());
+        $codec = new Codec(Settings::secret());
         $limit = Settings::number('PETASOS_OBJECTS_TIMEOUT_MS', 200, 1, 10_000) / 1000;
-        return match ($kind) {
-            'redis' => new RedisBackend(
-                Settings::text('PETASOS_REDIS', '127.0.0.1:6379'),
-                Settings::text('PETASOS_REDIS_PASSWORD'),
-                Settings::number('PETASOS_REDIS_DATABASE', 0, 0, 1023),
-                $limit,
-                $codec,
-            ),
-            'memcached' => new MemcachedBackend(Settings::words('PETASOS_MEMCACHED') ?: ['127.0.0.1:11211'], $limit, $codec),
-            'database' => new TableBackend($codec),
-            'none' => null,
-            default => throw new Gone("PETASOS_OBJECTS names \"$kind\": apcu, redis, memcached, database and none are known"),
-        };
-    }
-
-    /** A secret that only this site knows. */
-    private static function secret(): string
-    {
-        return implode('|', array_map(Settings::text(...), ['AUTH_KEY', 'AUTH_SALT', 'DB_NAME', 'DB_PASSWORD']));
+        switch ($kind) {
+            case 'apcu':
+                return new ApcuBackend($codec);
+            case 'redis':
+                return new RedisBackend(
+                    Settings::text('PETASOS_REDIS', '127.0.0.1:6379'),
+                    Settings::text('PETASOS_REDIS_PASSWORD'),
+                    Settings::number('PETASOS_REDIS_DATABASE', 0, 0, 1023),
+                    $limit,
+                    $codec
+                );
+            case 'memcached':
+                return new MemcachedBackend(Settings::words('PETASOS_MEMCACHED') ?: ['127.0.0.1:11211'], $limit, $codec);
+            case 'database':
+                return new TableBackend($codec);
+            case 'none':
+                return null;
+        }
+        throw new Gone("PETASOS_OBJECTS names \"$kind\": apcu, redis, memcached, database and none are known");
     }
 }

@@ -17,12 +17,15 @@ final class TableBackend implements Backend
     /** One in this many writes removes expired values. */
     private const SWEEP = 200;
 
-    private readonly string $table;
-    private readonly \wpdb $database;
+    private string $table;
+    private \wpdb $database;
+
+    private Codec $codec;
 
     /** @throws Gone */
-    public function __construct(private readonly Codec $codec)
+    public function __construct(Codec $codec)
     {
+        $this->codec = $codec;
         $database = $GLOBALS['wpdb'] ?? null;
         if (!$database instanceof \wpdb) {
             throw new Gone('the database is not there yet');
@@ -50,12 +53,12 @@ final class TableBackend implements Backend
         return $found;
     }
 
-    public function set(string $key, mixed $value, int $seconds): bool
+    public function set(string $key, $value, int $seconds): bool
     {
         return $this->write('REPLACE', $key, $value, $seconds) !== 0;
     }
 
-    public function add(string $key, mixed $value, int $seconds): bool
+    public function add(string $key, $value, int $seconds): bool
     {
         $sql = "DELETE FROM `$this->table` WHERE name = %s AND expires > 0 AND expires <= %d";
         $this->query($this->database->prepare($sql, hash('sha256', $key), time()));
@@ -82,7 +85,7 @@ final class TableBackend implements Backend
         $database->query("DROP TABLE IF EXISTS `{$database->base_prefix}petasos_objects`");
     }
 
-    private function write(string $verb, string $key, mixed $value, int $seconds): int
+    private function write(string $verb, string $key, $value, int $seconds): int
     {
         if (mt_rand(1, self::SWEEP) === 1) {
             $sql = "DELETE FROM `$this->table` WHERE expires > 0 AND expires <= %d LIMIT 1000";
@@ -108,13 +111,13 @@ final class TableBackend implements Backend
         ) ENGINE = InnoDB") !== false;
     }
 
-    private function query(string $sql): int|bool
+    private function query(string $sql)
     {
         return $this->quietly(fn () => $this->database->query($sql));
     }
 
     /** Suppresses errors, because the table may not exist yet. */
-    private function quietly(callable $ask): mixed
+    private function quietly(callable $ask)
     {
         $before = $this->database->suppress_errors(true);
         try {

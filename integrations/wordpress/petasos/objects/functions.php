@@ -8,18 +8,19 @@
 
 use Petasos\Objects\ObjectCache;
 use Petasos\Objects\Router;
+use Petasos\Probe;
 use Petasos\Settings;
 
 function wp_cache_init()
 {
     global $wp_object_cache, $blog_id, $table_prefix;
-    $map = PETASOS_OBJECTS;
+    $map = Probe::passes(Probe::OBJECTS) ? ['*' => 'none'] : Settings::objects();
     $site = Settings::text('PETASOS_OBJECTS_PREFIX', Settings::text('WP_CACHE_KEY_SALT'));
     $wp_object_cache = new ObjectCache(
-        new Router(is_array($map) ? $map : ['*' => $map]),
+        new Router($map),
         substr(hash('sha256', $site . '|' . DB_NAME . '|' . DB_HOST . '|' . ($table_prefix ?? '')), 0, 16),
         (int) ($blog_id ?? 1),
-        is_multisite(),
+        is_multisite()
     );
     if (function_exists('add_action')) {
         add_action('admin_notices', 'petasos_objects_notice');

@@ -22,8 +22,13 @@ final class BackendStore implements Store
     /** Lifetime of the lock, in seconds, in case its owner dies. */
     private const LOCK_LIFE = 5;
 
-    public function __construct(private readonly Backend $backend, private readonly string $prefix)
+    private Backend $backend;
+    private string $prefix;
+
+    public function __construct(Backend $backend, string $prefix)
     {
+        $this->backend = $backend;
+        $this->prefix = $prefix;
     }
 
     public function log(): ?PurgeLog
@@ -43,7 +48,7 @@ final class BackendStore implements Store
     {
         try {
             $this->backend->set("$this->prefix:page:" . hash('sha256', $key), $text, $seconds);
-        } catch (Gone) {
+        } catch (Gone $error) {
             // The page is generated again at the next visit.
         }
     }
@@ -59,7 +64,7 @@ final class BackendStore implements Store
         // may be used.
         try {
             $this->backend->delete("$this->prefix:purges");
-        } catch (Gone) {
+        } catch (Gone $error) {
             return;
         }
     }
@@ -68,7 +73,7 @@ final class BackendStore implements Store
     {
         try {
             $text = $this->backend->get(["$this->prefix:$name"])["$this->prefix:$name"] ?? null;
-        } catch (Gone) {
+        } catch (Gone $error) {
             return null;
         }
         return is_string($text) ? $text : null;
@@ -89,7 +94,7 @@ final class BackendStore implements Store
             $written = $this->backend->set("$this->prefix:purges", $log->encode(), 0);
             $this->backend->delete("$this->prefix:lock");
             return $written ? $log : null;
-        } catch (Gone) {
+        } catch (Gone $error) {
             return null;
         }
     }

@@ -4,25 +4,42 @@
  *
  * Invariant: a file has its final name only when it is complete. Each directory has an equal share
  * of the bounds on pages and bytes, and removes its oldest pages. One process at a time changes the
- * log.
+ * log. Only the user of PHP can read the files. Their names depend on a secret of the site, because
+ * a web server that ignores `.htaccess` would serve them, also after a purge.
  */
 
 declare(strict_types=1);
 
 namespace Petasos\Pages;
 
+use Petasos\Settings;
+use Petasos\Text;
+
 final class FileStore implements Store
 {
     private const DIRECTORIES = 64;
 
+    /** Files that keep a web server from listing and serving the directory, by name. */
+    private const GUARDS = [
+        'index.php' => "<?php\n// Nothing to see here.\n",
+        '.htaccess' => "<IfModule mod_authz_core.c>\nRequire all denied\n</IfModule>\n<IfModule !mod_authz_core.c>\nDeny from all\n</IfModule>\n",
+    ];
+
     /** Age after which an unfinished file counts as abandoned, in seconds. */
     private const LEFT_BEHIND = 60;
 
+    private string $directory;
+    private int $pages_max;
+    private int $octets_max;
+
     public function __construct(
-        private readonly string $directory,
-        private readonly int $pages_max,
-        private readonly int $octets_max,
+        string $directory,
+        int $pages_max,
+        int $octets_max
     ) {
+        $this->directory = $directory;
+        $this->pages_max = $pages_max;
+        $this->octets_max = $octets_max;
     }
 
     public function log(): ?PurgeLog
@@ -59,7 +76,7 @@ final class FileStore implements Store
             array_map(static fn (string $file) => @unlink($file), glob("$directory/*") ?: []);
             @rmdir($directory);
         }
-        array_map(static fn (string $file) => @unlink($file), glob("$this->directory/*") ?: []);
+        array_map(static fn (string $file) => @unlink($file), [...(glob("$this->directory/*") ?: []), "$this->directory/.htaccess"]);
         @rmdir($this->directory);
     }
 
@@ -70,7 +87,7 @@ final class FileStore implements Store
 
     private function path(string $key): string
     {
-        $name = hash('sha256', $key);
+        $name = hash_hmac('sha256', $key, Settings::secret());
         return sprintf('%s/%02d/%s.page', $this->directory, hexdec(substr($name, 0, 2)) % self::DIRECTORIES, $name);
     }
 
@@ -85,6 +102,15 @@ final class FileStore implements Store
         return is_dir($path) || @mkdir($path, 0755, true) || is_dir($path);
     }
 
+    private function guard(): void
+    {
+        foreach (self::GUARDS as $name => $text) {
+            if (!is_file("$this->directory/$name")) {
+                @file_put_contents("$this->directory/$name", $text);
+            }
+        }
+    }
+
     /**
      * Writes a temporary file and renames it, so that readers see either the old text or the new
      * one.
@@ -97,7 +123,7 @@ final class FileStore implements Store
         if ($new === false || dirname($new) !== dirname($path)) {
             return false;
         }
-        if (@file_put_contents($new, $text) === strlen($text) && @chmod($new, 0644) && @rename($new, $path)) {
+        if (@file_put_contents($new, $text) === strlen($text) && @chmod($new, 0600) && @rename($new, $path)) {
             return true;
         }
         @unlink($new);
@@ -108,6 +134,7 @@ final class FileStore implements Store
     private function changeLog(callable $change): ?PurgeLog
     {
         $this->makeDirectory($this->directory);
+        $this->guard();
         $lock = @fopen("$this->directory/lock", 'c');
         if ($lock === false || !flock($lock, LOCK_EX)) {
             return null;
@@ -133,7 +160,7 @@ final class FileStore implements Store
             if ($stat === false) {
                 continue;
             }
-            if (!str_ends_with($name, '.page')) {
+            if (!Text::endsWith($name, '.page')) {
                 if ($stat['mtime'] < time() - self::LEFT_BEHIND) {
                     @unlink("$directory/$name");
                 }

@@ -12,6 +12,14 @@ namespace Petasos\Pages;
 
 final class Page
 {
+    public string $key;
+    public int $number;
+    public int $made;
+    public int $expires;
+    public array $headers;
+    public array $tags;
+    public string $body;
+
     /**
      * Makes a page.
      *
@@ -23,14 +31,21 @@ final class Page
      * @param list<string> $tags
      */
     public function __construct(
-        public readonly string $key,
-        public readonly int $number,
-        public readonly int $made,
-        public readonly int $expires,
-        public readonly array $headers,
-        public readonly array $tags,
-        public readonly string $body,
+        string $key,
+        int $number,
+        int $made,
+        int $expires,
+        array $headers,
+        array $tags,
+        string $body
     ) {
+        $this->key = $key;
+        $this->number = $number;
+        $this->made = $made;
+        $this->expires = $expires;
+        $this->headers = $headers;
+        $this->tags = $tags;
+        $this->body = $body;
     }
 
     public function encode(): string

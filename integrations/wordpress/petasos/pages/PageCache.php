@@ -4,7 +4,8 @@
  * generates.
  *
  * Invariant: only shared pages are stored: the response to an anonymous GET, with status 200,
- * without a cookie or password, and without a field that forbids storing. A page is used only if
+ * without a cookie or password, and without a field that forbids storing. The active plugin must
+ * have judged the page, because without the plugin nothing purges it. A page is used only if
  * none of its tags was purged since its generation *began*. After an error of any kind, WordPress
  * answers the request.
  */
@@ -13,8 +14,11 @@ declare(strict_types=1);
 
 namespace Petasos\Pages;
 
+use Petasos\Exclusions;
 use Petasos\Objects\Router;
+use Petasos\Probe;
 use Petasos\Settings;
+use Petasos\Text;
 use Petasos\Visitor;
 
 final class PageCache
@@ -34,15 +38,27 @@ final class PageCache
     /** Whether this request was examined. */
     private static bool $has_begun = false;
 
+    /** Whether the active plugin has found that every visitor may receive this request's page. */
+    private static bool $is_shared = false;
+
     private bool $is_spoiled = false;
+
+    private Store $store;
+    private Address $address;
+    private int $number;
+    private array $before;
 
     /** @param list<string> $before header lines of PHP itself, which are not part of the page */
     private function __construct(
-        private readonly Store $store,
-        private readonly Address $address,
-        private readonly int $number,
-        private readonly array $before,
+        Store $store,
+        Address $address,
+        int $number,
+        array $before
     ) {
+        $this->store = $store;
+        $this->address = $address;
+        $this->number = $number;
+        $this->before = $before;
     }
 
     /** Examines the request. Each mode calls it at a different time; the first call counts. */
@@ -52,12 +68,19 @@ final class PageCache
             return;
         }
         self::$has_begun = true;
-        $address = Address::of($_SERVER, Settings::words('PETASOS_PAGES_PARAMETERS'));
-        if ($address === null || !Visitor::isAnonymous($_SERVER, $_COOKIE, Settings::words('PETASOS_NOISE_COOKIES'))) {
+        if (Probe::passes(Probe::PAGES)) {
+            return;
+        }
+        $address = Address::of($_SERVER, Settings::words('PETASOS_PAGES_PARAMETERS'), $_COOKIE);
+        if ($address === null || Exclusions::apply()) {
+            return;
+        }
+        // A probe has a cookie, with which it passes the caches in front of WordPress.
+        if (!Probe::isRunning() && !Visitor::isAnonymous($_SERVER, $_COOKIE, Settings::words('PETASOS_NOISE_COOKIES'))) {
             return;
         }
         $store = self::store();
-        $log = $store?->log();
+        $log = $store === null ? null : $store->log();
         if ($store === null || $log === null) {
             return;
         }
@@ -68,9 +91,9 @@ final class PageCache
             self::answer($page, $label);
         }
         header("X-Petasos-Pages: $label; miss");
-        if ($address->isKept && $_SERVER['REQUEST_METHOD'] === 'GET') {
+        if ($address->isKept && $_SERVER['REQUEST_METHOD'] === 'GET' && !Probe::isRunning()) {
             self::$running = new self($store, $address, $log->number(), headers_list());
-            ob_start(self::$running->finish(...));
+            ob_start(\Closure::fromCallable([self::$running, 'finish']));
         }
     }
 
@@ -82,7 +105,17 @@ final class PageCache
      */
     public static function purge(array $tags): bool
     {
-        return Settings::pages() === 'off' || (self::store()?->purge($tags) ?? false);
+        if (Settings::pages() === 'off') {
+            return true;
+        }
+        $store = self::store();
+        return $store !== null && $store->purge($tags);
+    }
+
+    /** Permits storing this request's page. Only the active plugin calls this. */
+    public static function permit(): void
+    {
+        self::$is_shared = true;
     }
 
     /** The store of pages; null if it cannot be reached, or the page cache is off. */
@@ -99,7 +132,7 @@ final class PageCache
             return null;
         }
         if (self::kind() !== null) {
-            $backend = (new Router(PETASOS_OBJECTS))->backend(self::GROUP);
+            $backend = (new Router(Settings::objects()))->backend(self::GROUP);
             $prefix = substr(hash('sha256', Settings::text('DB_NAME') . '|' . Settings::text('DB_HOST') . '|' . ($GLOBALS['table_prefix'] ?? '')), 0, 16);
             return $backend === null ? null : new BackendStore($backend, "$prefix:pages");
         }
@@ -110,12 +143,11 @@ final class PageCache
     /** The kind of object server that stores the pages; null if they are stored elsewhere. */
     private static function kind(): ?string
     {
-        $map = defined('PETASOS_OBJECTS') && is_array(PETASOS_OBJECTS) ? PETASOS_OBJECTS : [];
-        $kind = Settings::pages() === 'database' ? null : ($map[self::GROUP] ?? null);
+        $kind = Settings::pages() === 'database' ? null : (Settings::objects()[self::GROUP] ?? null);
         return is_string($kind) ? $kind : null;
     }
 
-    private static function answer(Page $page, string $label): never
+    private static function answer(Page $page, string $label): void
     {
         header("X-Petasos-Pages: $label; hit");
         header('Age: ' . max(0, time() - $page->made));
@@ -160,7 +192,7 @@ final class PageCache
         if ($is_whole && !$this->is_spoiled) {
             try {
                 $this->keep($body);
-            } catch (\Throwable) {
+            } catch (\Throwable $error) {
                 // The visitor receives the page all the same; it is only not stored.
             }
         }
@@ -170,6 +202,9 @@ final class PageCache
 
     private function keep(string $body): void
     {
+        if (!self::$is_shared) {
+            return;
+        }
         $headers = self::fields(headers_list());
         $seconds = self::life((int) http_response_code(), $headers, $body);
         if ($seconds === 0 || (defined('DONOTCACHEPAGE') && DONOTCACHEPAGE) || self::hasFailed()) {
@@ -183,6 +218,7 @@ final class PageCache
             static fn (string $line): bool => !in_array(strtolower(explode(':', $line, 2)[0]), self::OWN_HEADERS, true)
         );
         $tags = preg_split('/\s+/', $headers['surrogate-key'] ?? '', -1, PREG_SPLIT_NO_EMPTY) ?: [];
+        $tags[] = $this->address->tag;
         $page = new Page($this->address->key, $this->number, time(), time() + $seconds, array_values($lines), $tags, $body);
         $this->store->write($this->address->key, $page->encode(), $seconds);
     }
@@ -209,7 +245,7 @@ final class PageCache
         if (!preg_match('#^(?:text/html|text/xml|application/(?:[a-z]+\+)?xml)\b#', $type)) {
             return 0;
         }
-        if (str_starts_with($type, 'text/html') && strripos($body, '</html>') === false) {
+        if (Text::startsWith($type, 'text/html') && strripos($body, '</html>') === false) {
             return 0;
         }
         $vary = preg_replace('/accept-encoding|[\s,]/i', '', $headers['vary'] ?? '');

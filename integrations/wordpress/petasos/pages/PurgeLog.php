@@ -20,9 +20,16 @@ final class PurgeLog
     /** Maximum number of tags in the log; the oldest are dropped. */
     private const TAGS_MAX = 1000;
 
+    private int $number;
+    private int $floor;
+    private array $tags;
+
     /** @param array<string, int> $tags number of each tag's last purge, oldest first */
-    private function __construct(private int $number, private int $floor, private array $tags)
+    private function __construct(int $number, int $floor, array $tags)
     {
+        $this->number = $number;
+        $this->floor = $floor;
+        $this->tags = $tags;
     }
 
     /**

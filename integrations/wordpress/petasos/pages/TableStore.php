@@ -18,13 +18,20 @@ final class TableStore implements Store
     /** Timeout for the lock of the log, in seconds. */
     private const LOCK_WAIT = 5;
 
-    private readonly string $table;
+    private string $table;
+
+    private \wpdb $database;
+    private int $pages_max;
+    private int $octets_max;
 
     public function __construct(
-        private readonly \wpdb $database,
-        private readonly int $pages_max,
-        private readonly int $octets_max,
+        \wpdb $database,
+        int $pages_max,
+        int $octets_max
     ) {
+        $this->database = $database;
+        $this->pages_max = $pages_max;
+        $this->octets_max = $octets_max;
         $this->table = $database->base_prefix . 'petasos_pages';
     }
 
@@ -123,7 +130,7 @@ final class TableStore implements Store
     }
 
     /** Suppresses errors, because the table may not exist yet. */
-    private function quietly(callable $ask): mixed
+    private function quietly(callable $ask)
     {
         $before = $this->database->suppress_errors(true);
         try {

@@ -36,30 +36,33 @@ final class Changes
     /** @var array<int, ?string> number of posts of a term before a recount, by term_taxonomy_id */
     private array $counts = [];
 
-    public function __construct(private readonly Purges $purges)
+    private Purges $purges;
+
+    public function __construct(Purges $purges)
     {
+        $this->purges = $purges;
     }
 
     public function begin(): void
     {
         $last = PHP_INT_MAX;
-        add_action('post_updated', $this->updated(...), $last, 3);
-        add_action('transition_post_status', $this->moved(...), $last, 3);
-        add_action('before_delete_post', $this->deleted(...), $last, 2);
-        add_action('delete_attachment', $this->deleted(...), $last, 2);
+        add_action('post_updated', \Closure::fromCallable([$this, 'updated']), $last, 3);
+        add_action('transition_post_status', \Closure::fromCallable([$this, 'moved']), $last, 3);
+        add_action('before_delete_post', \Closure::fromCallable([$this, 'deleted']), $last, 2);
+        add_action('delete_attachment', \Closure::fromCallable([$this, 'deleted']), $last, 2);
         foreach (['add_attachment', 'edit_attachment'] as $name) {
-            add_action($name, $this->attachment(...), $last);
+            add_action($name, \Closure::fromCallable([$this, 'attachment']), $last);
         }
         foreach (['added_post_meta', 'updated_post_meta', 'deleted_post_meta'] as $name) {
-            add_action($name, $this->meta(...), $last, 3);
+            add_action($name, \Closure::fromCallable([$this, 'meta']), $last, 3);
         }
-        add_action('set_object_terms', $this->assigned(...), $last, 6);
+        add_action('set_object_terms', \Closure::fromCallable([$this, 'assigned']), $last, 6);
         $this->onTerms($last);
         $this->onComments($last);
         $this->onUsers($last);
         $this->onMenus($last);
         foreach (['updated_option', 'added_option', 'deleted_option'] as $name) {
-            add_action($name, $this->option(...), $last);
+            add_action($name, \Closure::fromCallable([$this, 'option']), $last);
         }
         foreach (['switch_theme', 'customize_save_after', 'upgrader_process_complete'] as $name) {
             add_action($name, fn () => $this->purges->add(TagList::SITE), $last);
@@ -104,7 +107,7 @@ final class Changes
     }
 
     /** Handles post meta, such as the featured image, except WordPress' internal fields. */
-    private function meta(mixed $meta, int $id, string $key): void
+    private function meta($meta, int $id, string $key): void
     {
         $own = ['_edit_lock', '_edit_last', '_encloseme', '_pingme', '_wp_old_slug', '_wp_old_date', '_wp_trash_meta_status', '_wp_trash_meta_time', '_wp_desired_post_slug'];
         $post = get_post($id);
@@ -117,7 +120,7 @@ final class Changes
     }
 
     /** Handles the terms of a post: the post shows them, and their archives list it. */
-    private function assigned(int $id, mixed $terms, array $new, string $taxonomy, mixed $append, array $old): void
+    private function assigned(int $id, $terms, array $new, string $taxonomy, $append, array $old): void
     {
         $changed = array_merge(array_diff($new, $old), array_diff($old, $new));
         $post = get_post($id);
@@ -217,23 +220,23 @@ final class Changes
 
     private function onTerms(int $last): void
     {
-        $named = function (int $id, mixed $number, string $taxonomy): void {
+        $named = function (int $id, $number, string $taxonomy): void {
             if (is_taxonomy_viewable($taxonomy)) {
                 $this->purges->add("term-$id", "tax-$taxonomy", '404');
             }
         };
         add_action('edited_term', $named, $last, 3);
         add_action('created_term', $named, $last, 3);
-        add_action('edited_term', $this->termMoved(...), $last, 3);
+        add_action('edited_term', \Closure::fromCallable([$this, 'termMoved']), $last, 3);
         add_action('pre_delete_term', function (int $id, string $taxonomy) use ($named): void {
             $named($id, 0, $taxonomy);
             $this->termMoved($id, 0, $taxonomy);
         }, $last, 2);
         // WordPress recounts the posts of terms at each save, although the number rarely changes.
-        add_action('edit_term_taxonomy', function (mixed $number): void {
+        add_action('edit_term_taxonomy', function ($number): void {
             $this->counts[(int) $number] ??= self::count((int) $number);
         }, $last);
-        add_action('edited_term_taxonomy', function (mixed $number, mixed $taxonomy): void {
+        add_action('edited_term_taxonomy', function ($number, $taxonomy): void {
             $taxonomy = is_object($taxonomy) ? $taxonomy->name : (string) $taxonomy;
             if (is_taxonomy_viewable($taxonomy) && ($this->counts[(int) $number] ?? null) !== self::count((int) $number)) {
                 $this->purges->add("tax-$taxonomy");
@@ -243,7 +246,7 @@ final class Changes
     }
 
     /** Handles a term that may have moved to another place in the hierarchy, with its posts. */
-    private function termMoved(int $id, mixed $number, string $taxonomy): void
+    private function termMoved(int $id, $number, string $taxonomy): void
     {
         if ($taxonomy === 'nav_menu') {
             $this->purges->add("menu-$id");
@@ -260,12 +263,12 @@ final class Changes
 
     private function onComments(int $last): void
     {
-        $seen = function (mixed $comment): void {
+        $seen = function ($comment): void {
             if ($comment instanceof \WP_Comment) {
                 $this->purges->add("comments-$comment->comment_post_ID", 'type-comment');
             }
         };
-        $ifApproved = static function (mixed $id, mixed $comment = null) use ($seen): void {
+        $ifApproved = static function ($id, $comment = null) use ($seen): void {
             $comment = $comment instanceof \WP_Comment ? $comment : get_comment((int) $id);
             if ($comment instanceof \WP_Comment && $comment->comment_approved === '1') {
                 $seen($comment);
@@ -273,8 +276,8 @@ final class Changes
         };
         add_action('wp_insert_comment', $ifApproved, $last, 2);
         add_action('delete_comment', $ifApproved, $last, 2);
-        add_action('edit_comment', static fn (mixed $id) => $ifApproved($id), $last);
-        add_action('transition_comment_status', static function (string $new, string $old, mixed $comment) use ($seen): void {
+        add_action('edit_comment', static fn ($id) => $ifApproved($id), $last);
+        add_action('transition_comment_status', static function (string $new, string $old, $comment) use ($seen): void {
             if ($new === 'approved' || $old === 'approved') {
                 $seen($comment);
             }
@@ -284,7 +287,7 @@ final class Changes
     private function onUsers(int $last): void
     {
         add_action('profile_update', fn (int $id) => $this->purges->add("author-$id"), $last);
-        add_action('delete_user', function (int $id, mixed $heir = null): void {
+        add_action('delete_user', function (int $id, $heir = null): void {
             $this->purges->add("author-$id", "list-author-$id", ...($heir === null ? [] : ["list-author-$heir"]));
         }, $last, 2);
     }
@@ -292,13 +295,13 @@ final class Changes
     private function onMenus(int $last): void
     {
         foreach (['wp_update_nav_menu', 'wp_update_nav_menu_item', 'wp_add_nav_menu_item', 'wp_delete_nav_menu'] as $name) {
-            add_action($name, fn (mixed $menu) => $this->purges->add('menu-' . (int) $menu), $last);
+            add_action($name, fn ($menu) => $this->purges->add('menu-' . (int) $menu), $last);
         }
     }
 
     private function option(string $name): void
     {
-        if ($name === 'sidebars_widgets' || str_starts_with($name, 'widget_')) {
+        if ($name === 'sidebars_widgets' || Text::startsWith($name, 'widget_')) {
             $this->purges->add('widgets');
         } elseif ($name === 'sticky_posts') {
             $this->purges->add('home', 'type-post');
@@ -315,7 +318,7 @@ final class Changes
          * Filters the options that every page may show. A plug-in with such an option adds it here.
          */
         foreach ((array) apply_filters('petasos_site_options', self::SITE_OPTIONS) as $known) {
-            if ($known === $name || (str_ends_with((string) $known, '_') && str_starts_with($name, (string) $known))) {
+            if ($known === $name || (Text::endsWith((string) $known, '_') && Text::startsWith($name, (string) $known))) {
                 return true;
             }
         }

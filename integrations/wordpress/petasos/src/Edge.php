@@ -5,7 +5,9 @@
  * The address is one of two kinds. The visitors' address (`PETASOS_EDGE`) receives PURGEKEYS
  * requests. The admin address (`PETASOS_ADMIN`) has a JSON API, which is better if it is reachable.
  *
- * Invariant: see `Http`. Errors are returned as texts; no method throws.
+ * Invariant: see `Http`. Errors are returned as texts; no method throws. The token is sent only to
+ * an address that the owner has named, and a token of wp-config.php or the environment only to an
+ * address that is named there too.
  */
 
 declare(strict_types=1);
@@ -14,12 +16,24 @@ namespace Petasos;
 
 final class Edge
 {
-    private function __construct(public readonly string $address, public readonly bool $is_admin, private readonly string $host)
+    /** Where an edge on this machine usually has its admin address. */
+    private const ADMIN_USUAL = 'http://127.0.0.1:8081';
+
+    public string $address;
+    public bool $is_admin;
+    private string $host;
+    private string $token;
+
+    private function __construct(string $address, bool $is_admin, string $host, string $token)
     {
+        $this->token = $token;
+        $this->address = $address;
+        $this->is_admin = $is_admin;
+        $this->host = $host;
     }
 
     /**
-     * The edges in wp-config.php: those with an admin address if there are any, otherwise the
+     * The edges in the settings: those with an admin address if there are any, otherwise the
      * others.
      *
      * @return list<self>
@@ -27,9 +41,10 @@ final class Edge
     public static function all(): array
     {
         $host = self::siteHost();
-        $make = static fn (bool $is_admin): \Closure => static fn (string $address): self => new self(rtrim($address, '/'), $is_admin, $host);
-        $admins = array_map($make(true), Settings::words('PETASOS_ADMIN'));
-        return $admins !== [] ? $admins : array_map($make(false), Settings::words('PETASOS_EDGE'));
+        $name = Settings::words('PETASOS_ADMIN') === [] ? 'PETASOS_EDGE' : 'PETASOS_ADMIN';
+        $token = Settings::isFixed('PETASOS_TOKEN') && !Settings::isFixed($name) ? '' : Settings::text('PETASOS_TOKEN');
+        $make = static fn (string $address): self => new self(rtrim($address, '/'), $name === 'PETASOS_ADMIN', $host, $token);
+        return array_map($make, Settings::words($name));
     }
 
     /**
@@ -45,6 +60,65 @@ final class Edge
         } catch (\RuntimeException $error) {
             return $error->getMessage();
         }
+        return self::refusal($answer);
+    }
+
+    /**
+     * Purges one page.
+     *
+     * @return ?string the error, or null
+     */
+    public function purgeUrl(string $url): ?string
+    {
+        $parts = (array) parse_url($url);
+        $target = ($parts['path'] ?? '/') . (isset($parts['query']) ? "?{$parts['query']}" : '');
+        $host = ($parts['host'] ?? '') . (isset($parts['port']) ? ":{$parts['port']}" : '');
+        $body = json_encode(['type' => 'uri', 'selectors' => [$url]], JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES);
+        try {
+            $answer = $this->is_admin
+                ? $this->ask('POST', '/purge', ['Content-Type' => 'application/json'], $body)
+                : $this->ask('PURGE', $target, ['Host' => $host]);
+        } catch (\RuntimeException $error) {
+            return $error->getMessage();
+        }
+        return self::refusal($answer);
+    }
+
+    /**
+     * Looks for an edge: at its usual admin address on this machine, and in front of the site.
+     * Sends no token, because anybody may listen there.
+     *
+     * @return ?string name of the setting for the address; null if there is no edge
+     */
+    public static function find(): ?string
+    {
+        $admin = new self(self::ADMIN_USUAL, true, self::siteHost(), '');
+        if (!isset($admin->state()['error'])) {
+            return 'PETASOS_ADMIN';
+        }
+        $answer = Loopback::get([]);
+        return stripos($answer['headers']['cache-status'] ?? '', 'petasos') === false ? null : 'PETASOS_EDGE';
+    }
+
+    /** The address that `find` has found for this setting. */
+    public static function found(string $name): string
+    {
+        return $name === 'PETASOS_ADMIN' ? self::ADMIN_USUAL : ((array) wp_parse_url(home_url('/')))['scheme'] . '://' . self::siteHost();
+    }
+
+    /**
+     * Whether the edge accepts purges of this site, by a purge that meets no page.
+     *
+     * @return ?string the error, or null
+     */
+    public function refusesPurges(): ?string
+    {
+        return $this->purge(['petasos-test']);
+    }
+
+    /** @param array{status: int, headers: array<string, string>, body: string} $answer */
+    private static function refusal(array $answer): ?string
+    {
         return $answer['status'] === 200 ? null : "it answered {$answer['status']} " . substr(trim($answer['body']), 0, 200);
     }
 
@@ -117,10 +191,9 @@ final class Edge
      */
     private function ask(string $method, string $target, array $headers, string $body = ''): array
     {
-        $token = Settings::text('PETASOS_TOKEN');
-        if ($token !== '' && $method !== 'HEAD') {
+        if ($this->token !== '' && $method !== 'HEAD') {
             // First, because the edge reads a long head with tags only after it has seen the token.
-            $headers = ['Authorization' => "Bearer $token"] + $headers;
+            $headers = ['Authorization' => "Bearer $this->token"] + $headers;
         }
         $limit = Settings::number('PETASOS_TIMEOUT_MS', 2000, 10, 60_000) / 1000;
         return Http::ask($method, $this->address, $target, $headers, $body, $limit);

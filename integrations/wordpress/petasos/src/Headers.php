@@ -26,13 +26,16 @@ final class Headers
 
     private bool $is_flushed = false;
 
-    public function __construct(private readonly PageTags $page)
+    private PageTags $page;
+
+    public function __construct(PageTags $page)
     {
+        $this->page = $page;
     }
 
     public function begin(): void
     {
-        add_filter('nocache_headers', static fn (mixed $headers): array => ['Cache-Control' => self::PRIVATE . ', no-cache, must-revalidate, max-age=0'] + (array) $headers);
+        add_filter('nocache_headers', static fn ($headers): array => ['Cache-Control' => self::PRIVATE . ', no-cache, must-revalidate, max-age=0'] + (array) $headers);
         if (is_admin() || wp_doing_ajax() || wp_doing_cron() || PHP_SAPI === 'cli' || !$this->isAnonymous()) {
             add_action('send_headers', static fn () => header('Cache-Control: ' . self::PRIVATE), PHP_INT_MAX);
             return;
@@ -44,14 +47,14 @@ final class Headers
         // Runs before anything that redirects or responds by itself.
         add_action('template_redirect', function (): void {
             $this->page->main();
-            ob_start($this->finish(...));
+            ob_start(\Closure::fromCallable([$this, 'finish']));
         }, PHP_INT_MIN);
-        add_filter('rest_pre_serve_request', $this->rest(...), PHP_INT_MIN, 3);
+        add_filter('rest_pre_serve_request', \Closure::fromCallable([$this, 'rest']), PHP_INT_MIN, 3);
     }
 
     private function isAnonymous(): bool
     {
-        return Visitor::isAnonymous($_SERVER, $_COOKIE, Settings::words('PETASOS_NOISE_COOKIES'));
+        return Visitor::isAnonymous($_SERVER, $_COOKIE, Settings::words('PETASOS_NOISE_COOKIES')) && !Exclusions::apply();
     }
 
     /** Callback at the end of the output buffer. */
@@ -77,6 +80,7 @@ final class Headers
         header_remove('Expires');
         header_remove('Pragma');
         $this->describe($tags);
+        PageCache::permit();
         $etag = 'W/"' . substr(hash('sha256', $body), 0, 32) . '"';
         header("ETag: $etag");
         if (http_response_code() === 200 && PageCache::matches(wp_unslash((string) ($_SERVER['HTTP_IF_NONE_MATCH'] ?? '')), $etag)) {
@@ -128,10 +132,8 @@ final class Headers
         if (isset($_GET['unapproved']) || isset($_GET['moderation-hash']) || isset($_GET['_wpnonce'])) {
             return true;
         }
-        foreach (['is_cart', 'is_checkout', 'is_account_page', 'edd_is_checkout'] as $asks) {
-            if (function_exists($asks) && $asks()) {
-                return true;
-            }
+        if (Shop::isPersonal() || Languages::isPersonal()) {
+            return true;
         }
         /** Filter: returns true for pages that only their visitor may receive. */
         return (bool) apply_filters('petasos_is_personal', false);
@@ -159,7 +161,7 @@ final class Headers
     /**
      * Sets the header fields of REST responses. Everything is known now, and nothing has been sent.
      */
-    private function rest(mixed $served, mixed $answer = null, mixed $request = null): mixed
+    private function rest($served, $answer = null, $request = null)
     {
         $status = $answer instanceof \WP_HTTP_Response ? $answer->get_status() : 0;
         $route = $request instanceof \WP_REST_Request ? $request->get_route() : '';
@@ -204,7 +206,7 @@ final class Headers
         // The session's Cache-Control refers to the removed session.
         header_remove('Cache-Control');
         foreach ($cookies as $cookie) {
-            if (!str_starts_with($cookie, $name)) {
+            if (!Text::startsWith($cookie, $name)) {
                 header("Set-Cookie: $cookie", false);
             }
         }

@@ -26,20 +26,23 @@ namespace Petasos;
 
 final class PageTags
 {
-    public function __construct(public readonly TagList $tags)
+    public TagList $tags;
+
+    public function __construct(TagList $tags)
     {
+        $this->tags = $tags;
     }
 
     public function begin(): void
     {
         $this->tags->add(TagList::SITE);
         // For other plug-ins: do_action('petasos_tag', 'my-tag', ...).
-        add_action('petasos_tag', fn (mixed ...$tags) => $this->tags->add(...array_filter($tags, 'is_string')), 10, 100);
-        add_action('pre_get_posts', $this->query(...), PHP_INT_MAX);
+        add_action('petasos_tag', fn (...$tags) => $this->tags->add(...array_filter($tags, 'is_string')), 10, 100);
+        add_action('pre_get_posts', \Closure::fromCallable([$this, 'query']), PHP_INT_MAX);
         $this->onPosts();
         $this->onLinks();
         $this->onOthers();
-        add_action('rest_api_init', $this->onRest(...), PHP_INT_MAX);
+        add_action('rest_api_init', \Closure::fromCallable([$this, 'onRest']), PHP_INT_MAX);
     }
 
     /** Adds the tags of the main query, once WordPress has run it. */
@@ -71,18 +74,17 @@ final class PageTags
     /** Tag of a date archive. */
     public static function date(int $year, int $month = 0, int $day = 0): string
     {
-        return match (true) {
-            $month === 0 => sprintf('list-date-%04d', $year),
-            $day === 0 => sprintf('list-date-%04d-%02d', $year, $month),
-            default => sprintf('list-date-%04d-%02d-%02d', $year, $month, $day),
-        };
+        if ($month === 0) {
+            return sprintf('list-date-%04d', $year);
+        }
+        return $day === 0 ? sprintf('list-date-%04d-%02d', $year, $month) : sprintf('list-date-%04d-%02d-%02d', $year, $month, $day);
     }
 
     /**
      * Adds the post types that a query lists. The main query of an archive is left out, because it
      * has a list tag.
      */
-    private function query(mixed $query): void
+    private function query($query): void
     {
         if (!$query instanceof \WP_Query || $query->is_singular()) {
             return;
@@ -102,22 +104,22 @@ final class PageTags
     /** Adds tags for the content of posts and comments. */
     private function onPosts(): void
     {
-        $this->filter('the_posts', function (mixed $posts): void {
+        $this->filter('the_posts', function ($posts): void {
             foreach (is_array($posts) ? $posts : [] as $post) {
                 $this->post('post', $post);
             }
         });
-        add_action('the_post', fn (mixed $post) => $this->post('post', $post));
-        $this->filter('get_the_excerpt', fn (mixed $text, mixed $post = null) => $this->post('post', $post));
-        $this->filter('get_comments_number', fn (mixed $count, mixed $post = 0) => $this->post('comments', $post));
-        $this->filter('the_comments', function (mixed $comments): void {
+        add_action('the_post', fn ($post) => $this->post('post', $post));
+        $this->filter('get_the_excerpt', fn ($text, $post = null) => $this->post('post', $post));
+        $this->filter('get_comments_number', fn ($count, $post = 0) => $this->post('comments', $post));
+        $this->filter('the_comments', function ($comments): void {
             foreach (is_array($comments) ? $comments : [] as $comment) {
                 if ($comment instanceof \WP_Comment) {
                     $this->tags->add("comments-$comment->comment_post_ID");
                 }
             }
         });
-        add_action('pre_get_comments', function (mixed $query): void {
+        add_action('pre_get_comments', function ($query): void {
             $post = $query instanceof \WP_Comment_Query ? (int) ($query->query_vars['post_id'] ?? 0) : 0;
             $this->tags->add($post > 0 ? "comments-$post" : 'type-comment');
         }, PHP_INT_MAX);
@@ -127,23 +129,23 @@ final class PageTags
     private function onLinks(): void
     {
         foreach (['post_link', 'page_link', 'post_type_link', 'attachment_link', 'the_title', 'wp_get_attachment_image_src', 'wp_get_attachment_url'] as $name) {
-            $this->filter($name, fn (mixed $value, mixed $post = 0) => $this->post('link', $post));
+            $this->filter($name, fn ($value, $post = 0) => $this->post('link', $post));
         }
-        $this->filter('term_link', fn (mixed $link, mixed $term = null) => $this->term($term));
-        $this->filter('author_link', fn (mixed $link, mixed $user = 0) => $this->author($user));
+        $this->filter('term_link', fn ($link, $term = null) => $this->term($term));
+        $this->filter('author_link', fn ($link, $user = 0) => $this->author($user));
         $this->filter('the_author', fn () => $this->author($GLOBALS['authordata']->ID ?? 0));
-        $this->filter('get_the_terms', function (mixed $terms): void {
-            array_map($this->term(...), is_array($terms) ? $terms : []);
+        $this->filter('get_the_terms', function ($terms): void {
+            array_map(\Closure::fromCallable([$this, 'term']), is_array($terms) ? $terms : []);
         });
         foreach (['display_name', 'nickname', 'description', 'first_name', 'last_name', 'user_url'] as $field) {
-            $this->filter("get_the_author_$field", fn (mixed $value, mixed $user = 0) => $this->author($user));
+            $this->filter("get_the_author_$field", fn ($value, $user = 0) => $this->author($user));
         }
     }
 
     /** Adds tags for lists of terms, menus, widgets and blocks. */
     private function onOthers(): void
     {
-        $this->filter('get_terms', function (mixed $terms, mixed $taxonomies = [], mixed $arguments = []): void {
+        $this->filter('get_terms', function ($terms, $taxonomies = [], $arguments = []): void {
             $is_of_posts = is_array($arguments) && !empty($arguments['object_ids']);
             foreach ($is_of_posts ? [] : (array) $taxonomies as $taxonomy) {
                 if (is_string($taxonomy) && is_taxonomy_viewable($taxonomy)) {
@@ -152,12 +154,12 @@ final class PageTags
             }
         });
         $this->filter('get_archives_link', fn () => $this->tags->add('type-post'));
-        $this->filter('wp_get_nav_menu_items', fn (mixed $items, mixed $menu = null) => $this->tags->add('menu-' . (int) ($menu->term_id ?? 0)));
-        $this->filter('render_block_core/navigation', function (mixed $text, mixed $block = []): void {
+        $this->filter('wp_get_nav_menu_items', fn ($items, $menu = null) => $this->tags->add('menu-' . (int) ($menu->term_id ?? 0)));
+        $this->filter('render_block_core/navigation', function ($text, $block = []): void {
             $post = is_array($block) ? (int) ($block['attrs']['ref'] ?? 0) : 0;
             $this->tags->add($post > 0 ? "menu-$post" : 'menu');
         });
-        $this->filter('render_block_core/block', fn (mixed $text, mixed $block = []) => $this->post('post', is_array($block) ? ($block['attrs']['ref'] ?? 0) : 0));
+        $this->filter('render_block_core/block', fn ($text, $block = []) => $this->post('post', is_array($block) ? ($block['attrs']['ref'] ?? 0) : 0));
         add_action('dynamic_sidebar_before', fn () => $this->tags->add('widgets'));
     }
 
@@ -165,24 +167,24 @@ final class PageTags
     private function onRest(): void
     {
         foreach (get_post_types(['show_in_rest' => true]) as $type) {
-            $this->filter("rest_prepare_$type", fn (mixed $answer, mixed $post = null) => $this->post('post', $post));
+            $this->filter("rest_prepare_$type", fn ($answer, $post = null) => $this->post('post', $post));
         }
         foreach (get_taxonomies(['show_in_rest' => true]) as $taxonomy) {
-            $this->filter("rest_prepare_$taxonomy", fn (mixed $answer, mixed $term = null) => $this->term($term));
+            $this->filter("rest_prepare_$taxonomy", fn ($answer, $term = null) => $this->term($term));
         }
-        $this->filter('rest_prepare_comment', fn (mixed $answer, mixed $comment = null) => $this->post('comments', (int) ($comment->comment_post_ID ?? 0)));
+        $this->filter('rest_prepare_comment', fn ($answer, $comment = null) => $this->post('comments', (int) ($comment->comment_post_ID ?? 0)));
     }
 
     /** Listens to a filter, and returns the filter's input. */
     private function filter(string $name, callable $listen): void
     {
-        add_filter($name, static function (mixed $value = null, mixed ...$more) use ($listen): mixed {
+        add_filter($name, static function ($value = null, ...$more) use ($listen) {
             $listen($value, ...$more);
             return $value;
         }, PHP_INT_MAX, 3);
     }
 
-    private function post(string $word, mixed $post): void
+    private function post(string $word, $post): void
     {
         $id = $post instanceof \WP_Post ? $post->ID : (is_numeric($post) ? (int) $post : 0);
         if ($id > 0) {
@@ -190,14 +192,14 @@ final class PageTags
         }
     }
 
-    private function term(mixed $term): void
+    private function term($term): void
     {
         if ($term instanceof \WP_Term && is_taxonomy_viewable($term->taxonomy)) {
             $this->tags->add("term-$term->term_id");
         }
     }
 
-    private function author(mixed $user): void
+    private function author($user): void
     {
         if (is_numeric($user) && (int) $user > 0) {
             $this->tags->add('author-' . (int) $user);

@@ -15,12 +15,18 @@ final class Plugin
         if (wp_installing()) {
             return;
         }
+        Settings::adopt(Stored::read());
         $purges = new Purges(self::prefix());
         (new Changes($purges))->begin();
         $purges->begin();
+        Shop::begin($purges);
+        Languages::begin();
+        SiteHealth::begin();
+        AdminBar::begin();
         (new Headers(new PageTags(new TagList(self::prefix()))))->begin();
         if (is_admin()) {
-            (new Screen($purges))->begin();
+            (new Actions($purges))->begin();
+            (new Screen())->begin();
         }
     }
 

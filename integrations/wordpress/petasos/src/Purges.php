@@ -13,6 +13,7 @@ declare(strict_types=1);
 
 namespace Petasos;
 
+use Petasos\Pages\Address;
 use Petasos\Pages\PageCache;
 
 final class Purges
@@ -35,8 +36,11 @@ final class Purges
 
     private TagList $tags;
 
-    public function __construct(private readonly string $prefix)
+    private string $prefix;
+
+    public function __construct(string $prefix)
     {
+        $this->prefix = $prefix;
         $this->tags = new TagList($prefix);
     }
 
@@ -44,12 +48,12 @@ final class Purges
     {
         // Before WordPress ends its output buffers, so before the response is complete. The second
         // call sends tags that other shutdown actions have added.
-        add_action('shutdown', $this->send(...), 0);
-        add_action('shutdown', $this->send(...), PHP_INT_MAX);
+        add_action('shutdown', \Closure::fromCallable([$this, 'send']), 0);
+        add_action('shutdown', \Closure::fromCallable([$this, 'send']), PHP_INT_MAX);
         // For other plug-ins: do_action('petasos_purge', 'my-tag', ...).
-        add_action('petasos_purge', fn (mixed ...$tags) => $this->add(...array_filter($tags, 'is_string')), 10, 100);
-        add_action(self::RETRY, $this->retry(...));
-        add_action('init', $this->announce(...), PHP_INT_MAX);
+        add_action('petasos_purge', fn (...$tags) => $this->add(...array_filter($tags, 'is_string')), 10, 100);
+        add_action(self::RETRY, \Closure::fromCallable([$this, 'retry']));
+        add_action('init', \Closure::fromCallable([$this, 'announce']), PHP_INT_MAX);
     }
 
     /**
@@ -87,14 +91,32 @@ final class Purges
     }
 
     /**
-     * Purges everything of this site from every cache. This includes the collected tags.
+     * Purges everything of this site from every cache. This includes the collected tags. On a
+     * network, only its administrators purge the other sites too.
      *
      * @return bool whether all caches were reached
      */
     public function everything(): bool
     {
         $this->tags = new TagList($this->prefix);
-        return $this->tell([], false);
+        return $this->tell(current_user_can(Actions::rightToSettings()) ? [] : [$this->prefix . TagList::SITE], false);
+    }
+
+    /**
+     * Purges one page from every cache.
+     *
+     * @return bool whether all caches were reached
+     */
+    public function page(string $url): bool
+    {
+        $address = Address::ofUrl($url);
+        $done = $address === null || PageCache::purge([$address->tag]);
+        foreach (Edge::all() as $edge) {
+            $done = $edge->purgeUrl($url) === null && $done;
+        }
+        /** Runs after a purge of one page, so that plug-ins can purge other caches. */
+        do_action('petasos_purged_url', $url);
+        return $done;
     }
 
     /** Tries a failed purge again. */
@@ -135,7 +157,8 @@ final class Purges
     /** Deletes a stored failure if this purge included its tags. */
     private function succeed(array $tags, bool $is_retry): void
     {
-        if (($is_retry || $tags === []) && get_option(self::FAILURE) !== false) {
+        $is_all = $tags === [] || (is_multisite() && $tags === [$this->prefix . TagList::SITE]);
+        if (($is_retry || $is_all) && get_option(self::FAILURE) !== false) {
             delete_option(self::FAILURE);
             wp_clear_scheduled_hook(self::RETRY);
         }

@@ -1,10 +1,10 @@
 <?php
 /**
- * The administrator's view: a page under Tools with the state of the edges and a button that purges
- * everything, and a notice after a failed purge.
+ * The administrator's view: a page under Tools with the ladder of the site, the edges, exclusions
+ * and purges, and a notice after a failed purge.
  *
- * Invariant: only users who may manage the site see or do anything. The button requires its nonce.
- * All output is escaped where it is printed.
+ * Invariant: only users who may manage the site see anything. All output is escaped where it is
+ * printed. The token is never printed.
  */
 
 declare(strict_types=1);
@@ -16,36 +16,22 @@ use Petasos\Objects\ObjectCache;
 final class Screen
 {
     private const SLUG = 'petasos';
-    private const ACTION = 'petasos_purge';
-    private const RIGHT = 'manage_options';
-
-    public function __construct(private readonly Purges $purges)
-    {
-    }
 
     public function begin(): void
     {
         add_action('admin_menu', function (): void {
-            add_management_page('Petasos', 'Petasos', self::RIGHT, self::SLUG, $this->print(...));
+            add_management_page('Petasos', 'Petasos', Actions::RIGHT, self::SLUG, \Closure::fromCallable([$this, 'print']));
         });
-        add_action('admin_post_' . self::ACTION, $this->purge(...));
-        add_action('admin_notices', $this->notice(...));
-    }
-
-    private function purge(): void
-    {
-        if (!current_user_can(self::RIGHT)) {
-            wp_die(esc_html('You may not purge.'), '', ['response' => 403]);
-        }
-        check_admin_referer(self::ACTION);
-        $done = $this->purges->everything();
-        wp_safe_redirect(add_query_arg(['page' => self::SLUG, 'purged' => $done ? 'yes' : 'no'], admin_url('tools.php')));
-        exit;
+        add_action('admin_notices', \Closure::fromCallable([$this, 'notice']));
     }
 
     private function notice(): void
     {
-        $failure = current_user_can(self::RIGHT) ? get_option(Purges::FAILURE) : false;
+        if (!current_user_can(Actions::RIGHT)) {
+            return;
+        }
+        $this->printResult();
+        $failure = get_option(Purges::FAILURE);
         if (!is_array($failure)) {
             return;
         }
@@ -53,67 +39,104 @@ final class Screen
         foreach ((array) ($failure['why'] ?? []) as $whom => $why) {
             $whys[] = "$whom: " . (is_string($why) ? $why : '?');
         }
-        $more = ($failure['tries'] ?? 1) > 1 ? 'It was tried again, in vain; purge everything once the edge is back.' : 'It will be tried again.';
+        $more = ($failure['tries'] ?? 1) > 1
+            ? __('It was tried again, in vain; purge everything once the edge is back.', 'petasos')
+            : __('It will be tried again.', 'petasos');
         $since = wp_date('Y-m-d H:i:s', (int) ($failure['since'] ?? 0));
+        /* translators: 1: a time, 2: causes */
+        $text = sprintf(__('Petasos could not be told of a change (%1$s): %2$s. Visitors may see what is outdated.', 'petasos'), $since, implode('; ', $whys));
         printf(
             '<div class="notice notice-error petasos-failure"><p>%s <a href="%s">%s</a></p></div>',
-            esc_html("Petasos could not be told of a change ($since): " . implode('; ', $whys) . ". Visitors may see what is outdated. $more"),
-            esc_url(admin_url('tools.php?page=' . self::SLUG)),
-            esc_html('Details')
+            esc_html("$text $more"),
+            esc_url(Actions::screen()),
+            esc_html__('Details', 'petasos')
         );
+    }
+
+    /** Shows the result of the last action, which the redirect has in its query. */
+    private function printResult(): void
+    {
+        $texts = [
+            'yes' => ['success', __('Purged from every cache.', 'petasos')],
+            'no' => ['error', __('Not every cache could be told.', 'petasos')],
+            'saved' => ['success', __('Done.', 'petasos')],
+            'partly' => ['warning', __('Some entries were not accepted, because they have characters or lengths that are not allowed.', 'petasos')],
+            'measured' => ['success', __('The site was measured.', 'petasos')],
+            'unmeasured' => ['warning', __('The site could not be measured: see below.', 'petasos')],
+            'found_admin' => ['success', __('An edge was found. Check its address below, and save it.', 'petasos')],
+            'found_edge' => ['success', __('An edge was found. Check its address below, and save it.', 'petasos')],
+            'unfound' => ['warning', __('No edge was found, on this machine or in front of the site.', 'petasos')],
+        ];
+        foreach ([Actions::RESULT, Actions::DONE] as $name) {
+            $result = isset($_GET[$name]) && is_string($_GET[$name]) ? $_GET[$name] : '';
+            if (isset($texts[$result])) {
+                [$kind, $text] = $texts[$result];
+                printf('<div class="notice notice-%s is-dismissible petasos-result"><p>%s</p></div>', esc_attr($kind), esc_html($text));
+            }
+        }
     }
 
     private function print(): void
     {
-        if (!current_user_can(self::RIGHT)) {
+        if (!current_user_can(Actions::RIGHT)) {
             return;
         }
-        echo '<div class="wrap"><h1>Petasos</h1>';
-        $purged = isset($_GET['purged']) && is_string($_GET['purged']) ? $_GET['purged'] : '';
-        if ($purged === 'yes' || $purged === 'no') {
-            $text = $purged === 'yes' ? 'Everything was purged.' : 'Not every cache could be told.';
-            printf('<div class="notice notice-%s"><p>%s</p></div>', $purged === 'yes' ? 'success' : 'error', esc_html($text));
+        echo '<div class="wrap petasos"><h1>Petasos</h1>';
+        Forms::printStyle();
+        $layer = isset($_GET['layer']) && is_string($_GET['layer']) ? $_GET['layer'] : '';
+        if (isset(DropIns::NAMES[$layer]) && current_user_can(Actions::rightToSettings())) {
+            Forms::printQuestion($layer, isset($_GET['remove']));
+            echo '</div>';
+            return;
         }
+        LadderTable::print();
+        Forms::printPurge();
         $this->printEdges();
+        if (current_user_can(Actions::rightToSettings())) {
+            Forms::printEdge();
+            Forms::printExclusions();
+        }
         $this->printCaches();
-        printf('<form method="post" action="%s">', esc_url(admin_url('admin-post.php')));
-        printf('<input type="hidden" name="action" value="%s">', esc_attr(self::ACTION));
-        wp_nonce_field(self::ACTION);
-        submit_button('Purge everything');
-        echo '</form></div>';
+        echo '</div>';
     }
 
     private function printEdges(): void
     {
+        printf('<h2>%s</h2>', esc_html__('Edge', 'petasos'));
         $edges = Edge::all();
         if ($edges === []) {
-            printf('<p>%s</p>', esc_html('No edge is named: define PETASOS_EDGE or PETASOS_ADMIN in wp-config.php.'));
+            printf('<p>%s</p>', esc_html__('No edge is named. The layers inside WordPress work without it.', 'petasos'));
+            printf('<p>%s</p>', esc_html__('If Petasos runs on this machine, press "Find the edge". If it runs on another one, enter below the address where it serves visitors, as seen from this server, and the token from the file that token_file names in its settings.', 'petasos'));
         }
         foreach ($edges as $edge) {
-            printf('<h2>%s</h2><table class="widefat striped petasos-edge"><tbody>', esc_html($edge->address));
+            printf('<h3>%s</h3><table class="widefat striped petasos-edge"><tbody>', esc_html($edge->address));
             foreach ($edge->state() as $label => $value) {
                 self::row($label, $value);
             }
+            $why = $edge->refusesPurges();
+            /* translators: %s: an error */
+            self::row(__('purges', 'petasos'), $why === null ? __('accepted', 'petasos') : sprintf(__('refused: %s. Enter the token from the file that token_file names in the settings of the edge.', 'petasos'), $why));
             echo '</tbody></table>';
         }
     }
 
     private function printCaches(): void
     {
-        echo '<h2>', esc_html('In WordPress'), '</h2><table class="widefat striped"><tbody>';
+        printf('<h2>%s</h2><table class="widefat striped"><tbody>', esc_html__('In WordPress', 'petasos'));
         $changed = (int) get_option(Purges::CHANGED, 0);
-        self::row('last purge', $changed === 0 ? 'none yet' : (string) wp_date('Y-m-d H:i:s', $changed));
-        self::row('page cache', Settings::pages());
+        self::row(__('last purge', 'petasos'), $changed === 0 ? __('none yet', 'petasos') : (string) wp_date('Y-m-d H:i:s', $changed));
+        self::row(__('page cache', 'petasos'), Settings::pages());
         $cache = $GLOBALS['wp_object_cache'] ?? null;
         if ($cache instanceof ObjectCache) {
-            $map = defined('PETASOS_OBJECTS') && is_array(PETASOS_OBJECTS) ? PETASOS_OBJECTS : ['*' => 'none'];
+            $map = Settings::objects();
             $words = array_map(static fn ($group, $kind): string => "$group: " . (is_string($kind) ? $kind : '?'), array_keys($map), $map);
-            self::row('object cache', implode(', ', $words));
+            self::row(__('object cache', 'petasos'), implode(', ', $words));
             foreach ($cache->router->failures() as $kind => $why) {
-                self::row("$kind is gone", $why);
+                /* translators: %s: a kind of server */
+                self::row(sprintf(__('%s is gone', 'petasos'), $kind), $why);
             }
         } else {
-            self::row('object cache', 'off');
+            self::row(__('object cache', 'petasos'), 'off');
         }
         echo '</tbody></table>';
     }

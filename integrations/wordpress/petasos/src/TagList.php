@@ -29,8 +29,11 @@ final class TagList
     /** @var array<string, true> */
     private array $tags = [];
 
-    public function __construct(private readonly string $prefix = '')
+    private string $prefix;
+
+    public function __construct(string $prefix = '')
     {
+        $this->prefix = $prefix;
     }
 
     /** Adds tags. Characters other than letters, digits and `._:-` are replaced. */

@@ -23,6 +23,11 @@ final class Visitor
         '__cf_bm', '_cfuvid', 'has_js',
     ];
 
+    /** Beginnings of cookies that identify a visitor, even if the owner calls them harmless. */
+    private const SESSIONS = [
+        'wordpress_logged_in_', 'wordpress_sec_', 'wp-postpass_', 'comment_author_', 'woocommerce_', 'wp_woocommerce_', 'edd_',
+    ];
+
     /** Request fields that carry credentials, by their PHP names. */
     private const CREDENTIALS = ['HTTP_AUTHORIZATION', 'REDIRECT_HTTP_AUTHORIZATION', 'PHP_AUTH_USER', 'HTTP_X_WP_NONCE'];
 
@@ -54,9 +59,14 @@ final class Visitor
     /** @param list<string> $more further patterns */
     private static function isNoise(string $cookie, array $more): bool
     {
-        foreach ([...self::NOISE, ...$more] as $pattern) {
-            $matches = str_ends_with($pattern, '*')
-                ? str_starts_with($cookie, substr($pattern, 0, -1))
+        foreach (self::SESSIONS as $start) {
+            if (Text::startsWith($cookie, $start)) {
+                return false;
+            }
+        }
+        foreach ([...self::NOISE, ...Languages::COOKIES, ...$more] as $pattern) {
+            $matches = Text::endsWith($pattern, '*')
+                ? Text::startsWith($cookie, substr($pattern, 0, -1))
                 : $cookie === $pattern;
             if ($matches) {
                 return true;

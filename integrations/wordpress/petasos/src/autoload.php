@@ -1,5 +1,10 @@
 <?php
-/** Loads the plugin's classes on first use: `Petasos\Pages\Page` is in `pages/Page.php`. */
+/**
+ * Loads the plugin's classes on first use: `Petasos\Pages\Page` is in `pages/Page.php`.
+ *
+ * Invariant: loading this file defines no global function. It may run before WordPress, whose own
+ * definitions for older versions of PHP must count for other plug-ins.
+ */
 
 declare(strict_types=1);
 

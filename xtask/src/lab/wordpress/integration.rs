@@ -16,8 +16,8 @@ const TARGET: &str = "wordpress/wp-content";
 /// Copied files and directories: name in the source, and name in the target.
 const PARTS: [(&str, &str); 3] = [
     ("petasos", "plugins/petasos"),
-    ("advanced-cache.php", "advanced-cache.php"),
-    ("object-cache.php", "object-cache.php"),
+    ("petasos/drop-ins/advanced-cache.php", "advanced-cache.php"),
+    ("petasos/drop-ins/object-cache.php", "object-cache.php"),
 ];
 
 /// Whether the copies equal the files of the repository.

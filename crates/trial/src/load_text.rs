@@ -111,7 +111,8 @@ pub(crate) fn meaning(report: &TrialReport, figures: &LoadFigures) -> String {
     }
     format!(
         "{first} {memory} of {all} pages can be answered from memory: across all of them, each requested equally \
-         often, about {} ({}).",
+         often, {} {} ({}).",
+        if figures.is_at_least { "at least" } else { "about" },
         times(factors.across_pages.times),
         range(factors.across_pages)
     )

@@ -20,18 +20,21 @@ use net::TlsClient;
 use platform::SystemClock;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use trial::{
-    LoadReport, LoadTerms, PAGES_MAX, Preview, TemporaryEdge, TrialError, TrialReport, VisitTerms, Visitor,
-    is_on_this_machine, load_target, with_load,
+    DELAYED_TIME_MAX, LoadReport, LoadTerms, PAGES_MAX, Preview, TemporaryEdge, TrialError, TrialReport,
+    VisitNews, VisitTerms, Visitor, is_on_this_machine, load_target, with_load,
 };
 
 /// Shortest time between two requests to a site on this machine, and to any other.
 const INTERVALS: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(100)];
+
+/// Exit code of an interrupted command, also if a second signal ends it at once.
+const EXIT_INTERRUPTED: u8 = 2;
 
 /// Try Petasos on a site that is running, without changing the site.
 ///
@@ -90,12 +93,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let url = HttpUrl::parse(&args.url)?;
     let cookie = args.cookie.as_deref().map(cookie_line).transpose()?;
-    if let Some(path) = &args.write {
-        // Noticed before the visit, which takes a while.
-        ensure!(path.symlink_metadata().is_err(), "{} exists; name a new file", path.display());
-    }
+    // Noticed before the visit, which takes a while.
+    check_files(args)?;
     ensure!(!args.round_time.is_zero(), "--round-time must be above zero");
-    let interrupt = Interrupt::on_signals()?;
+    let interrupt = Interrupt::ending_with(EXIT_INTERRUPTED)?;
     let runtime = why::runtime()?;
     let is_local = runtime.block_on(is_on_this_machine(&url));
     let fetcher = Fetcher { tls: tls(args, &url)?, clock: Arc::new(SystemClock::new()) };
@@ -105,8 +106,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         VisitTerms { pages_max: args.pages.into(), interval_min: if is_local { local } else { remote } };
     let flag = interrupt.flag();
     let visitor = Visitor::new(&fetcher, url.clone(), edge.url(), cookie, terms, &flag);
-    let visit = runtime.block_on(visitor.visit(|visited, next| {
-        note(format_args!("page {} of at most {}: {next}", visited + 1, args.pages));
+    let visit = runtime.block_on(visitor.visit(|news| match news {
+        VisitNews::Page { visited, next } => {
+            note(format_args!("page {} of at most {}: {next}", visited + 1, args.pages));
+        }
+        VisitNews::Delayed(delay) => note(format_args!(
+            "robots.txt asks for {} s between two requests; the visit ends after {} minutes with what it has",
+            delay.as_secs_f64(),
+            DELAYED_TIME_MAX.as_secs() / 60
+        )),
     }))?;
     let report = trial::trial_report(&url, is_local, args.insecure, &visit);
     let report = load(args, report, edge.url(), &flag)?;
@@ -152,21 +160,51 @@ fn load(
     Ok(with_load(report, result).ok_or(TrialError::Interrupted)?)
 }
 
-/// Prints the report and writes its files.
+/// Checks the files that the command will write.
+fn check_files(args: &Args) -> anyhow::Result<()> {
+    if let Some(path) = &args.write {
+        ensure!(path.symlink_metadata().is_err(), "{} exists; name a new file", path.display());
+    }
+    let mut known: Vec<PathBuf> = Vec::new();
+    for path in [&args.write, &args.html, &args.share].into_iter().flatten() {
+        let is_output = path == Path::new("-");
+        ensure!(!(is_output && args.json), "--json prints to standard output, so no file can be `-`");
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = directory.unwrap_or_else(|| Path::new(".")).canonicalize();
+        let directory = directory.with_context(|| format!("{}: no such directory", path.display()))?;
+        ensure!(!path.is_dir() && directory.is_dir(), "{} cannot be a file", path.display());
+        let place = directory.join(path.file_name().unwrap_or_default());
+        ensure!(!known.contains(&place), "{} is named twice; each report needs its own file", path.display());
+        known.push(place);
+    }
+    Ok(())
+}
+
+/// Writes a report. A file that exists is replaced, and the user is told.
+fn write_report(path: &Path, text: &str) -> anyhow::Result<()> {
+    let is_replaced = path != Path::new("-") && path.exists();
+    measure::write_file(path, text)?;
+    if is_replaced {
+        note(format_args!("{} was replaced", path.display()));
+    }
+    Ok(())
+}
+
+/// Prints the report and writes its files. The screen comes first, because it needs no file.
 fn show(args: &Args, report: &TrialReport) -> anyhow::Result<()> {
+    let text = if args.json { report.to_json() } else { trial::screen(report) };
+    measure::write_text(io::stdout(), &text)?;
     if let Some(path) = &args.write {
         let cannot = || format!("cannot write {}", path.display());
         let mut file = File::create_new(path).with_context(cannot)?;
         file.write_all(report.configuration.as_bytes()).with_context(cannot)?;
     }
     if let Some(path) = &args.html {
-        measure::write_file(path, &trial::trial_html(report))?;
+        write_report(path, &trial::trial_html(report))?;
     }
     if let Some(path) = &args.share {
-        measure::write_file(path, &trial::share_text(report))?;
+        write_report(path, &trial::share_text(report))?;
     }
-    let text = if args.json { report.to_json() } else { trial::screen(report) };
-    measure::write_text(io::stdout(), &text)?;
     if !args.json {
         measure::write_text(io::stdout(), &next(args, report))?;
     }

@@ -59,12 +59,17 @@ fn cacheable_site_gets_a_factor_and_files() {
         "3 OF 3 PAGES CAN BE ANSWERED FROM MEMORY",
         "anonymous    3 of 3 pages",
         "with Petasos",
-        "as many a second",
         "log-out link (1)",
         "petasos serve",
     ] {
         assert!(output.stdout.contains(part), "{part}: {}", output.stdout);
     }
+    // A machine that is busy with other tests may make the generator the limit.
+    assert!(
+        ["as many a second", "No factor: the load generator"].iter().any(|part| output.stdout.contains(part)),
+        "{}",
+        output.stdout
+    );
     for seen in origin.seen() {
         assert!(seen.head.starts_with("GET "), "{}", seen.head);
         assert!(
@@ -83,6 +88,49 @@ fn cacheable_site_gets_a_factor_and_files() {
     let again = try_site(&format!("{}/", origin.url()), &files);
     assert_eq!((again.code, origin.seen().len()), (Some(2), before));
     assert!(again.stderr.contains("exists; name a new file"), "{}", again.stderr);
+    for (files, words) in [
+        (&["--html", page.as_str(), "--share", page.as_str()][..], "is named twice"),
+        (&["--html", "/nowhere/a.html"], "no such directory"),
+        (&["--html", "-", "--json"], "no file can be `-`"),
+    ] {
+        let refused = try_site(&origin.url(), files);
+        assert_eq!((refused.code, origin.seen().len()), (Some(2), before), "{files:?}");
+        assert!(refused.stderr.contains(words), "{}", refused.stderr);
+    }
+    let again = petasos(["try", &origin.url(), "--no-load", "--pages", "1", "--share", &share]);
+    assert!(again.stderr.contains("share.md was replaced"), "{}", again.stderr);
+}
+
+#[test]
+fn robots_txt_holds_for_probes_and_redirects() {
+    let origin = Origin::start(|seen| match seen.target() {
+        "/robots.txt" => html(&[], "User-agent: *\nDisallow: /*utm_source\n"),
+        _ => html(&PAGE, "<p>page</p>"),
+    });
+    let output = petasos(["try", &origin.url(), "--no-load"]);
+    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    assert!(origin.seen().iter().any(|seen| seen.field("Cookie").is_some()), "the probes are missing");
+    assert!(!origin.seen().iter().any(|seen| seen.target().contains("utm_source")));
+    let moved = Origin::start(|seen| match seen.target() {
+        "/robots.txt" => response("301 Moved", &["Location: https://other.test/robots.txt"], b""),
+        _ => html(&PAGE, "<p>page</p>"),
+    });
+    let output = petasos(["try", &moved.url(), "--no-load"]);
+    assert_eq!((output.code, moved.seen().len()), (Some(2), 1), "{}", output.stdout);
+    assert!(output.stderr.contains("to try that one: petasos try https://other.test/"), "{}", output.stderr);
+}
+
+#[test]
+fn probes_end_when_the_site_is_busy() {
+    let origin = Origin::start(|seen| match (seen.target(), seen.field("Cookie")) {
+        ("/robots.txt", _) => not_found(),
+        (_, Some(_)) => response("503 Service Unavailable", &[], b""),
+        _ => html(&PAGE, "<p>page</p>"),
+    });
+    let output = petasos(["try", &origin.url(), "--no-load"]);
+    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    let count = origin.seen().iter().filter(|seen| seen.field("Cookie").is_some()).count();
+    assert_eq!(count, 1);
 }
 
 #[test]
@@ -130,9 +178,10 @@ fn site_that_fails_under_load_gets_no_factor() {
     assert!(output.stdout.contains("NO FACTOR: the load was ended early"), "{}", output.stdout);
     assert!(output.stdout.contains("with status 500"), "{}", output.stdout);
     assert!(!output.stdout.contains("as many a second"), "{}", output.stdout);
-    // Three failures end the load. Each of the four users may have one request more under way.
+    // Three failures end the load. At the third, those of all four users may be read at once, and
+    // each user may have begun one more request.
     let failures = failures.load(Ordering::SeqCst);
-    assert!((3..=7).contains(&failures), "{failures} requests failed");
+    assert!((3..=2 + 4 + 4).contains(&failures), "{failures} requests failed");
 }
 
 #[test]
@@ -152,6 +201,8 @@ fn personal_page_is_compared_with_the_cookie() {
     assert!(output.stdout.contains("1 OF 1 PAGES"), "{}", output.stdout);
     assert!(output.stdout.contains("with cookie  1 of 1 pages"), "{}", output.stdout);
     assert!(!output.stdout.contains("Anna"), "{}", output.stdout);
+    let output = petasos(["try", &origin.url(), "--no-load", "--cookie", "session=old"]);
+    assert!(output.stdout.contains("the cookie changes no page"), "{}", output.stdout);
 }
 
 #[test]
@@ -243,11 +294,32 @@ fn preview_shows_the_site_with_links_to_itself() {
     let own = address.to_string();
     let page = send("GET /", &own);
     assert_eq!(page.text(), format!("<a href=http://{own}/page>a</a> None"));
+    let policy = page.field("Content-Security-Policy");
+    assert_eq!(policy, Some("sandbox allow-scripts allow-popups allow-forms"));
     assert_eq!(send("GET /old", &own).field("Location"), Some(format!("http://{own}/new").as_str()));
     assert_eq!([send("GET /", "evil.test").status, send("POST /", &own).status], [400, 400]);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(Client::try_connect(address).is_none());
+}
+
+#[test]
+fn crawl_delay_that_takes_long_is_announced() {
+    let origin = Origin::start(|seen| match seen.target() {
+        "/robots.txt" => html(&[], "User-agent: *\nCrawl-delay: 20\n"),
+        _ => html(&PAGE, "<p>page</p>"),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = spawn(directory.path(), &[&origin.url()]);
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let line = lines.next().unwrap();
+    assert_eq!(
+        line,
+        "robots.txt asks for 20 s between two requests; the visit ends after 5 minutes with what it has"
+    );
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    assert_eq!(origin.seen().len(), 1);
 }
 
 #[test]

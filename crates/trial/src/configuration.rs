@@ -38,10 +38,16 @@ pub(crate) fn proposed(url: &HttpUrl, is_insecure: bool, report: &TrialReport) -
         port(url),
         site(url, is_insecure)
     );
-    for (line, pages) in report.settings() {
+    for (setting, pages) in report.settings() {
         let pages = if pages == 1 { "1 page".to_owned() } else { format!("{pages} pages") };
-        // Writing into a String cannot fail.
-        let _ = write!(text, "\n# With this line, {pages} more can be answered from memory:\n# {line}\n");
+        // Writing into a String cannot fail, here and below.
+        let _ = writeln!(text, "\n# With this setting, {pages} more can be answered from memory:");
+        for line in setting.lines() {
+            if line.starts_with("profile ") {
+                text.push_str("# (The next line replaces the profile above.)\n");
+            }
+            let _ = writeln!(text, "# {line}");
+        }
     }
     text
 }
@@ -72,7 +78,9 @@ fn origin(url: &HttpUrl) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{port, temporary};
+    use super::{port, proposed, temporary};
+    use crate::report::PageClass;
+    use crate::testing::{page, report};
     use address::HttpUrl;
 
     #[test]
@@ -84,5 +92,21 @@ mod tests {
         let url = HttpUrl::parse("http://[::1]:8080/").unwrap();
         assert!(temporary(&url, false).ends_with("origin = \"http://[::1]:8080\"\nprofile = \"auto\"\n"));
         assert_eq!(port(&url), 8090);
+    }
+
+    #[test]
+    fn proposal_of_several_lines_is_a_comment_throughout() {
+        let url = HttpUrl::parse("http://shop.test/").unwrap();
+        let mut pages = vec![page(PageClass::Setting)];
+        pages[0].remedy = Some("profile = \"wordpress\"\nstripped_cookies = [\"sid\"]".to_owned());
+        let text = proposed(&url, false, &report(pages));
+        let active: Vec<&str> =
+            text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+        let expected = ["listen = \"127.0.0.1:8080\"", "origin = \"http://shop.test\"", "profile = \"auto\""];
+        assert_eq!(active, expected);
+        assert!(
+            text.contains("replaces the profile above.)\n# profile = \"wordpress\"\n# stripped"),
+            "{text}"
+        );
     }
 }

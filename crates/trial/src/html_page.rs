@@ -5,7 +5,7 @@
 use crate::load_text::{SIDES, conditions, meaning, pairs};
 use crate::report::{LoadReport, PageClass, TrialReport};
 use crate::sameness::Sameness;
-use crate::screen::{comparison_text, groups, headline, path};
+use crate::screen::{COOKIE_IDLE, comparison_text, groups, headline, path};
 use report::html::{TrialFigure, TrialPage, TrialSection, trial_page};
 
 /// Returns the page.
@@ -98,6 +98,9 @@ fn comparison(report: &TrialReport) -> TrialSection {
     let mut paragraphs = vec![format!("Anonymous: {}.", comparison_text(&report.anonymous))];
     paragraphs
         .extend(report.logged_in.iter().map(|found| format!("With the cookie: {}.", comparison_text(found))));
+    if report.cookie_changes_nothing && report.logged_in.is_none() {
+        paragraphs.push(format!("With the cookie: {COOKIE_IDLE}"));
+    }
     TrialSection {
         heading: "The same page with and without Petasos".to_owned(),
         paragraphs,

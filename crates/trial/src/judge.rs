@@ -9,6 +9,7 @@ use crate::layers::layers;
 use crate::report::{
     Comparison, EverybodysCookie, FORMAT, FailedPage, LoadReport, PageClass, PageReport, TrialReport,
 };
+use crate::sameness::Sameness;
 use crate::visitor::{PageFacts, SiteVisit};
 use address::HttpUrl;
 use record::CacheVerdict;
@@ -22,15 +23,27 @@ const PASS_PATH: &str = "pass-path";
 /// The reason of a page that sets a cookie.
 const SETS_COOKIE: &str = "store-refused-set-cookie";
 
+/// Share of the pages, without the personal ones, that a cookie for everybody keeps out.
+const NEARLY_ALL_PERCENT: usize = 90;
+
 /// The advice for a cookie that no known software sets.
 const COOKIE_REMEDY: &str =
     "Let the application set it only for visitors who log in, fill a cart or send a form.";
 
 /// Builds the report of a visit. `is_insecure` says that the site's certificate is not verified.
 pub fn trial_report(url: &HttpUrl, is_local: bool, is_insecure: bool, visit: &SiteVisit) -> TrialReport {
-    let pages: Vec<PageReport> = visit.pages.iter().map(page).collect();
+    let mut pages: Vec<PageReport> = visit.pages.iter().map(page).collect();
+    let with_cookie = visit.pages.iter().filter_map(|page| page.logged_in.as_ref());
+    let cookie_changes_nothing =
+        !visit.pages.iter().any(|page| page.is_changed_by_cookie) && with_cookie.clone().next().is_some();
+    if cookie_changes_nothing {
+        // Then equal pages say nothing about a logged-in visitor. A difference still counts.
+        for page in &mut pages {
+            page.logged_in.take_if(|found| !found.is_difference());
+        }
+    }
+    let logged_in: Vec<Sameness> = pages.iter().filter_map(|page| page.logged_in.clone()).collect();
     let first = visit.pages.first().map(|page| &page.findings);
-    let logged_in: Vec<_> = visit.pages.iter().filter_map(|page| page.logged_in.as_ref()).collect();
     let mut report = TrialReport {
         format: FORMAT,
         url: url.to_string(),
@@ -41,7 +54,8 @@ pub fn trial_report(url: &HttpUrl, is_local: bool, is_insecure: bool, visit: &Si
         layers: first.map(layers).unwrap_or_default(),
         first_byte_ms: median(visit.pages.iter().map(|page| page.first_byte)),
         anonymous: Comparison::of(pages.iter().map(|page| &page.anonymous)),
-        logged_in: (!logged_in.is_empty()).then(|| Comparison::of(logged_in.into_iter())),
+        logged_in: (!logged_in.is_empty()).then(|| Comparison::of(logged_in.iter())),
+        cookie_changes_nothing,
         pages,
         failed: visit
             .failed
@@ -109,13 +123,14 @@ fn line(setting: &SuggestedSetting) -> String {
     }
 }
 
-/// The cookie that at least half of the pages set for a visitor without cookies, and that makes
-/// Petasos pass requests, unless the pages are answered from memory nevertheless.
+/// The cookie that keeps nearly all pages from being shared: those that Petasos refuses to store
+/// because they set it for a visitor without cookies. Personal pages do not count.
 fn everybodys_cookie(visit: &SiteVisit, pages: &[PageReport]) -> Option<EverybodysCookie> {
     let mut setting: BTreeMap<&str, Vec<(&CookieSet, &Findings)>> = BTreeMap::new();
+    let all = pages.iter().filter(|page| page.class != PageClass::Personal).count();
     for (facts, page) in visit.pages.iter().zip(pages) {
         let has_it = |cookie: &&CookieSet| cookie.request != "looked-up";
-        if page.class == PageClass::Memory {
+        if page.class == PageClass::Personal || page.reason.as_deref() != Some(SETS_COOKIE) {
             continue;
         }
         for cookie in facts.findings.cookies.iter().filter(has_it) {
@@ -124,7 +139,7 @@ fn everybodys_cookie(visit: &SiteVisit, pages: &[PageReport]) -> Option<Everybod
     }
     let (name, found) = setting.into_iter().max_by_key(|(_, found)| found.len())?;
     let (cookie, findings) = found.first()?;
-    if found.len() * 2 < pages.len() {
+    if found.len() * 100 < all * NEARLY_ALL_PERCENT {
         return None;
     }
     let rule = findings.settings.iter().find(|setting| setting.key == "stripped_cookies").map(line);
@@ -181,6 +196,7 @@ mod tests {
             first_byte: Duration::from_millis(10),
             anonymous: Sameness::Same,
             logged_in: None,
+            is_changed_by_cookie: false,
         }
     }
 
@@ -203,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn cookie_of_half_of_the_pages_is_everybodys() {
+    fn cookie_of_nearly_all_pages_is_everybodys() {
         let url = HttpUrl::parse("http://shop.test/").unwrap();
         let with_cookie = || {
             facts(CacheVerdict::Miss, &[HTML, "Cache-Control: s-maxage=60", "Set-Cookie: sid=1"], ["a"; 2])
@@ -213,10 +229,29 @@ mod tests {
             let visit = SiteVisit { pages, ..SiteVisit::default() };
             trial_report(&url, true, false, &visit).everybodys_cookie
         };
-        let found = cookie(vec![with_cookie(), without()]).unwrap();
+        // A personal page neither counts for nor against it.
+        let form = "<form><input type=password></form>";
+        let personal = facts(CacheVerdict::Miss, &[HTML, "Set-Cookie: sid=1"], [form; 2]);
+        let found = cookie(vec![with_cookie(), personal]).unwrap();
         assert_eq!((found.name.as_str(), found.pages), ("sid", 1));
         assert_eq!(found.rule.as_deref(), Some("stripped_cookies = [\"sid\"]"));
-        assert_eq!(cookie(vec![with_cookie(), without(), without()]), None);
+        assert_eq!(cookie(vec![with_cookie(), without()]), None);
+        assert_eq!(cookie(vec![with_cookie(), facts(CacheVerdict::Miss, &[HTML], ["a"; 2])]), None);
+    }
+
+    #[test]
+    fn cookie_that_changes_no_page_proves_nothing() {
+        let url = HttpUrl::parse("http://shop.test/").unwrap();
+        let visited = |is_changed_by_cookie, logged_in| {
+            let page = facts(CacheVerdict::Hit, &[HTML, "Cache-Control: s-maxage=60"], ["a"; 2]);
+            let page = PageFacts { is_changed_by_cookie, logged_in: Some(logged_in), ..page };
+            trial_report(&url, true, false, &SiteVisit { pages: vec![page], ..SiteVisit::default() })
+        };
+        let idle = visited(false, Sameness::Same);
+        assert!(idle.cookie_changes_nothing && idle.logged_in.is_none() && idle.pages[0].logged_in.is_none());
+        let valid = visited(true, Sameness::Same);
+        assert!(!valid.cookie_changes_nothing && valid.logged_in.is_some());
+        assert!(visited(false, Sameness::Differs(Vec::new())).has_difference());
     }
 
     #[test]

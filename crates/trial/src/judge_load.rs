@@ -5,7 +5,7 @@
 
 use crate::factor::{across, factor};
 use crate::measure::{LoadResult, LoadTarget, RoundFigures, SideFigures, USERS};
-use crate::report::{LoadFigures, LoadReport, PageClass, PageReport, TrialReport};
+use crate::report::{Factors, LoadFigures, LoadReport, PageReport, TrialReport};
 use address::HttpUrl;
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ pub fn load_target(report: &TrialReport, edge: &HttpUrl, is_verified: bool) -> R
     if let Some(cookie) = &report.everybodys_cookie {
         return Err(format!("every visitor gets the cookie {}, which no factor would mention", cookie.name));
     }
-    let loaded: Vec<&PageReport> = report.pages.iter().filter(|page| is_loaded(page)).collect();
+    let loaded: Vec<&PageReport> = report.pages.iter().filter(|page| page.is_same_from_memory()).collect();
     let pages: Vec<HttpUrl> = loaded.iter().filter_map(|page| HttpUrl::parse(&page.url).ok()).collect();
     if pages.is_empty() {
-        return Err("no page can be answered from memory".to_owned());
+        return Err("no page is answered from memory and the same".to_owned());
     }
     let slowest_ms = loaded.iter().map(|page| page.server_ms).fold(0.0, f64::max);
     Ok(LoadTarget {
@@ -34,14 +34,11 @@ pub fn load_target(report: &TrialReport, edge: &HttpUrl, is_verified: bool) -> R
     })
 }
 
-fn is_loaded(page: &PageReport) -> bool {
-    page.class == PageClass::Memory && !page.anonymous.is_difference()
-}
-
 /// The report with the result of the load. `None` if the user interrupted it.
 pub fn with_load(mut report: TrialReport, result: LoadResult) -> Option<TrialReport> {
     report.load = match result {
         LoadResult::Interrupted => return None,
+        LoadResult::NotMade(reason) => LoadReport::NotMade { reason },
         LoadResult::GaveIn(reason) => LoadReport::GaveIn { reason },
         LoadResult::Rounds(rounds) => match figures(&report.pages, rounds) {
             Some(figures) => LoadReport::Made(Box::new(figures)),
@@ -55,22 +52,26 @@ fn figures(pages: &[PageReport], rounds: Vec<RoundFigures>) -> Option<LoadFigure
     let pairs: Vec<(f64, f64)> =
         rounds.iter().map(|round| (round.today.pages_per_s, round.with_petasos.pages_per_s)).collect();
     let from_memory = factor(&pairs)?;
-    let times: Vec<(f64, bool)> = pages.iter().map(|page| (page.server_ms, is_loaded(page))).collect();
+    let times: Vec<(f64, bool)> =
+        pages.iter().map(|page| (page.server_ms, page.is_same_from_memory())).collect();
+    let today = medians(rounds.iter().map(|round| &round.today));
     let with_petasos = medians(rounds.iter().map(|round| &round.with_petasos));
     Some(LoadFigures {
         users: USERS,
         keep_alive: pages.iter().any(|page| page.url.starts_with("https:")),
-        pages: pages.iter().filter(|page| is_loaded(page)).count(),
-        today: medians(rounds.iter().map(|round| &round.today)),
-        across_pages: across(&times, from_memory),
+        pages: pages.iter().filter(|page| page.is_same_from_memory()).count(),
+        // Otherwise the site alone would be faster than measured, and the factor too large.
+        factors: (!today.is_generator_limit && today.is_valid && with_petasos.is_valid)
+            .then(|| Factors { from_memory, across_pages: across(&times, from_memory) }),
         is_at_least: with_petasos.is_generator_limit,
+        today,
         with_petasos,
-        from_memory,
         rounds,
     })
 }
 
-/// The medians of one side. The generator was the limit if it was so in any round.
+/// The medians of one side. The generator was the limit if it was so in any round, and all rounds
+/// must be valid.
 fn medians<'a>(rounds: impl Iterator<Item = &'a SideFigures>) -> SideFigures {
     let rounds: Vec<&SideFigures> = rounds.collect();
     let median = |value: &dyn Fn(&SideFigures) -> Option<f64>| {
@@ -83,6 +84,7 @@ fn medians<'a>(rounds: impl Iterator<Item = &'a SideFigures>) -> SideFigures {
         p95_ms: median(&|of| Some(of.p95_ms)).unwrap_or_default(),
         cpu_ms_per_page: median(&|of| of.cpu_ms_per_page),
         is_generator_limit: rounds.iter().any(|round| round.is_generator_limit),
+        is_valid: rounds.iter().all(|round| round.is_valid),
     }
 }
 
@@ -90,7 +92,7 @@ fn medians<'a>(rounds: impl Iterator<Item = &'a SideFigures>) -> SideFigures {
 mod tests {
     use super::{load_target, with_load};
     use crate::measure::{LoadResult, RoundFigures, SideFigures};
-    use crate::report::{EverybodysCookie, LoadReport, PageClass};
+    use crate::report::{EverybodysCookie, Factors, LoadReport, PageClass};
     use crate::sameness::Sameness;
     use crate::testing::{page, report};
     use address::HttpUrl;
@@ -100,7 +102,13 @@ mod tests {
     }
 
     fn side(pages_per_s: f64) -> SideFigures {
-        SideFigures { pages_per_s, p95_ms: 1.0, cpu_ms_per_page: Some(2.0), is_generator_limit: false }
+        SideFigures {
+            pages_per_s,
+            p95_ms: 1.0,
+            cpu_ms_per_page: Some(2.0),
+            is_generator_limit: false,
+            is_valid: true,
+        }
     }
 
     fn round(today: f64, with_petasos: f64) -> RoundFigures {
@@ -110,9 +118,11 @@ mod tests {
     #[test]
     fn only_same_pages_from_memory_are_loaded() {
         let mut pages = [PageClass::Memory, PageClass::Memory, PageClass::Personal].map(page).to_vec();
-        pages[1].anonymous = Sameness::Differs(vec![String::new()]);
-        let target = load_target(&report(pages), &edge(), true).unwrap();
-        assert_eq!(target.pages.len(), 1);
+        for kept_out in [Sameness::Differs(vec![String::new()]), Sameness::Unknown] {
+            pages[1].anonymous = kept_out;
+            let target = load_target(&report(pages.clone()), &edge(), true).unwrap();
+            assert_eq!(target.pages.len(), 1);
+        }
     }
 
     #[test]
@@ -138,12 +148,26 @@ mod tests {
         let rounds = vec![round(10.0, 1000.0), round(10.0, 2000.0), round(10.0, 500.0)];
         let judged = with_load(report(pages), LoadResult::Rounds(rounds)).unwrap();
         let LoadReport::Made(figures) = judged.load else { panic!("no figures") };
-        assert_eq!(
-            (figures.from_memory.low, figures.from_memory.times, figures.from_memory.high),
-            (50.0, 100.0, 200.0)
-        );
+        let Factors { from_memory, across_pages } = figures.factors.unwrap();
+        assert_eq!((from_memory.low, from_memory.times, from_memory.high), (50.0, 100.0, 200.0));
         // Both pages take the same time, so at best half of it remains.
-        assert!((figures.across_pages.times - 2.0 / 1.01).abs() < 1e-9);
+        assert!((across_pages.times - 2.0 / 1.01).abs() < 1e-9);
+    }
+
+    #[test]
+    fn limits_of_the_generator_are_told() {
+        let judged = |change: &dyn Fn(&mut RoundFigures)| {
+            let mut rounds = vec![round(10.0, 100.0), round(10.0, 100.0)];
+            change(&mut rounds[1]);
+            let judged =
+                with_load(report(vec![page(PageClass::Memory)]), LoadResult::Rounds(rounds)).unwrap();
+            let LoadReport::Made(figures) = judged.load else { panic!("no figures") };
+            (figures.factors.is_some(), figures.is_at_least)
+        };
+        assert_eq!(judged(&|_| ()), (true, false));
+        assert_eq!(judged(&|round| round.with_petasos.is_generator_limit = true), (true, true));
+        assert_eq!(judged(&|round| round.today.is_generator_limit = true), (false, false));
+        assert!(!judged(&|round| round.with_petasos.is_valid = false).0);
     }
 
     #[test]

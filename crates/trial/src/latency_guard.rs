@@ -1,7 +1,8 @@
 //! Whether a site becomes slower under the load of the trial.
 //!
 //! Invariant: the first observation is the base; it includes the wait for the other users of the
-//! load, whose number does not change. Without a second observation there is no verdict.
+//! load, whose number does not change. It is bounded by what the site took before the load, so a
+//! site that is overloaded from the start is noticed, too.
 
 use std::time::Duration;
 
@@ -21,15 +22,22 @@ pub(crate) struct LatencyRise {
 }
 
 /// Compares medians of response times with the first one.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct LatencyGuard {
     base: Option<Duration>,
+    base_max: Duration,
 }
 
 impl LatencyGuard {
+    /// A guard of a site whose slowest page took `slowest` without a load. At worst, it answers
+    /// `users` users one after the other.
+    pub(crate) fn new(slowest: Duration, users: u32) -> Self {
+        Self { base: None, base_max: slowest * users + RISE_MARGIN }
+    }
+
     /// Notes the median of some responses. Returns a rise beyond the limit.
     pub(crate) fn observe(&mut self, median: Duration) -> Option<LatencyRise> {
-        let base = *self.base.get_or_insert(median);
+        let base = *self.base.get_or_insert_with(|| median.min(self.base_max));
         (median > base * RISE_MAX + RISE_MARGIN).then_some(LatencyRise { base, now: median })
     }
 }
@@ -42,10 +50,20 @@ mod tests {
     #[test]
     fn only_a_clear_rise_over_the_first_median_counts() {
         let ms = Duration::from_millis;
-        let mut guard = LatencyGuard::default();
+        let mut guard = LatencyGuard::new(ms(20), 4);
         for calm in [40, 20, 100, 170] {
             assert_eq!(guard.observe(ms(calm)), None, "{calm}");
         }
         assert_eq!(guard.observe(ms(171)), Some(LatencyRise { base: ms(40), now: ms(171) }));
+    }
+
+    #[test]
+    fn site_that_is_slow_from_the_start_is_noticed() {
+        let ms = Duration::from_millis;
+        let mut guard = LatencyGuard::new(ms(20), 4);
+        // 3 times (4 users for 20 ms each, and 50 ms), and 50 ms.
+        assert_eq!(guard.observe(ms(440)), None);
+        assert_eq!(guard.observe(ms(441)), Some(LatencyRise { base: ms(130), now: ms(441) }));
+        assert!(LatencyGuard::new(ms(20), 4).observe(ms(900)).is_some());
     }
 }

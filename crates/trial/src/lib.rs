@@ -46,11 +46,13 @@ pub use measure::{
 };
 pub use preview::Preview;
 pub use report::{
-    Comparison, EverybodysCookie, FORMAT, FailedPage, LayerReport, LoadFigures, LoadReport, PageClass,
-    PageReport, SkippedLinks, TrialReport,
+    Comparison, EverybodysCookie, FORMAT, Factors, FailedPage, LayerReport, LoadFigures, LoadReport,
+    PageClass, PageReport, SkippedLinks, TrialReport,
 };
 pub use sameness::Sameness;
 pub use screen::screen;
 pub use share::share_text;
 pub use temporary_edge::{EdgeError, TemporaryEdge};
-pub use visitor::{PAGES_MAX, PageFacts, SiteVisit, TrialError, VisitTerms, Visitor};
+pub use visitor::{
+    DELAYED_TIME_MAX, PAGES_MAX, PageFacts, SiteVisit, TrialError, VisitNews, VisitTerms, Visitor,
+};

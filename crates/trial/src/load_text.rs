@@ -3,7 +3,7 @@
 //! Invariant: the length of a bar is proportional to its value, to an eighth of a character.
 
 use crate::factor::FactorRange;
-use crate::report::{LoadFigures, LoadReport, PageClass, TrialReport};
+use crate::report::{LoadFigures, LoadReport, TrialReport};
 use report::number;
 use why::TextLines;
 
@@ -28,6 +28,10 @@ pub(crate) struct FigurePair {
 
 /// The names of the two sides.
 pub(crate) const SIDES: [&str; 2] = ["today", "with Petasos"];
+
+/// What is said instead of the factors.
+const NO_FACTOR: &str = "No factor: the load generator may have been the limit of the site as it is, or its \
+                         figures are not valid. Repeat the command when the machine has nothing else to do.";
 
 /// Adds the section.
 pub(crate) fn load(lines: &mut TextLines, report: &TrialReport) {
@@ -92,21 +96,25 @@ pub(crate) fn pairs(figures: &LoadFigures) -> Vec<FigurePair> {
 
 /// What the figures mean for the site.
 pub(crate) fn meaning(report: &TrialReport, figures: &LoadFigures) -> String {
-    let (memory, all) = (report.count(PageClass::Memory), report.pages.len());
+    let (memory, all) = (report.from_memory(), report.pages.len());
+    let Some(factors) = figures.factors else {
+        return NO_FACTOR.to_owned();
+    };
     let at_least = if figures.is_at_least { "at least " } else { "" };
     let first = format!(
         "Pages from memory: {at_least}{} as many a second ({}).",
-        times(figures.from_memory.times),
-        range(figures.from_memory)
+        times(factors.from_memory.times),
+        range(factors.from_memory)
     );
     if memory == all {
         return format!("{first} All visited pages can be answered from memory.");
     }
     format!(
         "{first} {memory} of {all} pages can be answered from memory: across all of them, each requested equally \
-         often, about {} ({}).",
-        times(figures.across_pages.times),
-        range(figures.across_pages)
+         often, {} {} ({}).",
+        if figures.is_at_least { "at least" } else { "about" },
+        times(factors.across_pages.times),
+        range(factors.across_pages)
     )
 }
 

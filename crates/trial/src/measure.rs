@@ -2,15 +2,17 @@
 //!
 //! Invariants:
 //!
-//! - Only a site on this machine is loaded, by [`USERS`] users with GET requests.
+//! - Only a site on this machine is loaded, by [`USERS`] users with GET requests. Its host is
+//!   resolved directly before each run, and with http the run goes to the address that was found.
 //! - All rounds together permit [`FAILURES_MAX`] failures; then, or when the site becomes slower,
 //!   the load ends, and there is no factor.
 //! - The sides take turns in the order of a round, so that a drift affects both alike.
 
 use crate::latency_guard::LatencyGuard;
+use crate::local::own_address;
 use address::HttpUrl;
 use clock::Clock;
-use load::Control;
+use load::{Control, LoadError};
 use probe::{CpuTimes, ProcFs};
 use record::{Ended, Length, Plan, RunOutcome, Stop, Trust, WeightedTarget};
 use serde::Serialize;
@@ -78,6 +80,8 @@ pub struct SideFigures {
     pub cpu_ms_per_page: Option<f64>,
     /// Whether the generator may have been the limit.
     pub is_generator_limit: bool,
+    /// Whether the generator's own check found the figures valid.
+    pub is_valid: bool,
 }
 
 /// The figures of a round.
@@ -96,6 +100,9 @@ pub enum LoadResult {
     Rounds(Vec<RoundFigures>),
     /// The site failed or became slower. The text says how, as the rest of a sentence.
     GaveIn(String),
+    /// The load could not be made, for a reason that is not the site's, as the rest of a sentence
+    /// after "because".
+    NotMade(String),
     /// The user interrupted the command.
     Interrupted,
 }
@@ -103,8 +110,12 @@ pub enum LoadResult {
 /// Why a run is no measurement.
 enum RunCut {
     GaveIn(String),
+    NotMade(String),
     Interrupted,
 }
+
+/// A site whose pages all took less than this long has some response in each second of a load.
+const QUICK: Duration = Duration::from_millis(500);
 
 /// The sides of a round.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -121,7 +132,8 @@ pub fn measure(
     (clock, interrupt): (&dyn Clock, &AtomicBool),
     mut told: impl FnMut(u16),
 ) -> LoadResult {
-    let mut load = PageLoad { target, clock, interrupt, failures: 0, guard: LatencyGuard::default() };
+    let guard = LatencyGuard::new(target.slowest, USERS as u32);
+    let mut load = PageLoad { target, clock, interrupt, failures: 0, guard };
     let mut rounds = Vec::new();
     for number in 1..=terms.rounds {
         told(number);
@@ -132,6 +144,7 @@ pub fn measure(
             match load.run(side, terms.time) {
                 Ok(figures) => *place = Some(figures),
                 Err(RunCut::GaveIn(reason)) => return LoadResult::GaveIn(reason),
+                Err(RunCut::NotMade(reason)) => return LoadResult::NotMade(reason),
                 Err(RunCut::Interrupted) => return LoadResult::Interrupted,
             }
         }
@@ -155,11 +168,14 @@ struct PageLoad<'a> {
 
 impl PageLoad<'_> {
     fn run(&mut self, side: Side, time: Duration) -> Result<SideFigures, RunCut> {
-        let plan = self.plan(side, time);
+        let plan = self.plan(side, time)?;
         let before = ProcFs::system().cpu_times();
         let (outcome, risen) = self.watched(&plan, side);
         let after = ProcFs::system().cpu_times();
-        let outcome = outcome.map_err(|error| RunCut::GaveIn(error.to_string()))?;
+        let outcome = outcome.map_err(|error| match error {
+            LoadError::Unreachable { .. } => RunCut::GaveIn(error.to_string()),
+            _ => RunCut::NotMade(format!("the load generator cannot run: {error}")),
+        })?;
         if self.interrupt.load(Ordering::Relaxed) {
             return Err(RunCut::Interrupted);
         }
@@ -179,7 +195,7 @@ impl PageLoad<'_> {
     }
 
     /// Runs the plan while a thread watches it. Also returns why the watcher stopped it.
-    fn watched(&mut self, plan: &Plan, side: Side) -> (Result<RunOutcome, load::LoadError>, Option<String>) {
+    fn watched(&mut self, plan: &Plan, side: Side) -> (Result<RunOutcome, LoadError>, Option<String>) {
         let control = Control::new();
         let (over, is_over) = mpsc::channel::<()>();
         let (clock, interrupt) = (self.clock, self.interrupt);
@@ -194,8 +210,12 @@ impl PageLoad<'_> {
                     for second in control.seconds_since(seen) {
                         seen += 1;
                         let median = Duration::from_micros(second.p50_us);
-                        // A second without a response has no median; the timeout sees it.
-                        let risen = (second.p50_us > 0).then(|| self.risen(side, median)).flatten();
+                        let is_silent = second.good == 0 && second.failures.total() == 0;
+                        let risen = if is_silent {
+                            self.silent(side)
+                        } else {
+                            (second.p50_us > 0).then(|| self.risen(side, median)).flatten()
+                        };
                         if let Some(reason) = risen {
                             control.stop();
                             return Some(reason);
@@ -211,6 +231,12 @@ impl PageLoad<'_> {
         })
     }
 
+    /// What a whole second without a response means.
+    fn silent(&self, side: Side) -> Option<String> {
+        let is_rise = side == Side::Direct && self.target.slowest < QUICK;
+        is_rise.then(|| "the site became slower: it answered nothing for a second".to_owned())
+    }
+
     fn risen(&mut self, side: Side, median: Duration) -> Option<String> {
         let rise = (side == Side::Direct).then(|| self.guard.observe(median)).flatten()?;
         Some(format!(
@@ -220,17 +246,22 @@ impl PageLoad<'_> {
         ))
     }
 
-    fn plan(&self, side: Side, time: Duration) -> Plan {
-        let at = |page: &HttpUrl| match side {
-            Side::Direct => Some(page.clone()),
-            Side::Edge => {
-                let root = self.target.edge.as_str().trim_end_matches('/');
-                HttpUrl::parse(&format!("{root}{}", page.path_and_query())).ok()
-            }
+    /// The plan of a run.
+    ///
+    /// # Errors
+    /// If the site is not on this machine any more.
+    fn plan(&self, side: Side, time: Duration) -> Result<Plan, RunCut> {
+        let root = match side {
+            Side::Edge => Some(self.target.edge.as_str().trim_end_matches('/').to_owned()),
+            Side::Direct => self.direct_root()?,
+        };
+        let at = |page: &HttpUrl| match &root {
+            None => Some(page.clone()),
+            Some(root) => HttpUrl::parse(&format!("{root}{}", page.path_and_query())).ok(),
         };
         let pages: Vec<HttpUrl> = self.target.pages.iter().filter_map(at).collect();
         let mut plan = Plan::new(pages.first().unwrap_or(&self.target.edge).clone());
-        if let Some(page) = self.target.pages.first().filter(|_| side == Side::Edge) {
+        if let Some(page) = self.target.pages.first().filter(|_| root.is_some()) {
             plan.headers.push(("Host".to_owned(), page.authority().to_owned()));
         }
         plan.targets = pages.into_iter().map(|page| WeightedTarget::new(page, 1)).collect();
@@ -244,7 +275,17 @@ impl PageLoad<'_> {
         plan.tls.is_verified = self.target.is_verified;
         let failures_max = Some(FAILURES_MAX.saturating_sub(self.failures).max(1));
         plan.stop = Stop { time: Some(time), failures_max, ..Stop::default() };
-        plan
+        Ok(plan)
+    }
+
+    /// The URL of the address at which the site is loaded. `None` with https: the certificate is
+    /// that of the name, so the load generator resolves it.
+    fn direct_root(&self) -> Result<Option<String>, RunCut> {
+        // All pages have the host of the first one.
+        let Some(page) = self.target.pages.first() else { return Ok(None) };
+        let address = own_address(page)
+            .ok_or_else(|| RunCut::NotMade(format!("{} is not on this machine any more", page.host())))?;
+        Ok((!page.is_https()).then(|| format!("http://{address}")))
     }
 }
 
@@ -278,5 +319,46 @@ fn figures(outcome: &RunOutcome, cpu: Option<(CpuTimes, CpuTimes)>) -> SideFigur
         p95_ms: outcome.good_times.total.percentile_us(95.0) as f64 / 1000.0,
         cpu_ms_per_page: of_site.map(|busy_s| busy_s * 1000.0 / outcome.good as f64),
         is_generator_limit: outcome.check.trust != Trust::Clean,
+        is_valid: outcome.check.trust != Trust::Invalid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LoadTarget, PageLoad, RunCut, Side, USERS};
+    use crate::latency_guard::LatencyGuard;
+    use address::HttpUrl;
+    use clock::ManualClock;
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
+
+    fn with_load_of<T>(url: &str, slowest: Duration, look: impl FnOnce(&PageLoad<'_>) -> T) -> T {
+        let edge = HttpUrl::parse("http://127.0.0.1:9/").unwrap();
+        let pages = vec![HttpUrl::parse(url).unwrap()];
+        let target = LoadTarget { pages, edge, slowest, is_verified: true };
+        let (clock, interrupt) = (ManualClock::default(), AtomicBool::new(false));
+        let guard = LatencyGuard::new(slowest, USERS as u32);
+        look(&PageLoad { target: &target, clock: &clock, interrupt: &interrupt, failures: 0, guard })
+    }
+
+    #[test]
+    fn load_goes_to_the_address_that_was_judged() {
+        let plan =
+            |url| with_load_of(url, Duration::ZERO, |load| load.plan(Side::Direct, Duration::from_secs(1)));
+        let Ok(found) = plan("http://localhost:81/a?b") else { panic!("not local") };
+        let target = found.targets[0].target.as_str();
+        assert!(["http://127.0.0.1:81/a?b", "http://[::1]:81/a?b"].contains(&target), "{target}");
+        assert_eq!(found.headers, [("Host".to_owned(), "localhost:81".to_owned())]);
+        // A block for documentation (RFC 5737), which no interface has.
+        assert!(matches!(plan("http://192.0.2.7/"), Err(RunCut::NotMade(_))));
+    }
+
+    #[test]
+    fn silent_second_of_a_quick_site_is_a_rise() {
+        let silent = |side, millis| {
+            with_load_of("http://127.0.0.1:81/", Duration::from_millis(millis), |load| load.silent(side))
+        };
+        assert!(silent(Side::Direct, 499).is_some());
+        assert!(silent(Side::Direct, 500).is_none() && silent(Side::Edge, 499).is_none());
     }
 }

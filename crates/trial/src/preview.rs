@@ -6,7 +6,7 @@
 //! - No cookie passes it. A browser sends the cookies of every program at the loopback address, and
 //!   they are not the site's. So the preview shows what anonymous visitors see.
 //! - It answers only requests for its own address, so no other web page can read it by a name that
-//!   leads here.
+//!   leads here. Its scripts are in a sandbox of the browser.
 
 use crate::rewrite::rewritten;
 use address::HttpUrl;
@@ -41,6 +41,10 @@ const SENT_FIELDS: [&str; 4] =
 
 /// Media types whose URLs are rewritten.
 const REWRITTEN_TYPES: [&[u8]; 3] = [b"text/html", b"application/xhtml", b"text/css"];
+
+/// The policy of every response. Scripts of the site run without the rights of an origin, so they
+/// reach nothing that other programs keep at the loopback address.
+const POLICY: &str = "sandbox allow-scripts allow-popups allow-forms";
 
 /// A preview that listens and does not answer yet.
 pub struct Preview {
@@ -133,6 +137,9 @@ impl PreviewTerms {
             return plain(Status::BAD_REQUEST, "This is no path of the site.\n");
         };
         match self.fetcher.fetch(&self.edge, plain_request(&url, &[]), &[]).await {
+            Ok(response) if response.is_cut => {
+                plain(Status::BAD_GATEWAY, "The response is too long for the preview.\n")
+            }
             Ok(response) => self.translated(&response),
             Err(error) => {
                 plain(Status::BAD_GATEWAY, &format!("The temporary Petasos did not answer: {error}.\n"))
@@ -183,6 +190,7 @@ fn plain(status: Status, text: &str) -> (ResponseHead, Vec<u8>) {
 }
 
 fn finished(status: Status, mut fields: Fields, content: Vec<u8>) -> (ResponseHead, Vec<u8>) {
+    fields.push("Content-Security-Policy", POLICY);
     fields.push(names::CACHE_CONTROL, "no-store");
     fields.push(names::CONTENT_LENGTH, content.len().to_string());
     fields.push(names::CONNECTION, "close");

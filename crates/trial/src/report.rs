@@ -44,6 +44,9 @@ pub struct TrialReport {
     pub anonymous: Comparison,
     /// The comparison for the visitor with the given cookie.
     pub logged_in: Option<Comparison>,
+    /// Whether a cookie was given and no direct response differs by it. Then there is no comparison
+    /// for a logged-in visitor, except for pages with a difference.
+    pub cookie_changes_nothing: bool,
     /// The measured load.
     pub load: LoadReport,
     /// The text of `petasos.toml` for this site.
@@ -83,12 +86,21 @@ pub struct LoadFigures {
     pub today: SideFigures,
     /// Medians over the rounds for the site through the temporary edge.
     pub with_petasos: SideFigures,
+    /// The factors. `None` if the load generator may have been the limit of the site as it is, or
+    /// if its figures are not valid.
+    pub factors: Option<Factors>,
+    /// Whether the load generator may have been the limit of Petasos, so that its pages a second
+    /// and the factors are lower bounds.
+    pub is_at_least: bool,
+}
+
+/// What Petasos gains.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Factors {
     /// How many times as many pages a second Petasos answered from memory.
     pub from_memory: FactorRange,
     /// The factor across all visited pages, each requested equally often.
     pub across_pages: FactorRange,
-    /// Whether the load generator may have been the limit, so that the factors are lower bounds.
-    pub is_at_least: bool,
 }
 
 /// What a page needs to be answered from memory.
@@ -124,6 +136,16 @@ pub struct PageReport {
     pub anonymous: Sameness,
     /// Whether the visitor with the given cookie does.
     pub logged_in: Option<Sameness>,
+}
+
+impl PageReport {
+    /// Whether the page is answered from memory, and is known to be the same through Petasos. Only
+    /// such pages count for the result and are loaded.
+    pub fn is_same_from_memory(&self) -> bool {
+        let is_same = matches!(self.anonymous, Sameness::Same | Sameness::SameButMoving);
+        let differs = self.logged_in.as_ref().is_some_and(Sameness::is_difference);
+        self.class == PageClass::Memory && is_same && !differs
+    }
 }
 
 /// A page without a good response.
@@ -177,7 +199,7 @@ pub struct Comparison {
     pub same: usize,
     /// Pages that differ only where direct responses differ, too.
     pub same_but_moving: usize,
-    /// Pages that cannot be compared, because direct responses differ throughout.
+    /// Pages that cannot be compared; [`Sameness::Unknown`] has the causes.
     pub unknown: usize,
     /// Pages with a real difference.
     pub different: usize,
@@ -205,6 +227,11 @@ impl TrialReport {
         // Serialising plain data with string keys cannot fail.
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
         format!("{text}\n")
+    }
+
+    /// Number of pages that are answered from memory and are the same.
+    pub fn from_memory(&self) -> usize {
+        self.pages.iter().filter(|page| page.is_same_from_memory()).count()
     }
 
     /// Number of pages of a class.

@@ -34,7 +34,8 @@ pub enum Sameness {
     Same,
     /// The same, except in places where direct responses differ from each other, too.
     SameButMoving,
-    /// The contents cannot be compared, because direct responses differ throughout.
+    /// The contents cannot be compared: direct responses differ throughout, a response is longer
+    /// than what is read, or there is no direct response.
     Unknown,
     /// The first places that differ, as `direct | through Petasos`.
     Differs(Vec<String>),
@@ -110,6 +111,10 @@ fn beside(direct: &FetchedResponse, others: &[&FetchedResponse], response: &Fetc
     }
     if !places.is_empty() {
         return Sameness::Differs(places);
+    }
+    if direct.is_cut || response.is_cut {
+        // Their ends are not known.
+        return Sameness::Unknown;
     }
     contents(direct, others, response)
 }
@@ -215,6 +220,13 @@ mod tests {
         let text = |seed: usize| (0..500).map(|n| format!("w{} ", n * seed)).collect::<String>();
         let direct = [page(&text(3)), page(&text(7))];
         assert_eq!(sameness(&direct, &[Ok(page(&text(11)))]), Sameness::Unknown);
+    }
+
+    #[test]
+    fn cut_or_missing_responses_are_not_judged() {
+        let cut = FetchedResponse { is_cut: true, ..page("a") };
+        assert_eq!(sameness(&[cut.clone(), cut.clone()], &[Ok(cut)]), Sameness::Unknown);
+        assert_eq!(sameness(&[], &[Ok(page("a"))]), Sameness::Unknown);
     }
 
     #[test]

@@ -65,21 +65,30 @@ fn site(lines: &mut TextLines, report: &TrialReport) {
 
 /// The sentence that decides.
 pub(crate) fn headline(report: &TrialReport) -> String {
-    let (memory, all) = (report.count(PageClass::Memory), report.pages.len());
+    let (memory, all) = (report.from_memory(), report.pages.len());
     if let Some(cookie) = &report.everybodys_cookie {
         let whose = cookie.software.map_or_else(String::new, |software| format!(" ({software})"));
         return format!(
-            "EVERY VISITOR GETS THE COOKIE {}{whose}, so {} of {all} pages cannot be shared. No cache in front helps \
-             until that changes.",
-            cookie.name, cookie.pages
+            "EVERY VISITOR GETS THE COOKIE {}{whose}, so {} of {all} pages cannot be shared.{}",
+            cookie.name,
+            cookie.pages,
+            if report.count(PageClass::Memory) == 0 {
+                " No cache in front helps until that changes."
+            } else {
+                ""
+            }
         );
     }
     let setting = report.count(PageClass::Setting);
-    let more = if setting > 0 {
+    let mut more = if setting > 0 {
         format!(" With settings of Petasos: {} of {all}.", memory + setting)
     } else {
         String::new()
     };
+    let others = report.count(PageClass::Memory) - memory;
+    if others > 0 {
+        more.push_str(&format!(" {others} more from memory differ or cannot be compared."));
+    }
     if memory * 2 < all {
         format!("FEWER THAN HALF OF THE PAGES CAN BE ANSWERED FROM MEMORY: {memory} of {all}.{more}")
     } else {
@@ -158,6 +167,7 @@ fn comparison(lines: &mut TextLines, report: &TrialReport) {
     labelled(lines, "anonymous", &comparison_text(&report.anonymous));
     match &report.logged_in {
         Some(comparison) => labelled(lines, "with cookie", &comparison_text(comparison)),
+        None if report.cookie_changes_nothing => labelled(lines, "with cookie", COOKIE_IDLE),
         None => labelled(lines, "logged in", "not compared; --cookie 'NAME=VALUE' of a session does it"),
     }
     let differing = report.pages.iter().flat_map(|page| {
@@ -175,6 +185,9 @@ fn comparison(lines: &mut TextLines, report: &TrialReport) {
     }
 }
 
+/// What is said if the given cookie changes no page.
+pub(crate) const COOKIE_IDLE: &str = "not compared: the cookie changes no page; is it still valid?";
+
 pub(crate) fn comparison_text(comparison: &Comparison) -> String {
     let Comparison { same, same_but_moving, unknown, different } = *comparison;
     let mut text =
@@ -185,7 +198,7 @@ pub(crate) fn comparison_text(comparison: &Comparison) -> String {
         ));
     }
     if unknown > 0 {
-        text.push_str(&format!("; {unknown} differ with every request and cannot be compared"));
+        text.push_str(&format!("; {unknown} cannot be compared: they differ with every request, are too long, or had no direct response"));
     }
     if different > 0 {
         text.push_str(&format!("; {different} DIFFER"));

@@ -23,7 +23,7 @@ pub fn share_text(report: &TrialReport) -> String {
          - The same with and without Petasos, anonymous: {}.\n",
         env!("CARGO_PKG_VERSION"),
         report.profile,
-        count(PageClass::Memory),
+        report.from_memory(),
         count(PageClass::Setting),
         count(PageClass::Application),
         count(PageClass::Personal),
@@ -32,6 +32,9 @@ pub fn share_text(report: &TrialReport) -> String {
     // Writing into a String cannot fail, here and below.
     if let Some(comparison) = &report.logged_in {
         let _ = writeln!(text, "- The same for a logged-in visitor: {}.", comparison_text(comparison));
+    }
+    if report.cookie_changes_nothing {
+        text.push_str("- The given cookie changes no page, so nothing is said about a logged-in visitor.\n");
     }
     let _ = writeln!(text, "- First byte after {:.1} ms (median of the pages).", report.first_byte_ms);
     if report.everybodys_cookie.is_some() {
@@ -119,7 +122,7 @@ mod tests {
             told.load = load;
             let text = share_text(&told);
             assert!(!text.contains("SECRET"), "{text}");
-            assert!(text.contains("1 of 3 visited pages") && text.contains("WordPress"), "{text}");
+            assert!(text.contains("0 of 3 visited pages") && text.contains("WordPress"), "{text}");
         }
     }
 }

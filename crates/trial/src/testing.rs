@@ -59,6 +59,7 @@ pub(crate) fn report(pages: Vec<PageReport>) -> TrialReport {
         first_byte_ms: 9.0,
         anonymous: Comparison::of(pages.iter().map(|page| &page.anonymous)),
         logged_in: None,
+        cookie_changes_nothing: false,
         load: LoadReport::NotMade { reason: "this is a test".to_owned() },
         configuration: "origin = \"http://shop.test\"\n".to_owned(),
         pages,

@@ -7,9 +7,10 @@
 use crate::report::SkippedLinks;
 use crate::sameness::{Sameness, sameness};
 use address::HttpUrl;
+use clock::Monotonic;
 use crawl::pace::{Pace, PaceDecision, PaceLimits, PacedOutcome, StopCause};
 use crawl::{Frontier, FrontierLimits, PRODUCT_TOKEN, PlannedPage, Robots, Scope, SkipCause};
-use message::names;
+use message::{RequestHead, names};
 use page::{document_links, forbids_following};
 use record::CacheVerdict;
 use resource::PageLimits;
@@ -27,6 +28,16 @@ const ROBOTS_REDIRECTS_MAX: usize = 5;
 /// How often a wait looks whether the user has interrupted the command.
 const TICK: Duration = Duration::from_millis(50);
 
+/// Longest visit at the pace of `Crawl-delay`.
+pub const DELAYED_TIME_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// A visit that may take longer because of `Crawl-delay` is announced.
+const ANNOUNCED_TIME_MIN: Duration = Duration::from_secs(2 * 60);
+
+/// Requests for a page, and further ones with a cookie.
+const PAGE_REQUESTS: u32 = 4;
+const COOKIE_REQUESTS: u32 = 5;
+
 /// Direct requests that a difference must survive, beyond the usual two.
 const CONFIRMATIONS: usize = 2;
 
@@ -38,6 +49,20 @@ pub struct VisitTerms {
     /// Shortest time between the starts of two requests. A longer `Crawl-delay` of the site takes
     /// precedence.
     pub interval_min: Duration,
+}
+
+/// The progress of a visit.
+#[derive(Clone, Copy, Debug)]
+pub enum VisitNews<'a> {
+    /// The site asks for this time between two requests, so the visit takes long.
+    Delayed(Duration),
+    /// A page is visited.
+    Page {
+        /// Pages that have been visited.
+        visited: usize,
+        /// The URL of the next.
+        next: &'a str,
+    },
 }
 
 /// Why a site could not be tried.
@@ -56,6 +81,16 @@ pub enum TrialError {
         "{0} answered {1}, so nothing may be visited (RFC 9309); repair it, or let it answer 404 if the site has no rules"
     )]
     RobotsUnknown(String, u16),
+    /// robots.txt is that of another site, so the rules of this one are not known.
+    #[error(
+        "{robots} redirects to another site, so the rules of this one are not known; to try that one: petasos try {to}"
+    )]
+    RobotsElsewhere {
+        /// The URL of robots.txt.
+        robots: String,
+        /// The other site, as a word for a shell.
+        to: String,
+    },
     /// The start may not be visited.
     #[error(
         "robots.txt forbids `{PRODUCT_TOKEN}` to visit {0}; to permit it, add the lines `User-agent: {PRODUCT_TOKEN}` and `Allow: /`"
@@ -103,6 +138,8 @@ pub struct PageFacts {
     pub anonymous: Sameness,
     /// Whether the visitor with the given cookie does. `None` without a cookie.
     pub logged_in: Option<Sameness>,
+    /// Whether direct responses differ by the given cookie.
+    pub is_changed_by_cookie: bool,
 }
 
 /// Everything that was found out about a site.
@@ -122,6 +159,22 @@ pub struct SiteVisit {
 enum Halt {
     Interrupted,
     Stopped(StopCause),
+    /// A visit at the pace of `Crawl-delay` has taken [`DELAYED_TIME_MAX`].
+    TimeUp,
+}
+
+impl Halt {
+    /// The cause as the rest of a sentence. `None` if it is the user's wish.
+    fn text(&self) -> Option<String> {
+        match self {
+            Self::Interrupted => None,
+            Self::Stopped(cause) => Some(stop_text(*cause)),
+            Self::TimeUp => Some(format!(
+                "robots.txt asks for pauses, and {} minutes are over",
+                DELAYED_TIME_MAX.as_secs() / 60
+            )),
+        }
+    }
 }
 
 /// What became of one planned page.
@@ -141,6 +194,9 @@ pub struct Visitor<'a> {
     terms: VisitTerms,
     pace: Pace,
     interrupt: &'a AtomicBool,
+    robots: Robots,
+    /// When a visit at the pace of `Crawl-delay` ends.
+    until: Option<Monotonic>,
 }
 
 impl<'a> Visitor<'a> {
@@ -155,21 +211,27 @@ impl<'a> Visitor<'a> {
         interrupt: &'a AtomicBool,
     ) -> Self {
         let pace = Pace::new(PaceLimits { interval_min: terms.interval_min, ..PaceLimits::TRY });
-        Self { fetcher, start, edge, cookie, terms, pace, interrupt }
+        let robots = Robots::unreachable();
+        Self { fetcher, start, edge, cookie, terms, pace, interrupt, robots, until: None }
     }
 
-    /// Visits the pages. `told` gets the number of visited pages and the URL of the next.
+    /// Visits the pages. `told` gets the progress.
     ///
     /// # Errors
     /// [`TrialError`] if there is nothing to report.
-    pub async fn visit(mut self, mut told: impl FnMut(usize, &str)) -> Result<SiteVisit, TrialError> {
+    pub async fn visit(mut self, mut told: impl FnMut(VisitNews<'_>)) -> Result<SiteVisit, TrialError> {
         let start = self.start.clone().into_url();
         let scope = Scope::new(&start, false);
         let robots = self.robots(&scope).await?;
         if let Some(delay) = robots.crawl_delay() {
             let interval_min = self.terms.interval_min.max(delay);
             self.pace = Pace::new(PaceLimits { interval_min, ..PaceLimits::TRY });
+            self.until = Some(self.fetcher.clock.monotonic().plus(DELAYED_TIME_MAX));
+            if self.longest(delay) > ANNOUNCED_TIME_MIN {
+                told(VisitNews::Delayed(delay));
+            }
         }
+        self.robots = robots.clone();
         let limits = FrontierLimits { pages_max: self.terms.pages_max, ..FrontierLimits::TRY };
         let mut frontier = Frontier::new(scope.clone(), robots, limits);
         match frontier.add_start() {
@@ -179,7 +241,7 @@ impl<'a> Visitor<'a> {
         }
         let mut visit = SiteVisit::default();
         while let Some(planned) = frontier.next_page() {
-            told(visit.pages.len(), planned.url.as_str());
+            told(VisitNews::Page { visited: visit.pages.len(), next: planned.url.as_str() });
             let is_first = visit.pages.is_empty() && visit.failed.is_empty();
             match self.planned(&planned, visit.pages.is_empty()).await {
                 Ok(PageOutcome::Visited(facts, response)) => {
@@ -199,8 +261,8 @@ impl<'a> Visitor<'a> {
                 }
                 Ok(PageOutcome::Failed(what, _)) => visit.failed.push((planned.url.to_string(), what)),
                 Err(Halt::Interrupted) => return Err(TrialError::Interrupted),
-                Err(Halt::Stopped(cause)) => {
-                    visit.stopped = Some(stop_text(cause));
+                Err(halt) => {
+                    visit.stopped = halt.text();
                     break;
                 }
             }
@@ -225,6 +287,12 @@ impl<'a> Visitor<'a> {
         Ok(visit)
     }
 
+    /// The longest time that the visit may take with this pause between two requests.
+    fn longest(&self, delay: Duration) -> Duration {
+        let each = PAGE_REQUESTS + if self.cookie.is_some() { COOKIE_REQUESTS } else { 0 };
+        delay * each * self.terms.pages_max as u32
+    }
+
     fn no_page(&self, reason: &str) -> TrialError {
         TrialError::NoPage { url: self.start.to_string(), reason: reason.to_owned() }
     }
@@ -240,14 +308,18 @@ impl<'a> Visitor<'a> {
                     return Err(TrialError::Unreachable { url: self.start.to_string(), error });
                 }
                 Err(Halt::Interrupted) => return Err(TrialError::Interrupted),
-                Err(Halt::Stopped(cause)) => return Err(self.no_page(&stop_text(cause))),
+                Err(halt) => return Err(self.no_page(&halt.text().unwrap_or_default())),
             };
             if let Some(location) = location(&response) {
-                // The rules of another site are not those of this one.
-                url = asked
-                    .join(&location)
-                    .and_then(|target| scope.parse(&target).ok())
-                    .and_then(|target| HttpUrl::parse(target.as_str()).ok());
+                let target = asked.join(&location).unwrap_or(location);
+                let own = scope.parse(&target).ok().and_then(|own| HttpUrl::parse(own.as_str()).ok());
+                if own.is_none() {
+                    // The rules of another site are not those of this one.
+                    let to = HttpUrl::parse(&target).ok().and_then(|target| target.join("/"));
+                    let to = shell_word(&to.unwrap_or(target));
+                    return Err(TrialError::RobotsElsewhere { robots: asked.to_string(), to });
+                }
+                url = own;
                 continue;
             }
             let status = response.head.status.code();
@@ -291,18 +363,19 @@ impl<'a> Visitor<'a> {
         }
         let mut through = vec![self.send(&url, true, None).await?, self.send(&url, true, None).await?];
         let (verdict, reason) = verdict_of(through.last());
-        let logged_in = match self.cookie.clone() {
-            None => None,
+        let (logged_in, with_cookie) = match self.cookie.clone() {
+            None => (None, Vec::new()),
             Some(line) => {
-                let found = self.logged_in(&url, &line).await?;
+                let (found, direct) = self.logged_in(&url, &line).await?;
                 // The logged-in visitor's page must not have become the one of everybody.
                 through.push(self.send(&url, true, None).await?);
-                Some(found)
+                (Some(found), direct)
             }
         };
         let mut direct = vec![first.clone()];
         let last = self.send(&url, false, None).await?;
         direct.extend(last.as_ref().ok().cloned());
+        let is_changed_by_cookie = is_changed(&direct, with_cookie);
         let anonymous = self.confirmed(&url, None, direct.clone(), &through).await?;
         let server_time = shortest(&direct, |of| of.ended.since(of.sent));
         let first_byte = shortest(&direct, |of| of.arrived.since(of.sent));
@@ -318,16 +391,22 @@ impl<'a> Visitor<'a> {
             first_byte,
             anonymous,
             logged_in,
+            is_changed_by_cookie,
         })
     }
 
-    /// Compares the page of the visitor with the cookie.
-    async fn logged_in(&mut self, url: &HttpUrl, cookie: &HeaderLine) -> Result<Sameness, Halt> {
+    /// Compares the page of the visitor with the cookie. Also returns the direct responses.
+    async fn logged_in(
+        &mut self,
+        url: &HttpUrl,
+        cookie: &HeaderLine,
+    ) -> Result<(Sameness, Vec<FetchedResponse>), Halt> {
         let mut direct = Vec::new();
         direct.extend(self.send(url, false, Some(cookie)).await?.ok());
         let through = [self.send(url, true, Some(cookie)).await?, self.send(url, true, Some(cookie)).await?];
         direct.extend(self.send(url, false, Some(cookie)).await?.ok());
-        self.confirmed(url, Some(cookie), direct, &through).await
+        let found = self.confirmed(url, Some(cookie), direct.clone(), &through).await?;
+        Ok((found, direct))
     }
 
     /// The comparison; a difference is confirmed by further direct responses.
@@ -351,21 +430,54 @@ impl<'a> Visitor<'a> {
 
     /// What `why` says. The first page gets all of its probes, the others only a repetition.
     async fn findings(
-        &self,
+        &mut self,
         url: &HttpUrl,
         plain: FetchedResponse,
         again: Result<FetchedResponse, ProbeError>,
         is_first: bool,
     ) -> Result<Findings, Halt> {
-        if is_first {
-            let probes = why::visit(self.fetcher, url, &[], self.terms.interval_min);
-            if let Ok(responses) = self.unless_interrupted(probes).await? {
-                return Ok(inspect(&responses));
+        let verified = self.fetcher.tls.as_ref().is_none_or(net::TlsClient::verifies);
+        let mut others = if is_first { self.probes(url, &plain).await? } else { Vec::new() };
+        others.push((Probe::PlainAgain, again));
+        Ok(inspect(&ProbeResponses { url: url.clone(), verified, plain, others }))
+    }
+
+    /// Sends the further probes, except those whose URL robots.txt forbids. A site that asks for
+    /// fewer requests, or is in trouble, gets no more of them.
+    async fn probes(
+        &mut self,
+        url: &HttpUrl,
+        plain: &FetchedResponse,
+    ) -> Result<Vec<(Probe, Result<FetchedResponse, ProbeError>)>, Halt> {
+        let mut results = Vec::new();
+        for probe in Probe::ALL {
+            if matches!(probe, Probe::Plain | Probe::PlainAgain) {
+                continue;
+            }
+            let Some(request) = probe.request(url, &[], &plain.head) else { continue };
+            if !self.permits(url, &request) {
+                continue;
+            }
+            let result = match self.exchange(url, url, request).await {
+                Ok(result) => result,
+                Err(Halt::Interrupted) => return Err(Halt::Interrupted),
+                // The page itself is known; the next request of the visit meets the same cause.
+                Err(Halt::Stopped(_) | Halt::TimeUp) => break,
+            };
+            let is_busy = result.as_ref().is_ok_and(|found| matches!(found.head.status.code(), 429 | 503));
+            results.push((probe, result));
+            if is_busy {
+                break;
             }
         }
-        let verified = self.fetcher.tls.as_ref().is_none_or(net::TlsClient::verifies);
-        let others = vec![(Probe::PlainAgain, again)];
-        Ok(inspect(&ProbeResponses { url: url.clone(), verified, plain, others }))
+        Ok(results)
+    }
+
+    /// Whether robots.txt permits the target of a request to the site.
+    fn permits(&self, url: &HttpUrl, request: &RequestHead) -> bool {
+        let target = str::from_utf8(&request.target).ok().and_then(|target| url.join(target));
+        let target = target.and_then(|target| HttpUrl::parse(&target).ok());
+        target.is_some_and(|target| self.robots.allows(&target.into_url()))
     }
 
     /// Sends a request when it is its turn, directly or through the edge.
@@ -375,12 +487,21 @@ impl<'a> Visitor<'a> {
         is_through: bool,
         cookie: Option<&HeaderLine>,
     ) -> Result<Result<FetchedResponse, ProbeError>, Halt> {
-        self.turn().await?;
         let request = plain_request(url, cookie.map_or(&[], std::slice::from_ref));
-        let to = if is_through { self.edge } else { url };
+        self.exchange(url, if is_through { self.edge } else { url }, request).await
+    }
+
+    /// Sends a request for `url` to the host of `to` when it is its turn.
+    async fn exchange(
+        &mut self,
+        url: &HttpUrl,
+        to: &HttpUrl,
+        request: RequestHead,
+    ) -> Result<Result<FetchedResponse, ProbeError>, Halt> {
+        self.turn().await?;
         let fetched = self.unless_interrupted(self.fetcher.fetch(to, request, &[])).await?;
         let now = self.fetcher.clock.monotonic();
-        self.pace.ended(now, outcome(fetched.as_ref(), is_through));
+        self.pace.ended(now, outcome(fetched.as_ref(), to != url));
         Ok(fetched)
     }
 
@@ -391,6 +512,9 @@ impl<'a> Visitor<'a> {
                 return Err(Halt::Interrupted);
             }
             let now = self.fetcher.clock.monotonic();
+            if self.until.is_some_and(|until| now >= until) {
+                return Err(Halt::TimeUp);
+            }
             match self.pace.decide(now) {
                 PaceDecision::Start => {
                     self.pace.started(now);
@@ -481,6 +605,11 @@ fn verdict(response: &FetchedResponse) -> Option<CacheVerdict> {
     CacheVerdict::of(|name| last(name).map(|field| &field.value[..]))
 }
 
+/// Whether the responses with a cookie differ from those without one.
+fn is_changed(without: &[FetchedResponse], with: Vec<FetchedResponse>) -> bool {
+    !with.is_empty() && with.into_iter().all(|response| sameness(without, &[Ok(response)]).is_difference())
+}
+
 fn shortest(of: &[FetchedResponse], time: impl Fn(&FetchedResponse) -> Duration) -> Duration {
     of.iter().map(time).min().unwrap_or_default()
 }
@@ -499,7 +628,7 @@ fn stop_text(cause: StopCause) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{location, outcome, shell_word, verdict_of};
+    use super::{is_changed, location, outcome, shell_word, verdict_of};
     use crate::testing::answer;
     use record::CacheVerdict;
     use std::time::Duration;
@@ -529,6 +658,15 @@ mod tests {
         let found = verdict_of(Some(&Ok(answer(200, &fields, ""))));
         assert_eq!(found, (Some(CacheVerdict::Hit), Some("hit-fresh".to_owned())));
         assert_eq!(verdict_of(None), (None, None));
+    }
+
+    #[test]
+    fn cookie_changes_a_page_if_all_responses_with_it_differ() {
+        let [plain, other] = ["<p>Hello</p>", "<p>Hello Anna</p>"].map(|text| answer(200, &[], text));
+        let without = [plain.clone(), plain.clone()];
+        assert!(is_changed(&without, vec![other.clone(), other.clone()]));
+        assert!(!is_changed(&without, vec![plain, other]));
+        assert!(!is_changed(&without, Vec::new()));
     }
 
     #[test]

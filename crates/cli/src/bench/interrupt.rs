@@ -22,10 +22,18 @@ impl Interrupt {
     /// # Errors
     /// As the system reports them.
     pub(crate) fn on_signals() -> anyhow::Result<Self> {
+        Self::ending_with(EXIT_FAILED)
+    }
+
+    /// As [`Self::on_signals`], for a command whose exit code after an interruption is `exit`.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    pub(crate) fn ending_with(exit: u8) -> anyhow::Result<Self> {
         let interrupt = Self::default();
         for signal in [SIGINT, SIGTERM] {
             // The order matters: the first signal must find the flag unset before it sets it.
-            register_conditional_shutdown(signal, EXIT_FAILED.into(), interrupt.flag())
+            register_conditional_shutdown(signal, exit.into(), interrupt.flag())
                 .and_then(|_| register(signal, interrupt.flag()))
                 .context("cannot watch for signals")?;
         }

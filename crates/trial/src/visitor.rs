@@ -51,6 +51,10 @@ pub struct VisitTerms {
     pub interval_min: Duration,
 }
 
+/// The end of a request that says nothing about the site's speed.
+const NO_NEWS: PacedOutcome =
+    PacedOutcome { took: Duration::ZERO, is_failure: false, is_hit: true, retry_after: None };
+
 /// The progress of a visit.
 #[derive(Clone, Copy, Debug)]
 pub enum VisitNews<'a> {
@@ -226,7 +230,11 @@ impl<'a> Visitor<'a> {
         if let Some(delay) = robots.crawl_delay() {
             let interval_min = self.terms.interval_min.max(delay);
             self.pace = Pace::new(PaceLimits { interval_min, ..PaceLimits::TRY });
-            self.until = Some(self.fetcher.clock.monotonic().plus(DELAYED_TIME_MAX));
+            // The request for robots.txt counts, too.
+            let now = self.fetcher.clock.monotonic();
+            self.pace.started(now);
+            self.pace.ended(now, NO_NEWS);
+            self.until = Some(now.plus(DELAYED_TIME_MAX));
             if self.longest(delay) > ANNOUNCED_TIME_MIN {
                 told(VisitNews::Delayed(delay));
             }

@@ -207,10 +207,10 @@ const EDGE: &[Setting] = &[
         SettingKind::Peers,
         None,
         "Addresses of proxies in front of the edge whose X-Forwarded-For and X-Forwarded-Proto Petasos \
-         believes. An entry is an address, a prefix such as 10.0.0.0/8, the name of a content delivery \
-         network (`cloudflare` or `fastly`; docs/behind-a-cdn.md), or @ and the path of a file. The file has \
-         one address or prefix per line, `#` begins a comment, and Petasos reads it at the start and at a \
-         reload. If left out: Petasos believes no proxy.",
+         believes. An entry is an address, a prefix such as 10.0.0.0/8, `cloudflare`, `fastly`, or @ and the \
+         path of a file. The names stand for the addresses of these networks (docs/behind-a-cdn.md). The \
+         file has one address or prefix per line, `#` begins a comment, and Petasos reads it at the start \
+         and at a reload. If left out: Petasos believes no proxy.",
     )
     .flag("--trusted-proxies"),
     row(

@@ -62,6 +62,9 @@ struct WarmerState {
     /// The order of the last run of each site that has begun, with the number of the run.
     underway: BTreeMap<String, (u64, WarmOrder)>,
     runs: BTreeMap<String, WarmRun>,
+    /// Runs that a later one has replaced and whose end was not shown yet, as they were counted, by
+    /// site and number.
+    replaced: BTreeMap<(String, u64), WarmRun>,
     /// The pages of runs that have ended.
     ended: BTreeMap<String, WarmTotals>,
 }
@@ -124,9 +127,17 @@ impl Warmer {
 
     /// Shows how far a run is. One that has ended is counted.
     pub(crate) fn show(&self, run: WarmRun) {
-        let mut state = self.state();
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let replaced = state.runs.get(&run.site).filter(|shown| shown.run < run.run && shown.is_running);
+        if let Some(older) = replaced.cloned() {
+            // Its pages count at once, or the totals would fall until it ends.
+            state.ended.entry(run.site.clone()).or_default().add(&older);
+            state.replaced.insert((older.site.clone(), older.run), older);
+        }
         if !run.is_running {
-            state.ended.entry(run.site.clone()).or_default().add(&run);
+            let counted = state.replaced.remove(&(run.site.clone(), run.run)).unwrap_or_default();
+            state.ended.entry(run.site.clone()).or_default().add_since(&counted, &run);
             if state.permitted.get(&run.site) == Some(&run.run) {
                 state.permitted.remove(&run.site);
             }
@@ -151,6 +162,7 @@ impl Warmer {
             state.ended.entry(run.site.clone()).or_default().add(run);
             state.permitted.remove(&run.site);
         }
+        state.replaced.clear();
     }
 
     /// The last run of each site.
@@ -178,10 +190,15 @@ impl Warmer {
 
 impl WarmTotals {
     fn add(&mut self, run: &WarmRun) {
-        self.warmed += run.warmed;
-        self.fresh += run.fresh;
-        self.not_cacheable += run.not_cacheable;
-        self.failed += run.failed;
+        self.add_since(&WarmRun::default(), run);
+    }
+
+    /// Adds the pages of `run` that came after it was `counted`.
+    fn add_since(&mut self, counted: &WarmRun, run: &WarmRun) {
+        self.warmed += run.warmed.saturating_sub(counted.warmed);
+        self.fresh += run.fresh.saturating_sub(counted.fresh);
+        self.not_cacheable += run.not_cacheable.saturating_sub(counted.not_cacheable);
+        self.failed += run.failed.saturating_sub(counted.failed);
     }
 }
 
@@ -214,6 +231,7 @@ mod tests {
             WarmTotals { warmed: 4, left: 5, is_running: true, ..WarmTotals::default() }
         );
         warmer.show(run(2, 0, true));
+        assert_eq!(warmer.totals("a").warmed, 4, "the run that is replaced still counts");
         warmer.show(run(1, 5, false));
         assert_eq!((warmer.totals("a").warmed, warmer.document().runs[0].run), (5, 2));
         warmer.lose_all();

@@ -37,6 +37,9 @@ pub(crate) fn chosen(levels: &SettingLevels<'_>, read: &ReadFile<'_>) -> Result<
 /// values are replaced.
 pub(crate) fn widened(mut policy: Policy, levels: &SettingLevels<'_>) -> Policy {
     policy.default_ttl = levels.duration("ttl").or(policy.default_ttl);
+    if let Some(SettingValue::Switch(on)) = levels.value("cache") {
+        policy.caches = on;
+    }
     policy.not_found_ttl = levels.duration("not_found_ttl").or(policy.not_found_ttl);
     policy.error_ttl = levels.duration("error_ttl").or(policy.error_ttl);
     policy.stale_on_error_max = levels.duration("stale_on_error_max").unwrap_or(policy.stale_on_error_max);

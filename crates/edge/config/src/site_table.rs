@@ -114,6 +114,15 @@ pub(crate) const SITE: &[Setting] = &[
     )
     .flag("--profile"),
     site(
+        "cache",
+        SettingKind::Switch,
+        Some("true"),
+        "Whether Petasos stores responses and shares them. With `false` every request goes to the origin \
+         with all of its cookies, and the reason `pass-cache-off`. A reload with another value drops the \
+         site's stored pages. Use it for a path that must never be cached, or to rule Petasos out while you \
+         look for a fault.",
+    ),
+    site(
         "ttl",
         SettingKind::Duration,
         None,

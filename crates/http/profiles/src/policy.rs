@@ -287,6 +287,8 @@ pub struct Policy {
     /// cache key. The origin is trusted to name in `Vary` those that change a page. Trace
     /// identifiers need no `Vary`.
     pub forwarded_fields: Vec<Pattern>,
+    /// Whether any response is stored and shared. `false` makes every request pass.
+    pub caches: bool,
     /// Paths whose responses are never shared. Compared after one percent-decoding.
     pub bypass_paths: Vec<Pattern>,
     /// Query parameters whose presence makes a request pass.
@@ -392,6 +394,7 @@ impl Policy {
             unknown_cookie: UnknownCookie::Pass,
             noise_fields: Vec::new(),
             forwarded_fields: Vec::new(),
+            caches: true,
             bypass_paths: Vec::new(),
             bypass_parameters: Vec::new(),
             public_paths: Vec::new(),

@@ -204,6 +204,8 @@ reasons! {
         "A trusted proxy removed a prefix from the request's path (X-Forwarded-Prefix), and the application writes that prefix into its links. Let the proxy forward the whole path if the pages should be shared.";
     PassForeignPort "pass-foreign-port" Pass
         "The Host field names a port that is not the site's, and limits.foreign_ports_max other foreign ports were used within the last hour. If visitors use that port, list it in the site's setting ports.";
+    PassCacheOff "pass-cache-off" Pass
+        "The setting cache is false for this site or route; remove it when responses may be shared again.";
     PassLeakGuard "pass-leak-guard" Pass
         "The leak guard checks this page or found that it depends on the request's cookies. Add cookies that change pages to session_cookies (`petasos why` names them).";
     PassHandedOver "pass-handed-over" Pass

@@ -95,7 +95,7 @@ pub(crate) fn cause<'a>(
     directives: &Directives,
     policy: &Policy,
 ) -> Option<PassCause<'a>> {
-    own_cause(request, has_content)
+    own_cause(request, has_content, policy)
         .or_else(|| target_cause(&request.target, policy))
         .or_else(|| field_cause(&request.fields, true, policy))
         .or_else(|| no_store_cause(directives))
@@ -109,7 +109,7 @@ fn cause_but_cookies<'a>(
     directives: &Directives,
     policy: &Policy,
 ) -> Option<PassCause<'a>> {
-    own_cause(request, has_content)
+    own_cause(request, has_content, policy)
         .or_else(|| target_cause(&request.target, policy))
         .or_else(|| field_cause(&request.fields, false, policy))
         .or_else(|| no_store_cause(directives))
@@ -121,8 +121,8 @@ fn no_store_cause(directives: &Directives) -> Option<PassCause<'static>> {
     directives.no_store.then_some(cause)
 }
 
-/// The causes that make a request pass with any profile.
-fn own_cause(request: &RequestHead, has_content: bool) -> Option<PassCause<'_>> {
+/// The causes that make a request pass with any profile, and the operator's switch for all requests.
+fn own_cause<'a>(request: &'a RequestHead, has_content: bool, policy: &Policy) -> Option<PassCause<'a>> {
     if !matches!(request.method, Method::Get | Method::Head) {
         return Some(PassCause::of(Reason::PassMethod, CulpritKind::Method, request.method.as_bytes()));
     }
@@ -134,8 +134,11 @@ fn own_cause(request: &RequestHead, has_content: bool) -> Option<PassCause<'_>> 
     if has_content {
         return Some(PassCause { reason: Reason::PassRequestBody, part: None });
     }
-    let upgrade = request.fields.iter().find(|field| field.is(names::UPGRADE));
-    upgrade.map(|upgrade| PassCause::of(Reason::PassUpgrade, CulpritKind::Field, &upgrade.name))
+    if let Some(upgrade) = request.fields.iter().find(|field| field.is(names::UPGRADE)) {
+        return Some(PassCause::of(Reason::PassUpgrade, CulpritKind::Field, &upgrade.name));
+    }
+    let off = PassCause { reason: Reason::PassCacheOff, part: None };
+    (!policy.caches).then_some(off)
 }
 
 /// The field that makes the response specific to this client. With the profile `rfc` there is none,
@@ -320,6 +323,15 @@ mod tests {
         for method in [Method::Post, Method::Options, Method::Other("PURGE".into())] {
             head.method = method;
             assert_eq!(passes(&head, &policy), Some(Reason::PassMethod));
+        }
+    }
+
+    #[test]
+    fn every_request_passes_with_the_cache_off() {
+        let policy = Policy { caches: false, ..Policy::default_profile() };
+        for target in ["/", "/style.css", "/?a=1"] {
+            let class = classify_request(&request(target, &[("Cookie", "own=1")]), false, &policy);
+            assert_eq!(class, RequestClass::Pass(Reason::PassCacheOff), "{target}");
         }
     }
 

@@ -272,6 +272,15 @@ fn settings_without_effect_are_errors() {
 }
 
 #[test]
+fn cache_is_switched_off_for_a_site_or_a_route() {
+    let plan =
+        load("[[site]]\ncache = false\n[[site.route]]\npath = ['/a']\ncache = true", &origin()).unwrap();
+    let of_route = plan.sites.iter().map(|site| (site.route.is_some(), site.policy.caches));
+    assert_eq!(of_route.collect::<Vec<_>>(), [(true, true), (false, false)]);
+    assert!(load("", &origin()).unwrap().sites[0].policy.caches);
+}
+
+#[test]
 fn stated_lifetime_is_not_longer_in_browsers() {
     for (text, expected) in [
         ("", true),

@@ -99,6 +99,19 @@ fn figures_of_a_site_outlast_its_reload() {
 }
 
 #[test]
+fn reload_switches_the_cache_off_and_on_again() {
+    let changing = Changing::start(|plan| plan.sites = vec![site(plan, 0, "a.test")]);
+    assert_eq!(reason(&changing.get("a.test", "/")), "miss-absent");
+    assert_eq!(reason(&changing.get("a.test", "/")), "hit-fresh");
+    changing.change(|plan| plan.sites[0].policy.caches = false);
+    for _ in 0..2 {
+        assert_eq!(reason(&changing.get("a.test", "/")), "pass-cache-off");
+    }
+    changing.change(|plan| plan.sites[0].policy.caches = true);
+    assert_eq!(reason(&changing.get("a.test", "/")), "miss-absent", "what was stored before is gone");
+}
+
+#[test]
 fn unchanged_sites_keep_their_pages_and_others_begin_empty() {
     let changing = Changing::start(|plan| {
         plan.sites = ["kept.test", "page.test", "rules.test", "gone.test"]

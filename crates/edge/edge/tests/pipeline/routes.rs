@@ -85,6 +85,22 @@ const TWO_ORIGINS: &str = "origin = 'ORIGIN'\n[[site]]\nnames = ['a.test', 'www.
     [[site.route]]\nfields = ['X-Beta: 1']\norigin = 'OTHER'\nrequest.set = ['X-Asked: beta']\n";
 
 #[test]
+fn route_without_cache_passes_every_request() {
+    let routed = Routed::new(
+        "origin = 'ORIGIN'\n[[site]]\nnames = ['a.test']\n[[site.route]]\npath = ['/live/*']\ncache = false\n",
+    );
+    for target in ["/live/", "/live/style.css?ver=1", "/live/score"] {
+        for _ in 0..3 {
+            assert_eq!(reason(&routed.get("a.test", target)), "pass-cache-off", "{target}");
+        }
+    }
+    let waiting = routed.ask("GET", "a.test", "/live/", "Cache-Control: only-if-cached\r\n");
+    assert_eq!((waiting.status, reason(&waiting)), (200, "pass-cache-off"));
+    assert_eq!(routed.main.seen().len(), 10);
+    routed.store("a.test", "/page", "");
+}
+
+#[test]
 fn path_with_readings_for_two_routes_is_refused() {
     let routed = Routed::new(TWO_ORIGINS);
     for target in [

@@ -33,7 +33,13 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let account = Account::of(args.user.as_deref())
         .map_err(|AccountError::Unknown(name)| anyhow!("this machine has no user {name}; correct --user"))?;
-    let findings = match serve::read(Some(&args.file), &Overrides::new()) {
+    let mut machine = serve::machine();
+    if !account.is_own() {
+        // The environment of this command is not that of a service.
+        machine.state_directory = Some(PathBuf::from("/var/lib/petasos"));
+        machine.runtime_directory = Some(PathBuf::from("/run/petasos"));
+    }
+    let findings = match serve::read_on(&machine, Some(&args.file), &Overrides::new()) {
         Ok(plan) => {
             let problems = plan.warnings.iter().chain(&plan.cautions).cloned();
             let problems: Vec<_> = problems.chain(check::problems(&plan)).collect();

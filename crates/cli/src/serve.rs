@@ -152,7 +152,11 @@ pub(crate) fn read(file: Option<&Path>, overrides: &Overrides) -> anyhow::Result
 }
 
 /// As [`read`], for this machine.
-fn read_on(machine: &Machine, file: Option<&Path>, overrides: &Overrides) -> anyhow::Result<EdgePlan> {
+pub(crate) fn read_on(
+    machine: &Machine,
+    file: Option<&Path>,
+    overrides: &Overrides,
+) -> anyhow::Result<EdgePlan> {
     let (name, text) = match file {
         Some(path) => {
             let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;

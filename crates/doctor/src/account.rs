@@ -63,6 +63,16 @@ impl Account {
         Ok(service.unwrap_or_else(|| Self::own(&users)))
     }
 
+    /// Whether it is the user of the Debian package, whose unit has a sandbox.
+    pub(crate) fn is_service(&self) -> bool {
+        self.name == SERVICE
+    }
+
+    /// Whether it is the user of this process.
+    pub fn is_own(&self) -> bool {
+        self.user == getuid().as_raw()
+    }
+
     fn own(users: &str) -> Self {
         let user = getuid().as_raw();
         let own = users.lines().find(|line| number(line, 2) == Some(user));

@@ -1,11 +1,11 @@
 //! The order of the examination: which facts are asked for, and which finding each becomes.
 
 use crate::account::{Account, Ownership};
-use crate::facts::{PortFact, SecretFact};
+use crate::facts::PortFact;
 use crate::finding::Finding;
 use crate::{judge, probe};
 use address::{Address, HttpUrl};
-use config::{AccessLogTarget, EdgePlan};
+use config::{AccessLogTarget, EdgePlan, SitePlan};
 use rustix::process::{Resource, getrlimit};
 use std::path::{Path, PathBuf};
 
@@ -16,12 +16,19 @@ pub fn examine(plan: &EdgePlan, name: &Path, account: &Account) -> Vec<Finding> 
         .extend(Ownership::of(name).ok().map(|file| judge::configuration(&name.display().to_string(), file)));
     ports_and_descriptors(plan, &mut found);
     found.push(judge::memory(plan.memory_bytes, platform::memory_bytes()));
+    let writable = account.is_service().then(probe::sandbox).flatten();
     for (setting, path, _) in directories(plan) {
-        found.extend(probe::directory(&path, account).map(|fact| judge::directory(setting, &fact, account)));
+        let fact = probe::directory(&path, account).map(|mut fact| {
+            // Other programs may write their logs or temporary files beside those of the edge.
+            let is_shared = matches!(setting, "access_log" | "spool_directory");
+            fact.foreign = fact.foreign.filter(|_| !is_shared);
+            fact
+        });
+        found.extend(fact.map(|fact| judge::directory(setting, &fact, account)));
+        found.extend(writable.as_deref().and_then(|writable| judge::sandbox(setting, &path, writable)));
     }
     for (setting, path) in secrets(plan) {
-        let fact = SecretFact { setting, ownership: Ownership::of(&path).ok(), path };
-        found.extend(judge::secret(&fact, account));
+        found.extend(judge::secret(&probe::secret(setting, path, account), account));
     }
     for (setting, path, limit) in directories(plan) {
         // The contents of this one need not survive the machine.
@@ -65,11 +72,14 @@ fn connections(plan: &EdgePlan) -> u64 {
     let mut origins = Vec::new();
     let mut count = plan.limits.connections_max + plan.limits.admin_connections_max;
     for site in &plan.sites {
-        let authority = site.origin.authority();
-        if !origins.contains(&authority) {
-            let limits = site.limits.over(&plan.limits);
-            count = count.saturating_add(limits.fetches_max).saturating_add(limits.idle_connections_max);
-            origins.push(authority);
+        let limits = site.limits.over(&plan.limits);
+        for url in site.origins() {
+            // Sites with other names have connections of their own.
+            let origin = (&site.names, url.authority());
+            if !origins.contains(&origin) {
+                count = count.saturating_add(limits.fetches_max).saturating_add(limits.idle_connections_max);
+                origins.push(origin);
+            }
         }
     }
     count as u64
@@ -81,8 +91,6 @@ type NamedDirectory = (&'static str, PathBuf, Option<u64>);
 /// The directories in which the edge writes.
 fn directories(plan: &EdgePlan) -> Vec<NamedDirectory> {
     let disk = plan.disk.as_ref().map(|disk| ("disk", disk.directory.clone(), Some(disk.bytes_max)));
-    let needs_state = plan.disk.is_some() || !plan.acme_names().is_empty() || plan.has_local_authority();
-    let state = plan.state_directory.clone().filter(|_| needs_state);
     let runtime = plan.disk.as_ref().and_then(|disk| disk.runtime_directory.clone());
     let tree = plan.static_tree.as_ref();
     let log = match &plan.access_log {
@@ -91,8 +99,9 @@ fn directories(plan: &EdgePlan) -> Vec<NamedDirectory> {
     };
     let named = [
         disk,
-        state.map(|path| ("state_directory", path, None)),
+        plan.state_directory.clone().map(|path| ("state_directory", path, None)),
         runtime.map(|path| ("runtime_directory", path, None)),
+        plan.spool.directory.clone().map(|path| ("spool_directory", path, None)),
         log.map(|path| ("access_log", path, None)),
         tree.map(|tree| ("static_tree.directory", tree.directory.clone(), Some(tree.bytes_max))),
     ];
@@ -120,9 +129,9 @@ fn secrets(plan: &EdgePlan) -> Vec<(&'static str, PathBuf)> {
 /// Origins, and the names and the authority of certificates.
 fn network(plan: &EdgePlan, found: &mut Vec<Finding>) {
     let mut origins: Vec<Address> = Vec::new();
-    for site in &plan.sites {
-        if !origins.contains(site.origin.address()) {
-            origins.push(site.origin.address().clone());
+    for url in plan.sites.iter().flat_map(SitePlan::origins) {
+        if !origins.contains(url.address()) {
+            origins.push(url.address().clone());
         }
     }
     for origin in origins {

@@ -4,6 +4,9 @@ use crate::account::Ownership;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The name of our own processes.
+pub(crate) const PETASOS: &str = "petasos";
+
 /// What happened when an address was bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PortFact {
@@ -48,6 +51,9 @@ pub(crate) struct SecretFact {
     pub(crate) path: PathBuf,
     /// `None`: it does not exist.
     pub(crate) ownership: Option<Ownership>,
+    /// The first directory above it, or above the file to which it leads, that the account may not
+    /// pass.
+    pub(crate) closed: Option<PathBuf>,
 }
 
 /// A file system.

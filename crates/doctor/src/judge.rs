@@ -3,12 +3,13 @@
 //! Invariant: the functions here are pure. A finding follows from its arguments alone.
 
 use crate::account::{Account, Ownership, READ, SEARCH, WRITE};
-use crate::facts::{ClockFact, DirectoryFact, DiskFact, PortFact, ReachFact, SecretFact};
+use crate::facts::{ClockFact, DirectoryFact, DiskFact, PETASOS, PortFact, ReachFact, SecretFact};
 use crate::finding::Finding;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The name of our own processes.
-const PETASOS: &str = "petasos";
+/// The process that listens for socket units.
+const INIT: u32 = 1;
 /// 2026-01-01. The program is younger, so an earlier clock is wrong.
 const EARLIEST_SECS: u64 = 1_767_225_600;
 /// 2100-01-01.
@@ -36,6 +37,9 @@ pub(crate) fn port(address: &str, fact: &PortFact) -> Finding {
         PortFact::Free => Finding::ok("port", format!("{address} is free")),
         PortFact::Taken { process: Some(process), .. } if process.name == PETASOS => {
             Finding::ok("port", format!("{address} is served by Petasos (process {})", process.number))
+        }
+        PortFact::Taken { process: Some(process), .. } if process.number == INIT => {
+            Finding::ok("port", format!("{address} is held by {} for a socket unit", process.name))
         }
         PortFact::Taken { process: Some(process), .. } => Finding::failure(
             "port",
@@ -91,10 +95,28 @@ pub(crate) fn directory(setting: &str, fact: &DirectoryFact, account: &Account) 
     Finding::ok("permissions", format!("{setting}: {user} may {verb} {path}"))
 }
 
+/// A directory in which the edge writes, beside those to which the sandbox of its unit restricts it.
+/// `None`: the unit permits it.
+pub(crate) fn sandbox(setting: &str, path: &Path, writable: &[PathBuf]) -> Option<Finding> {
+    let path = (!writable.iter().any(|top| path.starts_with(top))).then(|| path.display())?;
+    Some(Finding::failure(
+        "permissions",
+        format!("{setting}: the unit petasos.service may not write in {path}"),
+        format!("run `systemctl edit petasos`, and write [Service] and ReadWritePaths={path}"),
+    ))
+}
+
 /// A file with a secret.
 pub(crate) fn secret(fact: &SecretFact, account: &Account) -> Option<Finding> {
-    let SecretFact { setting, path, ownership } = fact;
+    let SecretFact { setting, path, ownership, closed } = fact;
     let (path, user) = (path.display(), &account.name);
+    if let Some(closed) = closed {
+        return Some(Finding::failure(
+            "permissions",
+            format!("{setting}: {user} may not pass the directory {} on the way to {path}", closed.display()),
+            format!("copy the file to /etc/petasos, owned by root:{user} with mode 640, at each renewal"),
+        ));
+    }
     // `check` reports missing files.
     let ownership = (*ownership)?;
     if !account.may(ownership, READ) {
@@ -270,7 +292,8 @@ pub(crate) fn certificate_name(name: &str, has_address: bool) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::{
-        certificate_name, clock, configuration, descriptors, directory, disk, memory, port, reach, secret,
+        certificate_name, clock, configuration, descriptors, directory, disk, memory, port, reach, sandbox,
+        secret,
     };
     use crate::account::{Account, Ownership};
     use crate::facts::{ClockFact, DirectoryFact, DiskFact, PortFact, ProcessFact, ReachFact, SecretFact};
@@ -299,10 +322,13 @@ mod tests {
             let process = ProcessFact { number: 7, name: name.to_owned(), files_max: None };
             PortFact::Taken { process: Some(process), user: Some(0) }
         };
+        let of_init = ProcessFact { number: 1, name: "systemd".to_owned(), files_max: None };
+        let of_init = PortFact::Taken { process: Some(of_init), user: Some(0) };
         let hidden = PortFact::Taken { process: None, user: Some(33) };
         for (fact, level, words) in [
             (PortFact::Free, Level::Ok, "is free"),
             (taken("petasos"), Level::Ok, "process 7"),
+            (of_init, Level::Ok, "for a socket unit"),
             (taken("nginx"), Level::Failure, "nginx (process 7) listens at :80"),
             (hidden, Level::Warning, "of user 33"),
             (PortFact::Denied, Level::Warning, "AmbientCapabilities"),
@@ -338,11 +364,27 @@ mod tests {
     }
 
     #[test]
+    fn sandbox_permits_its_directories_and_those_below() {
+        let writable = ["/var/cache/petasos".into(), "/srv/cache".into()];
+        for path in ["/var/cache/petasos", "/srv/cache/deep"] {
+            assert_eq!(sandbox("disk", path.as_ref(), &writable), None);
+        }
+        is(
+            &sandbox("disk", "/srv/cache2".as_ref(), &writable).unwrap(),
+            Level::Failure,
+            "ReadWritePaths=/srv/cache2",
+        );
+    }
+
+    #[test]
     fn secrets_are_for_the_service_alone() {
-        let judged = |ownership| {
-            let fact = SecretFact { setting: "tls", path: "/k.pem".into(), ownership };
+        let with = |ownership, closed| {
+            let fact = SecretFact { setting: "tls", path: "/k.pem".into(), ownership, closed };
             secret(&fact, &account())
         };
+        let judged = |ownership| with(ownership, None);
+        let closed = with(Some(owned(101, 0o600)), Some("/etc/letsencrypt/archive".into()));
+        is(&closed.unwrap(), Level::Failure, "may not pass the directory /etc/letsencrypt/archive");
         is(&judged(Some(owned(101, 0o600))).unwrap(), Level::Ok, "only its owner");
         is(&judged(Some(owned(0, 0o600))).unwrap(), Level::Failure, "may not read /k.pem");
         is(&judged(Some(owned(101, 0o644))).unwrap(), Level::Warning, "chmod o= /k.pem");

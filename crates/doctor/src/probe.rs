@@ -4,7 +4,9 @@
 //! a limited time, because it is waited for on a thread of its own.
 
 use crate::account::{Account, Ownership, SEARCH};
-use crate::facts::{ClockFact, DirectoryFact, DiskFact, PortFact, ProcessFact, ReachFact};
+use crate::facts::{
+    ClockFact, DirectoryFact, DiskFact, PETASOS, PortFact, ProcessFact, ReachFact, SecretFact,
+};
 use address::Address;
 use clock::Clock;
 use net::BindError;
@@ -25,6 +27,8 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Size of the block that is written to a disk.
 const BLOCK_BYTES: usize = 64 * 1024;
+/// The unit in which a file's size on the disk is stated (stat(2)). Files may have holes.
+const BLOCK_UNIT_BYTES: u64 = 512;
 
 /// Runs a question on a thread of its own. `None` if there is no answer in time; the thread then
 /// ends with the process.
@@ -59,7 +63,11 @@ fn taken(port: u16) -> PortFact {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
     let sockets: Vec<_> = tables.iter().flat_map(|table| listening(table, port)).collect();
     let user = sockets.first().map(|(_, user)| *user);
-    let process = sockets.iter().find_map(|(inode, _)| holder(*inode));
+    let inodes: Vec<_> = sockets.iter().map(|(inode, _)| *inode).collect();
+    // A socket that systemd has passed on belongs to both.
+    let mut holders = holders(&inodes);
+    let own = holders.iter().position(|process| process.name == PETASOS).unwrap_or(0);
+    let process = (own < holders.len()).then(|| holders.swap_remove(own));
     PortFact::Taken { process, user }
 }
 
@@ -75,18 +83,22 @@ fn listening(table: &str, port: u16) -> Vec<(u64, u32)> {
     table.lines().filter_map(row).collect()
 }
 
-/// The process with a socket. `None` if this user may not see it.
-fn holder(inode: u64) -> Option<ProcessFact> {
-    let wanted = PathBuf::from(format!("socket:[{inode}]"));
-    let processes = fs::read_dir("/proc").ok()?.filter_map(Result::ok);
-    let mut numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+/// The processes with one of these sockets, as far as this user may see them.
+fn holders(inodes: &[u64]) -> Vec<ProcessFact> {
+    let wanted: Vec<_> = inodes.iter().map(|inode| PathBuf::from(format!("socket:[{inode}]"))).collect();
+    let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let has = |number: &u32| {
         let Ok(mut files) = fs::read_dir(format!("/proc/{number}/fd")) else { return false };
-        files.any(|file| file.is_ok_and(|file| fs::read_link(file.path()).is_ok_and(|to| to == wanted)))
+        files.any(|file| {
+            file.is_ok_and(|file| fs::read_link(file.path()).is_ok_and(|to| wanted.contains(&to)))
+        })
     };
-    let number = numbers.find(has)?;
-    let read = |name: &str| fs::read_to_string(format!("/proc/{number}/{name}")).unwrap_or_default();
-    Some(ProcessFact { number, name: read("comm").trim().to_owned(), files_max: files_max(&read("limits")) })
+    let fact = |number: u32| {
+        let read = |name: &str| fs::read_to_string(format!("/proc/{number}/{name}")).unwrap_or_default();
+        ProcessFact { number, name: read("comm").trim().to_owned(), files_max: files_max(&read("limits")) }
+    };
+    numbers.filter(has).map(fact).collect()
 }
 
 /// The hard limit of open files in the text of /proc/PID/limits.
@@ -98,31 +110,82 @@ fn files_max(limits: &str) -> Option<u64> {
 /// A directory as the account meets it. `None` if not even its root can be seen.
 pub(crate) fn directory(path: &Path, account: &Account) -> Option<DirectoryFact> {
     let found = path.ancestors().find(|path| path.exists())?.to_owned();
-    let mut above: Vec<_> = found.ancestors().skip(1).collect();
-    above.reverse();
-    let is_closed = |path: &&Path| Ownership::of(path).is_ok_and(|file| !account.may(file, SEARCH));
     let foreign = (found == path && account.user != 0).then(|| foreign(path, account)).flatten();
     Some(DirectoryFact {
         path: path.to_owned(),
         ownership: Ownership::of(&found).ok()?,
-        closed: above.into_iter().find(is_closed).map(Path::to_owned),
+        closed: closed(&found, account),
         foreign,
         found,
     })
 }
 
-/// A file in a directory that belongs to another user.
+/// The topmost directory above a path that the account may not pass.
+fn closed(path: &Path, account: &Account) -> Option<PathBuf> {
+    let mut above: Vec<_> = path.ancestors().skip(1).collect();
+    above.reverse();
+    let is_closed = |path: &&Path| Ownership::of(path).is_ok_and(|file| !account.may(file, SEARCH));
+    above.into_iter().find(is_closed).map(Path::to_owned)
+}
+
+/// A file with a secret as the account meets it.
+pub(crate) fn secret(setting: &'static str, path: PathBuf, account: &Account) -> SecretFact {
+    // certbot's files are links into a directory that is closed, too.
+    let real = fs::canonicalize(&path).ok();
+    let closed = closed(&path, account).or_else(|| real.and_then(|real| closed(&real, account)));
+    SecretFact { setting, ownership: Ownership::of(&path).ok(), closed, path }
+}
+
+/// A file in a directory that belongs to another user. Directories do not count: Petasos leaves
+/// those alone that it did not make, such as `lost+found`.
 fn foreign(directory: &Path, account: &Account) -> Option<PathBuf> {
     let entries = fs::read_dir(directory).ok()?.filter_map(Result::ok);
-    let mut of_others = entries.filter(|entry| entry.metadata().is_ok_and(|file| file.uid() != account.user));
+    let is_foreign = |file: fs::Metadata| !file.is_dir() && file.uid() != account.user;
+    let mut of_others = entries.filter(|entry| entry.metadata().is_ok_and(is_foreign));
     of_others.next().map(|entry| entry.path())
+}
+
+/// The directories that the sandbox of the package's unit permits. `None`: the unit is not loaded
+/// or has no such sandbox.
+pub(crate) fn sandbox() -> Option<Vec<PathBuf>> {
+    let asked = || {
+        let properties = "--property=LoadState,ProtectSystem,ReadWritePaths,StateDirectory,\
+                          CacheDirectory,LogsDirectory,RuntimeDirectory,PrivateTmp";
+        let output = Command::new("systemctl").args(["show", properties, "petasos.service"]).output().ok()?;
+        writable(&String::from_utf8_lossy(&output.stdout))
+    };
+    in_time(asked).flatten()
+}
+
+/// The directories in which a unit may write, by the properties that systemd states of it.
+fn writable(properties: &str) -> Option<Vec<PathBuf>> {
+    let of = |name: &str| {
+        let value = properties.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        value.unwrap_or_default()
+    };
+    if of("LoadState") != "loaded" || of("ProtectSystem") != "strict" {
+        return None;
+    }
+    let stated =
+        of("ReadWritePaths").split(' ').map(|path| PathBuf::from(path.trim_start_matches(['-', '+'])));
+    let own = [
+        ("StateDirectory", "/var/lib"),
+        ("CacheDirectory", "/var/cache"),
+        ("LogsDirectory", "/var/log"),
+        ("RuntimeDirectory", "/run"),
+    ];
+    let own = own.into_iter().flat_map(|(name, top)| of(name).split(' ').map(move |one| (top, one)));
+    let own = own.filter(|(_, one)| !one.is_empty()).map(|(top, one)| Path::new(top).join(one));
+    let temporary = if of("PrivateTmp") == "yes" { &["/tmp", "/var/tmp"][..] } else { &[] };
+    let all = stated.chain(own).chain(temporary.iter().map(PathBuf::from));
+    Some(all.filter(|path| path.is_absolute()).collect())
 }
 
 /// The file system of a directory, which may not exist yet. `limit` is the setting's.
 pub(crate) fn disk(setting: &'static str, path: &Path, limit: Option<u64>) -> Option<DiskFact> {
     let found = path.ancestors().find(|path| path.is_dir())?.to_owned();
     let (kind, size) = (statfs(&found).ok()?, statvfs(&found).ok()?);
-    let used = || fs::read_dir(path).map_or(0, |files| files.filter_map(|file| bytes(&file.ok()?)).sum());
+    let used = || used_bytes(path);
     let written = in_time(move || durable_write(&found).ok());
     Some(DiskFact {
         setting,
@@ -135,9 +198,25 @@ pub(crate) fn disk(setting: &'static str, path: &Path, limit: Option<u64>) -> Op
     })
 }
 
-fn bytes(file: &fs::DirEntry) -> Option<u64> {
-    // Blocks, because files may have holes.
-    file.metadata().ok().map(|metadata| metadata.blocks().saturating_mul(512))
+/// The size of the files below a directory, as far as they are counted in time.
+fn used_bytes(top: &Path) -> u64 {
+    let top = top.to_owned();
+    let (counted, total) = mpsc::channel();
+    // Each directory is reported when it was read, so that a slow disk hides only the rest.
+    in_time(move || {
+        let mut directories = vec![top];
+        while let Some(directory) = directories.pop() {
+            let files = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+            for (path, file) in files.filter_map(|file| Some((file.path(), file.metadata().ok()?))) {
+                if file.is_dir() {
+                    directories.push(path);
+                } else if counted.send(file.blocks().saturating_mul(BLOCK_UNIT_BYTES)).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    total.try_iter().fold(0, u64::saturating_add)
 }
 
 /// The time for a block to be on the disk.
@@ -199,11 +278,12 @@ pub(crate) fn has_address(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{connect, directory, disk, files_max, has_address, listening, port, reach};
+    use super::{connect, directory, disk, files_max, has_address, listening, port, reach, secret, writable};
     use crate::account::Account;
     use crate::facts::{PortFact, ReachFact};
     use address::Address;
     use std::net::TcpListener;
+    use std::path::PathBuf;
 
     const TABLE: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
         0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000    33        0 4242 1 x\n\
@@ -274,5 +354,49 @@ mod tests {
         let account = Account { name: "nobody".to_owned(), user: 65_534, groups: Vec::new() };
         let fact = directory(top.path(), &account).unwrap();
         assert_eq!(fact.foreign, Some(top.path().join("journal")));
+        std::fs::remove_file(top.path().join("journal")).unwrap();
+        std::fs::create_dir(top.path().join("lost+found")).unwrap();
+        assert_eq!(directory(top.path(), &account).unwrap().foreign, None);
+    }
+
+    #[test]
+    fn link_into_a_closed_directory_is_found() {
+        let top = tempfile::tempdir().unwrap();
+        let [live, archive] = ["live", "archive"].map(|name| top.path().join(name));
+        let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(top.path(), mode(0o755)).unwrap();
+        for path in [&live, &archive] {
+            std::fs::create_dir(path).unwrap();
+            std::fs::set_permissions(path, mode(0o755)).unwrap();
+        }
+        std::fs::write(archive.join("key.pem"), "").unwrap();
+        std::os::unix::fs::symlink(archive.join("key.pem"), live.join("key.pem")).unwrap();
+        let account = Account { name: "nobody".to_owned(), user: 65_534, groups: Vec::new() };
+        let closed = || secret("tls", live.join("key.pem"), &account).closed;
+        let before = closed();
+        std::fs::set_permissions(&archive, mode(0o700)).unwrap();
+        assert_eq!((before, closed()), (None, Some(archive.canonicalize().unwrap())));
+    }
+
+    #[test]
+    fn files_of_subdirectories_count() {
+        let top = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(top.path().join("a/b")).unwrap();
+        for path in ["one", "a/b/two"] {
+            std::fs::write(top.path().join(path), [1; 8192]).unwrap();
+        }
+        let (_, used) = disk("static_tree.directory", top.path(), Some(1)).unwrap().limit.unwrap();
+        assert!(used >= 16_384, "{used}");
+    }
+
+    #[test]
+    fn sandbox_of_a_unit_is_read() {
+        let text = "LoadState=loaded\nProtectSystem=strict\nReadWritePaths=-/run/petasos /srv/cache\n\
+                    StateDirectory=petasos\nCacheDirectory=petasos\nLogsDirectory=\nPrivateTmp=yes\n";
+        let expected =
+            ["/run/petasos", "/srv/cache", "/var/lib/petasos", "/var/cache/petasos", "/tmp", "/var/tmp"];
+        assert_eq!(writable(text), Some(expected.map(PathBuf::from).to_vec()));
+        assert_eq!(writable(&text.replace("strict", "no")), None);
+        assert_eq!(writable("LoadState=not-found\n"), None);
     }
 }

@@ -81,6 +81,11 @@ pub struct SitePlan {
 }
 
 impl SitePlan {
+    /// The URLs of all of its origins; the first is `origin`.
+    pub fn origins(&self) -> impl Iterator<Item = &OriginUrl> {
+        std::iter::once(&self.origin).chain(self.balance.others.iter().map(|other| &other.url))
+    }
+
     /// The site's names and its route, for messages.
     pub(super) fn title(&self) -> String {
         let names = if self.names.is_empty() { "any name".to_owned() } else { self.names.join(", ") };

@@ -23,6 +23,8 @@ pub(crate) struct Candidate {
     /// Its place in the group.
     pub place: usize,
     pub standing: Standing,
+    /// Whether it works on as many requests as its limit permits, so that a further one waits.
+    pub is_full: bool,
     /// Its share of the requests; never 0.
     pub weight: u64,
     /// Its active and waiting requests.
@@ -30,7 +32,7 @@ pub(crate) struct Candidate {
 }
 
 /// Chooses the origin with the least outstanding requests for its weight among those of the best
-/// standing. Equal ones take turns by weight, spread evenly (smooth weighted round robin, as in
+/// standing. One that can begin at once precedes one whose queue the request would join. Equal ones take turns by weight, spread evenly (smooth weighted round robin, as in
 /// nginx).
 #[derive(Debug)]
 pub(crate) struct Balancer {
@@ -45,8 +47,9 @@ impl Balancer {
 
     /// The place of the chosen origin; `None` without candidates.
     pub(crate) fn choose(&mut self, candidates: &[Candidate]) -> Option<usize> {
-        let best = candidates.iter().map(|candidate| candidate.standing).min()?;
-        let usable = || candidates.iter().filter(|candidate| candidate.standing == best);
+        let rank = |candidate: &Candidate| (candidate.standing, candidate.is_full);
+        let best = candidates.iter().map(rank).min()?;
+        let usable = || candidates.iter().filter(|candidate| rank(candidate) == best);
         // The load of a candidate is a fraction, so fractions are compared by cross products.
         let least = usable().min_by(|a, b| load(a, b.weight).cmp(&load(b, a.weight)))?;
         let tied = || usable().filter(|other| load(other, least.weight) == load(least, other.weight));
@@ -107,7 +110,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn candidate(place: usize, weight: u64, outstanding: u64) -> Candidate {
-        Candidate { place, standing: Standing::Well, weight, outstanding }
+        Candidate { place, standing: Standing::Well, is_full: false, weight, outstanding }
     }
 
     #[test]
@@ -126,6 +129,16 @@ mod tests {
             assert_eq!(balancer.choose(&[candidate(0, 4, 3), candidate(1, 1, 1)]), Some(0));
         }
         assert_eq!(balancer.choose(&[]), None);
+    }
+
+    #[test]
+    fn full_origin_gets_no_request_while_another_is_free() {
+        let full = Candidate { is_full: true, ..candidate(0, 10, 6) };
+        let mut balancer = Balancer::new(2);
+        assert_eq!(balancer.choose(&[full, candidate(1, 1, 30)]), Some(1));
+        assert_eq!(balancer.choose(&[full, Candidate { is_full: true, ..candidate(1, 1, 60) }]), Some(0));
+        let failing = Candidate { standing: Standing::Failing, ..candidate(1, 1, 0) };
+        assert_eq!(balancer.choose(&[full, failing]), Some(0), "a queue is better than errors");
     }
 
     #[test]

@@ -96,6 +96,7 @@ impl OriginGroup {
                 Candidate {
                     place,
                     standing: member.origin.standing(),
+                    is_full: gauges.active >= gauges.limit,
                     weight: u64::from(member.weight.max(1)) * member.origin.service.share(now),
                     // A full share is the unit, so that weights stay whole numbers.
                     outstanding: (gauges.active + gauges.waiting) as u64 * FULL_SHARE,

@@ -158,7 +158,9 @@ impl Origin {
     /// Creates an origin at this address of `network`, without connections.
     pub fn new(url: OriginUrl, settings: Settings, clock: Arc<dyn Clock>, network: Arc<dyn Network>) -> Self {
         let limit = FetchLimit::new(settings.bounds, settings.queue_timeout);
-        let pool = IdlePool::new(settings.idle_connections_max, settings.idle_connection_timeout);
+        // The name of an origin may get another address.
+        let age_max = matches!(url.address(), Address::Host { .. }).then_some(NAMED_CONNECTION_LASTS);
+        let pool = IdlePool::new(settings.idle_connections_max, settings.idle_connection_timeout, age_max);
         let health = Health::new(settings.breaker, Arc::clone(&clock));
         Self {
             url,
@@ -350,16 +352,11 @@ impl Origin {
     /// Returns a connection, made at `made`, to the pool after a complete response to a request of
     /// this client.
     pub(crate) fn keep(&self, (stream, made): (Stream, Monotonic), client: FetchClient) {
-        let now = self.clock.monotonic();
-        // The name of the origin may have another address by now.
-        let is_old =
-            matches!(self.url.address(), Address::Host { .. }) && now.since(made) > NAMED_CONNECTION_LASTS;
         // A connection that names one client is closed, and one that cannot be made idle.
         if self.is_shared(client)
-            && !is_old
             && let Ok(idle) = stream.into_idle()
         {
-            self.pool.put((idle, made), self.named(client), now);
+            self.pool.put((idle, made), self.named(client), self.clock.monotonic());
         }
     }
 

@@ -18,6 +18,8 @@ pub(crate) struct IdlePool {
     idle: Mutex<Vec<IdleConnection>>,
     connections_max: AtomicUsize,
     idle_timeout: Duration,
+    /// The age beyond which no connection is used again. `None`: there is none.
+    age_max: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -32,12 +34,13 @@ struct IdleConnection {
 
 impl IdlePool {
     /// Creates an empty pool for at most `connections_max` connections, each idle for at most
-    /// `idle_timeout`.
-    pub(crate) fn new(connections_max: usize, idle_timeout: Duration) -> Self {
+    /// `idle_timeout`, and used again until `age_max` after it was made.
+    pub(crate) fn new(connections_max: usize, idle_timeout: Duration, age_max: Option<Duration>) -> Self {
         Self {
             idle: Mutex::new(Vec::new()),
             connections_max: AtomicUsize::new(connections_max),
             idle_timeout,
+            age_max,
         }
     }
 
@@ -50,17 +53,23 @@ impl IdlePool {
                 let newest = idle.iter().rposition(|entry| entry.named == named)?;
                 idle.remove(newest)
             };
-            if now.since(entry.since) <= self.idle_timeout && entry.stream.is_quiet() {
+            let was_just_idle = now.since(entry.since) <= self.idle_timeout;
+            if was_just_idle && self.is_young(entry.made, now) && entry.stream.is_quiet() {
                 return Some((entry.stream, entry.made));
             }
         }
     }
 
-    /// Adds a connection that was made at `made`, or closes it if the pool is full.
+    /// Whether a connection that was made at `made` may be used again.
+    fn is_young(&self, made: Monotonic, now: Monotonic) -> bool {
+        self.age_max.is_none_or(|age_max| now.since(made) <= age_max)
+    }
+
+    /// Adds a connection that was made at `made`, or closes it if it is too old or the pool is full.
     pub(crate) fn put(&self, (stream, made): (IdleStream, Monotonic), named: Option<IpAddr>, now: Monotonic) {
         let mut idle = self.lock();
         // Relaxed is enough: the lock orders it with the list.
-        if idle.len() < self.connections_max.load(Ordering::Relaxed) {
+        if self.is_young(made, now) && idle.len() < self.connections_max.load(Ordering::Relaxed) {
             idle.push(IdleConnection { stream, since: now, made, named });
         }
     }
@@ -110,7 +119,7 @@ mod tests {
 
     #[tokio::test]
     async fn old_and_closed_connections_are_not_handed_out() {
-        let pool = IdlePool::new(8, Duration::from_secs(4));
+        let pool = IdlePool::new(8, Duration::from_secs(4), None);
         let ((old, _old_peer), (closed, closed_peer)) = (pair(), pair());
         pool.put((old, at(0)), None, at(0));
         pool.put((closed, at(0)), None, at(3));
@@ -120,8 +129,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn connection_beyond_its_age_is_neither_kept_nor_handed_out() {
+        let pool = IdlePool::new(8, Duration::from_secs(60), Some(Duration::from_secs(30)));
+        let ((kept, _kept_peer), (late, _late_peer)) = (pair(), pair());
+        pool.put((kept, at(0)), None, at(29));
+        pool.put((late, at(0)), None, at(31));
+        assert_eq!(pool.len(), 1);
+        assert!(pool.take(None, at(31)).is_none());
+    }
+
+    #[tokio::test]
     async fn full_pool_takes_no_more_and_sweep_removes_the_oldest() {
-        let pool = IdlePool::new(2, Duration::from_secs(4));
+        let pool = IdlePool::new(2, Duration::from_secs(4), None);
         let peers: Vec<_> = (0..3)
             .map(|second| {
                 let (ours, theirs) = pair();
@@ -138,7 +157,7 @@ mod tests {
 
     #[tokio::test]
     async fn connection_carries_only_requests_for_its_address() {
-        let pool = IdlePool::new(8, Duration::from_secs(4));
+        let pool = IdlePool::new(8, Duration::from_secs(4), None);
         let named = |text: &str| Some(text.parse().unwrap());
         let ((one, _one_peer), (other, _other_peer)) = (pair(), pair());
         pool.put((one, at(0)), named("192.0.2.1"), at(0));

@@ -146,7 +146,8 @@ impl ClientRates {
     /// Grants a request of a client, and counts it.
     ///
     /// # Errors
-    /// If the client or its network has used its limit. The request is then not counted.
+    /// If the client or its network has used its limit. The request then does not count for the
+    /// network, and for the client only if it was within its own limit.
     pub(crate) fn grant(
         &self,
         client: IpAddr,
@@ -159,9 +160,17 @@ impl ClientRates {
         let wait = self.shard(network).entry(network).of(demand).wait(limit, NETWORK_TIMES, now);
         let mut shard = self.shard(client);
         let rates = shard.entry(client);
-        let wait = wait.max(rates.of(demand).wait(limit, 1, now));
+        let own_wait = rates.of(demand).wait(limit, 1, now);
+        let wait = wait.max(own_wait);
         if !wait.is_zero() {
-            let is_banned_now = rates.refuse(ban, now);
+            // Other clients of its network may have used up the limit. Such a request counts for the
+            // client, so that only a client beyond its own limit is banned.
+            let is_banned_now = if own_wait.is_zero() {
+                rates.of(demand).count(limit, 1, now);
+                false
+            } else {
+                rates.refuse(ban, now)
+            };
             drop(shard);
             if is_banned_now {
                 let ends = now.plus(ban.unwrap_or_default()).as_nanos();
@@ -296,6 +305,27 @@ mod tests {
         assert_eq!(rates.ban_of(client, at(30_050)), None);
         assert!(rates.may_ban(at(30_049)) && !rates.may_ban(at(30_050)));
         assert_eq!(rates.ban_of("192.0.2.2".parse().unwrap(), at(20_051)), None);
+    }
+
+    #[test]
+    fn flood_of_a_network_bans_only_its_senders() {
+        let rates = ClientRates::default();
+        let ban = Some(Duration::from_secs(10));
+        let limit = RateLimit { per_second: 100, burst: 5 };
+        let ask = |client: IpAddr, millis| rates.grant(client, (Demand::Origin, limit), ban, at(millis));
+        let senders: Vec<IpAddr> = (1..=50).map(|host| IpAddr::from([192, 0, 2, host])).collect();
+        let neighbour: IpAddr = "192.0.2.200".parse().unwrap();
+        let mut refusals = 0;
+        for millis in (0..9000).step_by(5) {
+            // Each sender has twice the limit of a client, and the neighbour less than half.
+            senders.iter().for_each(|sender| {
+                let _ = ask(*sender, millis);
+            });
+            refusals += usize::from(millis % 25 == 0 && ask(neighbour, millis).is_err());
+        }
+        assert!(refusals > 100, "the network's limit is used up: {refusals}");
+        assert_eq!(rates.ban_of(neighbour, at(9000)), None);
+        assert!(senders.iter().any(|sender| rates.ban_of(*sender, at(9000)).is_some()));
     }
 
     #[test]

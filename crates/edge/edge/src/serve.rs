@@ -30,7 +30,9 @@ use crate::worker::{self, WorkerSockets};
 use address::Address;
 use config::{AccessLogTarget, EdgePlan};
 use net::{BindError, InheritedSockets, Listener, OriginTlsError};
+use std::fs::{self, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -421,6 +423,9 @@ fn raise_descriptor_limit() {
     let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised);
 }
 
+/// The mode of a listener's Unix socket: its owner and group may connect.
+const LISTENER_MODE: u32 = 0o660;
+
 /// Binds the sockets of all listeners and returns those of each worker. If the system chose a port,
 /// the plan has it from here on.
 fn bind_listeners(
@@ -432,6 +437,12 @@ fn bind_listeners(
         let sockets = inherited.bind(&listener.address, workers.len())?;
         if let Some(first) = sockets.iter().flatten().next() {
             listener.address = first.local().clone();
+        }
+        if let Address::Unix(path) = &listener.address {
+            // A server in front has another user, and connecting needs the right to write.
+            let mode = Permissions::from_mode(LISTENER_MODE);
+            fs::set_permissions(path, mode)
+                .map_err(|error| BindError::System { address: listener.address.clone(), error })?;
         }
         for (own, sockets) in workers.iter_mut().zip(sockets) {
             own.extend(sockets.into_iter().map(|socket| (number, socket)));

@@ -4,6 +4,7 @@ use crate::support::{self, plan};
 use config::{EdgePlan, ListenerPlan};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 /// Answers each request of each connection with this text, until the test ends.
@@ -49,6 +50,8 @@ fn unix_sockets_serve_as_listener_and_as_origin() {
     let mut plan = plan(&format!("unix:{}", origin.display()));
     plan.listeners[0].address = format!("unix:{}", own.display()).parse().unwrap();
     let _edge = support::start(plan);
+    let mode = std::fs::metadata(&own).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o660, "the group may connect");
     for _ in 0..2 {
         let answer = ask(UnixStream::connect(&own).unwrap());
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("from a unix socket"), "{answer}");

@@ -209,8 +209,8 @@ fn syslog_and_journal_receive_a_datagram_for_each_request() {
     let edge = edge_with(&format!("syslog:unix:{}", path.display()));
     get(edge.address, "/one", &[]);
     let message = next(|octets| socket.recv(octets));
-    let header = format!(" petasos {} access - 127.0.0.1 - - [", edge.pid());
-    assert!(message.starts_with("<190>1 20") && message.contains(&header), "{message}");
+    let header = format!(" petasos[{}]: 127.0.0.1 - - [", edge.pid());
+    assert!(message.starts_with("<190>") && message.contains(&header), "{message}");
     assert!(message.contains("\"GET /one HTTP/1.1\" 200 7 ") && !message.ends_with('\n'), "{message}");
 
     let edge = edge_with(&format!("journald:{}", path.display()));
@@ -227,7 +227,10 @@ fn syslog_and_journal_receive_a_datagram_for_each_request() {
     receiver.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let edge = edge_with(&format!("syslog:{}", receiver.local_addr().unwrap()));
     get(edge.address, "/three", &[]);
-    assert!(next(|octets| receiver.recv(octets)).contains("GET /three "));
+    let message = next(|octets| receiver.recv(octets));
+    let header = format!(" petasos {} access - 127.0.0.1 - - [", edge.pid());
+    assert!(message.starts_with("<190>1 20") && message.contains(&header), "{message}");
+    assert!(message.contains("GET /three "), "{message}");
 }
 
 #[test]

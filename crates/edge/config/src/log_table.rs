@@ -18,7 +18,7 @@ pub(crate) const LOGS: &[Setting] = &[
         None,
         "Where Petasos writes one line for each request: a file, or `-` for standard output. `journald`: the \
          systemd journal; `journald:PATH`: the socket of a journal namespace. `syslog`: /dev/log; \
-         `syslog:ADDRESS`: datagrams (RFC 5424) to HOST:PORT over UDP, or to a socket unix:PATH. If left \
+         `syslog:ADDRESS`: datagrams to HOST:PORT over UDP (RFC 5424), or to a socket unix:PATH. If left \
          out: no access log.",
     )
     .flag("--access-log"),

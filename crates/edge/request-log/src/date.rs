@@ -21,15 +21,31 @@ struct Day {
 /// Appends a time in the format of access logs: `06/Nov/1994:08:49:37 +0000`.
 pub(crate) fn push_log_date(line: &mut Vec<u8>, at: Timestamp) {
     let (Day { year, month, day }, (hour, minute, second)) = parts(at);
-    let month = usize::try_from(month - 1).ok().and_then(|month| MONTHS.get(month)).copied();
     push_padded(line, day, 2);
     line.push(b'/');
-    line.extend_from_slice(month.unwrap_or_default().as_bytes());
+    line.extend_from_slice(name_of(month).as_bytes());
     for (separator, part, width) in [(b'/', year, 4), (b':', hour, 2), (b':', minute, 2), (b':', second, 2)] {
         line.push(separator);
         push_padded(line, part, width);
     }
     line.extend_from_slice(b" +0000");
+}
+
+/// Appends a time as syslog daemons of this machine read it: `Nov  6 08:49:37`.
+pub(crate) fn push_syslog_date(line: &mut Vec<u8>, at: Timestamp) {
+    let (Day { month, day, .. }, (hour, minute, second)) = parts(at);
+    line.extend_from_slice(name_of(month).as_bytes());
+    line.extend_from_slice(if day < 10 { b"  " } else { b" " });
+    push_padded(line, day, 1);
+    for (separator, part) in [(b' ', hour), (b':', minute), (b':', second)] {
+        line.push(separator);
+        push_padded(line, part, 2);
+    }
+}
+
+/// The name of a month from 1 to 12.
+fn name_of(month: u64) -> &'static str {
+    usize::try_from(month - 1).ok().and_then(|month| MONTHS.get(month)).copied().unwrap_or_default()
 }
 
 /// Appends a time as RFC 3339 writes it, with microseconds: `1994-11-06T08:49:37.000042Z`.

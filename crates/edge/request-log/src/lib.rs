@@ -25,5 +25,5 @@ pub use date::push_rfc3339;
 pub use journal::push_journal_entry;
 pub use json::push_json;
 pub use record::{ClientName, FetchPhases, PageKey, Phases, Protocol, RequestRecord};
-pub use syslog::push_syslog_header;
+pub use syslog::{push_local_syslog_header, push_syslog_header};
 pub use trace::{SAMPLED, SpanContext, TraceId, trace_of};

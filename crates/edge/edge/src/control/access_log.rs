@@ -7,8 +7,11 @@
 use crate::control::log_output::{LogOutput, LogState};
 use crate::upkeep::leaving::join_in_time;
 use crate::upkeep::supervisor::{self, ThreadEnd};
+use address::Address;
 use config::{AccessLogTarget, LogFormat, LogTerms};
-use request_log::{RequestRecord, push_combined, push_journal_entry, push_json, push_syslog_header};
+use request_log::{
+    RequestRecord, push_combined, push_journal_entry, push_json, push_local_syslog_header, push_syslog_header,
+};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -37,7 +40,9 @@ pub(crate) struct AccessLog {
 enum Envelope {
     /// Nothing.
     Plain,
-    /// The header of syslog, with this name of the machine.
+    /// The header of syslog for a daemon of this machine.
+    LocalSyslog,
+    /// The header of syslog for the network, with this name of the machine.
     Syslog(Arc<str>),
     /// The fields of an entry of the journal.
     Journal,
@@ -58,6 +63,7 @@ impl AccessLog {
         let state = Arc::<LogState>::default();
         let envelope = match target {
             AccessLogTarget::Stdout | AccessLogTarget::File(_) => Envelope::Plain,
+            AccessLogTarget::Syslog(Address::Unix(_)) => Envelope::LocalSyslog,
             AccessLogTarget::Syslog(_) => {
                 Envelope::Syslog(rustix::system::uname().nodename().to_string_lossy().into())
             }
@@ -119,8 +125,10 @@ impl AccessLog {
             LogFormat::Combined => LINE_BYTES,
             LogFormat::Json => JSON_LINE_BYTES,
         });
-        if let Envelope::Syslog(host) = &self.envelope {
-            push_syslog_header(&mut text, record.at, host, std::process::id());
+        match &self.envelope {
+            Envelope::LocalSyslog => push_local_syslog_header(&mut text, record.at, std::process::id()),
+            Envelope::Syslog(host) => push_syslog_header(&mut text, record.at, host, std::process::id()),
+            Envelope::Plain | Envelope::Journal => {}
         }
         match format {
             LogFormat::Combined => push_combined(&mut text, record),
@@ -128,7 +136,7 @@ impl AccessLog {
         }
         match &self.envelope {
             Envelope::Plain => text,
-            Envelope::Syslog(_) => {
+            Envelope::LocalSyslog | Envelope::Syslog(_) => {
                 // A datagram ends by itself.
                 text.pop();
                 text
@@ -260,6 +268,9 @@ mod tests {
         let syslog = text(Envelope::Syslog("web1".into()));
         assert!(syslog.starts_with("<190>1 1994-11-06T08:49:37.000000Z web1 petasos "), "{syslog}");
         assert!(syslog.ends_with(&format!(" access - {LINE}")), "{syslog}");
+        let local = text(Envelope::LocalSyslog);
+        assert!(local.starts_with("<190>Nov  6 08:49:37 petasos["), "{local}");
+        assert!(local.ends_with(&format!("]: {LINE}")), "{local}");
         let entry = text(Envelope::Journal);
         assert!(entry.starts_with(&format!("MESSAGE={LINE}\nPRIORITY=6\n")), "{entry}");
         let json = written(Envelope::Plain, &LogTerms { format: LogFormat::Json, ..terms() }, [record()]);

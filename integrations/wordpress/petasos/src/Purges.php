@@ -1,7 +1,7 @@
 <?php
 /**
  * Collects the tags of everything that a request changes, and purges them once at its end: first
- * from the page cache, then from every edge.
+ * from the page cache, then from every edge, then from a content delivery network.
  *
  * Invariant: purges are sent before the response is complete, so that its client sees the change
  * everywhere. An edge's error does not fail the request. It is stored, shown in wp-admin, and the
@@ -114,6 +114,7 @@ final class Purges
         foreach (Edge::all() as $edge) {
             $done = $edge->purgeUrl($url) === null && $done;
         }
+        $done = Webhook::send([], [$url]) === null && $done;
         /** Runs after a purge of one page, so that plug-ins can purge other caches. */
         do_action('petasos_purged_url', $url);
         return $done;
@@ -143,6 +144,10 @@ final class Purges
             if ($why !== null) {
                 $failures[$edge->address] = $why;
             }
+        }
+        $why = Webhook::send($tags, Webhook::urlsOf($tags, $this->prefix));
+        if ($why !== null) {
+            $failures['webhook'] = $why;
         }
         /**
          * Runs after a purge, so that plug-ins can purge other caches.

@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save
 
 from . import conf
-from .names import changes_of, is_wagtail_page
+from .names import MISSING, changes_of, is_wagtail_page
 from .purges import purge
 
 _state = threading.local()
@@ -66,10 +66,9 @@ def _is_chosen(model):
     return issubclass(model, models)
 
 
-def _saved(sender, instance, using=None, raw=False, **_):
-    # Fixtures (`raw`) are loaded by an operator, before other objects that tags may need exist.
-    if not raw and _is_chosen(sender) and not is_wagtail_page(sender):
-        changed(changes_of(instance), using)
+def _saved(sender, instance, created=False, using=None, **_):
+    if _is_chosen(sender) and not is_wagtail_page(sender):
+        changed(changes_of(instance) + ([MISSING] if created else []), using)
 
 
 def _deleted(sender, instance, using=None, **_):
@@ -92,7 +91,7 @@ def _related(instance, model, action, pk_set, using=None, **_):
 
 def _page_changed(sender, instance, **_):
     if _is_chosen(type(instance)):
-        changed(changes_of(instance))
+        changed([*changes_of(instance), MISSING])
 
 
 def listen():

@@ -13,10 +13,11 @@ from django.utils.cache import patch_cache_control
 from django.utils.deprecation import MiddlewareMixin
 
 from . import conf
-from .names import names_in
+from .names import MISSING, names_in
 
 TAG_HEADER = "Surrogate-Key"
 STATUSES = (200, 301, 304, 308, 404, 410)
+STATUSES_MISSING = (404, 410)
 PRIVATE = "private, no-store"
 
 
@@ -45,6 +46,8 @@ class PetasosMiddleware(MiddlewareMixin):
         stated = response.get("Cache-Control", "").lower()
         if "private" in stated or "no-store" in stated or "no-cache" in stated:
             return response
+        if response.status_code in STATUSES_MISSING:
+            request.petasos.tags.add(MISSING)
         tags = known_tags(request, values)
         reason = reason_to_keep_private(request, response, values)
         is_stated = "public" in stated or "s-maxage" in stated
@@ -63,7 +66,7 @@ class PetasosMiddleware(MiddlewareMixin):
 def _share(response, stated, tags, values):
     """Adds the tags, and a lifetime if none is stated."""
     if not stated and not response.has_header("Expires"):
-        lifetime = values.TTL_MISSING if response.status_code in (404, 410) else values.TTL
+        lifetime = values.TTL_MISSING if response.status_code in STATUSES_MISSING else values.TTL
         if lifetime == 0:
             return response
         response["Cache-Control"] = (

@@ -11,8 +11,13 @@ whichever form its object was saved.
 import sys
 from urllib.parse import quote
 
+from django.core.paginator import Page
 from django.db.models import Manager, Model, QuerySet
+from django.db.models.query import RawQuerySet
+from django.utils.functional import LazyObject
 
+# The tag of pages that did not exist. A new object may be what they would have shown.
+MISSING = "404"
 # Characters that a tag cannot have become percent-encoded: white space, commas, and the bar.
 _SAFE = "!$&'()*+-./:;=?@_~"
 
@@ -51,7 +56,7 @@ def names_of(thing):
     if isinstance(thing, Model):
         # The menus and lists on a page of Wagtail show other pages.
         return objects_of(thing) + (models_of(type(thing)) if is_wagtail_page(thing) else [])
-    if isinstance(thing, (QuerySet, Manager)):
+    if isinstance(thing, (QuerySet, RawQuerySet, Manager)):
         return models_of(thing.model)
     if isinstance(thing, type) and issubclass(thing, Model):
         return models_of(thing)
@@ -69,9 +74,12 @@ def names_in(context):
     """The tags of what a template gets: objects, querysets, and lists or pages of objects."""
     names = set()
     for value in (context or {}).values():
-        # A page of a paginator has its objects in this attribute.
-        value = getattr(value, "object_list", value)
-        if isinstance(value, (Model, QuerySet)):
+        if isinstance(value, LazyObject):
+            # Looking at it would load the user, and make each page vary by cookie.
+            continue
+        if isinstance(value, Page):
+            value = value.object_list
+        if isinstance(value, (Model, QuerySet, RawQuerySet)):
             names.update(names_of(value))
         elif isinstance(value, (list, tuple)):
             for item in value:

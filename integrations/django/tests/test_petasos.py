@@ -24,6 +24,7 @@ from django.core.checks import run_checks  # noqa: E402
 from django.core.management import CommandError, call_command  # noqa: E402
 from django.db import transaction  # noqa: E402
 from django.test import Client, override_settings  # noqa: E402
+from django.utils.functional import SimpleLazyObject  # noqa: E402
 from news.models import Article, Code, Label, Report  # noqa: E402
 
 import petasos_django  # noqa: E402
@@ -99,7 +100,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(page("/tagged/")[:2], (PUBLIC, "menu news.article:7"))
 
     def test_missing_page_has_its_own_lifetime(self):
-        self.assertEqual(page("/nothing/")[0], PUBLIC.replace("300", "60"))
+        self.assertEqual(page("/nothing/")[:2], (PUBLIC.replace("300", "60"), "404"))
 
     def test_page_for_one_visitor_is_private(self):
         alice = Client()
@@ -167,6 +168,14 @@ class Names(unittest.TestCase):
         self.assertEqual(names.names_of(Code(pk="a b,c|d")), ["news.code:a%20b%2Cc%7Cd"])
         self.assertEqual(names.names_of(Article()), [])
 
+    def test_lazy_user_in_a_context_is_not_loaded(self):
+        def load():
+            raise AssertionError("loaded")
+
+        context = {"user": SimpleLazyObject(load), "raw": Article.objects.raw("SELECT 1"), "other": [{}, 7], "none": None}
+        self.assertEqual(names.names_in(context), {"news.article"})
+        self.assertEqual(names.names_in(None), set())
+
     def test_text_that_is_no_tag_is_refused(self):
         for text in ("", "a b", "a,b", "a|b", "a\nb"):
             self.assertRaises(ValueError, names.names_of, text)
@@ -198,7 +207,7 @@ class Changes(unittest.TestCase):
     def test_relations_and_deletions_are_purged(self):
         with Recorder() as recorder, override_settings(PETASOS={"ADMIN": recorder.address, "MODELS": ["news"]}):
             label = Label.objects.create(name="x")
-            recorder.requests.clear()
+            self.assertEqual(recorder.tags(), ["404", "news.label", f"news.label:{label.pk}"])
             Article.objects.get(pk=7).labels.add(label)
             self.assertEqual(recorder.tags(), ["news.article", "news.article:7", "news.label", f"news.label:{label.pk}"])
             key = label.pk

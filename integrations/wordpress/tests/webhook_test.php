@@ -114,6 +114,21 @@ return [
         $got();
         same(SiteHealth::webhook()['status'], 'good');
     },
+    'a failure of the webhook does not hide one of an edge' => static function (): void {
+        Site::reset();
+        $has_failed = new ReflectionMethod(Purges::class, 'hasFailed');
+        $has_failed->setAccessible(true);
+        $failed = static fn (): bool => $has_failed->invoke(null, Site::$options[Purges::FAILURE] ?? false);
+        same($failed(), false);
+        Settings::adopt(['PETASOS_WEBHOOK_URL' => 'http://127.0.0.1:1']);
+        (new Purges(''))->everything();
+        same([array_keys(Site::$options[Purges::FAILURE]['why']), $failed()], [['webhook'], false]);
+        Settings::adopt(['PETASOS_ADMIN' => 'http://127.0.0.1:1']);
+        (new Purges(''))->everything();
+        Settings::adopt(['PETASOS_WEBHOOK_URL' => 'http://127.0.0.1:1']);
+        (new Purges(''))->everything();
+        same([count(Site::$options[Purges::FAILURE]['why']), $failed()], [2, true]);
+    },
     'settings that cannot be sent are refused' => static function (): void {
         foreach (['https://api.example.net/a?b=c', 'http://127.0.0.1:8080', 'https://[::1]/x'] as $url) {
             same(Webhook::isUrl($url), true, $url);

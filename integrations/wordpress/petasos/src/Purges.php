@@ -25,6 +25,9 @@ final class Purges
     public const CHANGED = 'petasos_changed';
     public const FAILURE = 'petasos_failure';
 
+    /** Name of the webhook among the causes of a failure. */
+    private const WEBHOOK = 'webhook';
+
     /** Event that tries a failed purge again. */
     public const RETRY = 'petasos_retry';
 
@@ -63,10 +66,21 @@ final class Purges
     private function announce(): void
     {
         $is_read = in_array($_SERVER['REQUEST_METHOD'] ?? '', ['GET', 'HEAD'], true) && !is_admin();
-        if ($is_read || headers_sent() || Edge::all() === [] || get_option(self::FAILURE) !== false) {
+        if ($is_read || headers_sent() || Edge::all() === [] || self::hasFailed(get_option(self::FAILURE))) {
             return;
         }
         header('X-Petasos-Purges: 1');
+    }
+
+    /**
+     * Whether a purge of the page cache or an edge is pending. One of the webhook does not count,
+     * because the edge cannot make up for it.
+     *
+     * @param mixed $failure value of the option
+     */
+    private static function hasFailed($failure): bool
+    {
+        return is_array($failure) && array_diff_key((array) ($failure['why'] ?? []), [self::WEBHOOK => '']) !== [];
     }
 
     public function add(string ...$tags): void
@@ -147,7 +161,7 @@ final class Purges
         }
         $why = Webhook::send($tags, Webhook::urlsOf($tags, $this->prefix));
         if ($why !== null) {
-            $failures['webhook'] = $why;
+            $failures[self::WEBHOOK] = $why;
         }
         /**
          * Runs after a purge, so that plug-ins can purge other caches.
@@ -178,7 +192,8 @@ final class Purges
         // them.
         $all = $tags === [] || $old_tags === [] ? [] : array_values(array_unique([...($old_tags ?? []), ...$tags]));
         $failure = [
-            'why' => $failures,
+            // What failed before still has to be purged.
+            'why' => $failures + (is_array($old) ? (array) ($old['why'] ?? []) : []),
             'tags' => count($all) > self::TAGS_MAX ? [] : $all,
             'since' => is_array($old) ? (int) ($old['since'] ?? time()) : time(),
             'tries' => $is_retry ? 2 : 1,

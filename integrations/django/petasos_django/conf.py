@@ -22,6 +22,7 @@ DEFAULTS = {
     "HOST": ("", (str,)),
     "TIMEOUT": (2.0, (int, float)),
     "MODELS": ((), (list, tuple)),
+    "COVERS_WRITES": (False, (bool,)),
     "TTL": (300, (int,)),
     "TTL_MISSING": (60, (int,)),
     "TTL_BROWSER": (0, (int,)),

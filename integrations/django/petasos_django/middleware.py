@@ -14,11 +14,14 @@ from django.utils.deprecation import MiddlewareMixin
 
 from . import conf
 from .names import MISSING, names_in
+from .purges import Failures
 
 TAG_HEADER = "Surrogate-Key"
 STATUSES = (200, 301, 304, 308, 404, 410)
 STATUSES_MISSING = (404, 410)
 PRIVATE = "private, no-store"
+# Tells the edge that the application purges itself what this write has changed.
+PURGES_FIELD = "X-Petasos-Purges"
 
 
 class Page:
@@ -27,6 +30,7 @@ class Page:
     def __init__(self):
         self.tags = set()
         self.is_personal = False
+        self.failures = Failures.count
 
 
 class PetasosMiddleware(MiddlewareMixin):
@@ -40,9 +44,12 @@ class PetasosMiddleware(MiddlewareMixin):
         return response
 
     def process_response(self, request, response):
-        if request.method not in ("GET", "HEAD"):
-            return response
         values = conf.current()
+        if request.method not in ("GET", "HEAD"):
+            # After a failed purge of any request, the edge's own rules are the better ones.
+            if values.COVERS_WRITES and (values.ADMIN or values.EDGE) and request.petasos.failures == Failures.count:
+                response[PURGES_FIELD] = "1"
+            return response
         stated = response.get("Cache-Control", "").lower()
         if "private" in stated or "no-store" in stated or "no-cache" in stated:
             return response

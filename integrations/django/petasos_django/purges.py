@@ -18,6 +18,12 @@ logger = logging.getLogger("petasos")
 TAGS_MAX = 2000
 
 
+class Failures:
+    """Number of failed purges of this process."""
+
+    count = 0
+
+
 def edges():
     """The edges of the settings: those with an admin address if there are any, else the others."""
     values = conf.current()
@@ -61,6 +67,7 @@ def _everywhere(send, what):
         try:
             send(edge)
         except EdgeError as error:
+            Failures.count += 1
             errors.append(str(error))
     # Afterwards: a network that fetches a page again must get it from an edge that has purged it.
     error = webhook.send(**what)

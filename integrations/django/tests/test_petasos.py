@@ -220,6 +220,19 @@ class Changes(unittest.TestCase):
             User.objects.get_or_create(username="carol")
             self.assertEqual(recorder.requests, [])
 
+    def test_edge_is_told_that_purges_cover_a_write_unless_one_failed(self):
+        def field():
+            return Client().post("/article/7/", {"title": "first"}).get("X-Petasos-Purges")
+
+        with Recorder() as recorder:
+            values = {"ADMIN": recorder.address, "MODELS": ["news"]}
+            for more, expected in [({}, None), ({"COVERS_WRITES": True}, "1"), ({"COVERS_WRITES": True, "ADMIN": ""}, None)]:
+                with override_settings(PETASOS={**values, **more}):
+                    self.assertEqual(field(), expected, more)
+        down = {"ADMIN": "http://127.0.0.1:1", "MODELS": ["news"], "COVERS_WRITES": True}
+        with override_settings(PETASOS=down), self.assertLogs("petasos"):
+            self.assertIsNone(field())
+
     def test_unreachable_edge_fails_no_change(self):
         with override_settings(PETASOS={"ADMIN": "http://127.0.0.1:1", "MODELS": ["news"]}):
             with self.assertLogs("petasos", "ERROR") as logs:

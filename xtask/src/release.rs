@@ -1,5 +1,5 @@
 //! `cargo xtask package`: packages for operators: a .deb, a static tarball, the zip of the
-//! WordPress plugin, a list of components (SBOM) and checksums.
+//! WordPress plugin, the Python package for Django, a list of components (SBOM) and checksums.
 //!
 //! Invariant: the same commit, compiler and arguments give the same bytes. All times are that of
 //! the commit, or `SOURCE_DATE_EPOCH`; the zip has a fixed time. Nothing outside of `--out` and
@@ -9,6 +9,7 @@ mod archive;
 mod components;
 mod contents;
 mod deb;
+mod django;
 mod notices;
 mod wordpress;
 
@@ -31,6 +32,9 @@ pub(crate) struct Args {
     /// Make only the zip of the WordPress plugin, for which nothing is built
     #[arg(long, conflicts_with_all = ["deb", "tarball"])]
     wordpress: bool,
+    /// Make only the Python package for Django and Wagtail, a wheel and its sources
+    #[arg(long, conflicts_with_all = ["deb", "tarball", "wordpress"])]
+    django: bool,
     /// Directory for the packages
     #[arg(long, value_name = "DIR", default_value = "target/packages")]
     out: PathBuf,
@@ -121,6 +125,9 @@ fn make(args: &Args) -> Result<Vec<PathBuf>> {
     if args.wordpress {
         return Ok(vec![wordpress::make(&args.out)?]);
     }
+    if args.django {
+        return django::make(epoch_secs()?, &args.out);
+    }
     let target = Target::by_triple(&args.target)?;
     target.ensure_installed()?;
     let release = Release {
@@ -142,6 +149,7 @@ fn make(args: &Args) -> Result<Vec<PathBuf>> {
     }
     if !args.deb && !args.tarball {
         made.push(wordpress::make(&args.out)?);
+        made.extend(django::make(release.epoch_secs, &args.out)?);
     }
     let list = args.out.join(format!("petasos-{}-{}.cdx.json", release.version, target.debian));
     write(&list, components::cyclone_dx(&release)?.as_bytes())?;
@@ -161,6 +169,7 @@ pub(crate) fn revisions(program: Option<&Path>, revisions: &[u32], out: &Path) -
             deb: true,
             tarball: false,
             wordpress: false,
+            django: false,
             out: out.to_owned(),
             target: target.triple.to_owned(),
             revision: *revision,
@@ -263,6 +272,7 @@ mod tests {
             deb: false,
             tarball: false,
             wordpress: false,
+            django: false,
             out: directory.join("out"),
             target: Target::ALL[0].triple.to_owned(),
             revision: 3,
@@ -287,6 +297,8 @@ mod tests {
                 "petasos_0.1.0-3_amd64.deb",
                 "petasos-0.1.0-x86_64-unknown-linux-gnu-static.tar.gz",
                 "petasos-wordpress.zip",
+                "petasos_django-0.1.0-py3-none-any.whl",
+                "petasos_django-0.1.0.tar.gz",
                 "petasos-0.1.0-amd64.cdx.json",
                 "SHA256SUMS"
             ]
@@ -316,7 +328,7 @@ mod tests {
         let listed = read("tar", &["--list", "--gzip", "--file"], &made[1]);
         assert!(listed.contains("-static/man/man1/petasos-serve.1\n"), "{listed}");
         output(
-            Command::new("sha256sum").arg("--check").arg("SHA256SUMS").current_dir(made[4].parent().unwrap()),
+            Command::new("sha256sum").arg("--check").arg("SHA256SUMS").current_dir(made[0].parent().unwrap()),
         )
         .unwrap();
     }

@@ -24,7 +24,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Debian packages of the programs that `real_*.rs` tests start or compare with.
-pub(crate) const TEST_PACKAGES: [&str; 10] = [
+pub(crate) const TEST_PACKAGES: [&str; 11] = [
     "apache2-bin",
     "apache2-utils",
     "chromium",
@@ -34,8 +34,12 @@ pub(crate) const TEST_PACKAGES: [&str; 10] = [
     "lighttpd-modules-lua",
     "nginx-core",
     "php-fpm",
+    "python3-django",
     "systemd",
 ];
+
+/// Debian packages of the programs with which unit tests build the Python package.
+const UNIT_PACKAGES: [&str; 2] = ["python3-setuptools", "python3-wheel"];
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -302,6 +306,7 @@ pub(crate) fn build_optimised() -> Result<()> {
 }
 
 fn unit() -> Result<PassedFailed> {
+    packages::ensure(&UNIT_PACKAGES)?;
     let tests = count(cargo(["test", "--workspace", "--locked", "--lib", "--bins", "--no-fail-fast"]))?;
     let doc = count(cargo(["test", "--workspace", "--locked", "--doc", "--no-fail-fast"]))?;
     Ok([tests, doc].into_iter().sum())

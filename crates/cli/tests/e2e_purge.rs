@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use testkit::{Authority, Edge, HeldPort, KeyKind, Origin, eventually, get, petasos, petasos_with, response};
+use std::path::Path;
+use testkit::{
+    Authority, Client, Edge, HeldPort, KeyKind, Origin, eventually, get, petasos, petasos_with, response,
+};
 
 const PAGES: &[&str] = &["/news/1", "/news/2", "/shop"];
 
@@ -215,5 +218,48 @@ fn edge_that_demands_a_certificate_is_reached_with_one() {
         let refused = run(arguments);
         assert_eq!(refused.code, Some(2), "{arguments:?}");
         assert!(refused.stderr.contains(words), "{arguments:?}: {}", refused.stderr);
+    }
+}
+
+/// A request of Drupal's module Purge, as `integrations/drupal` has recorded it.
+fn recorded(name: &str, edge: &str, token: &str) -> String {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../integrations/drupal/requests");
+    let text = std::fs::read_to_string(directory.join(name)).unwrap();
+    let (head, body) = text.split_once("\n\n").unwrap();
+    let head = head.replace("{{edge}}", edge).replace("{{token}}", token).replace('\n', "\r\n");
+    format!("{head}\r\n\r\n{body}")
+}
+
+#[test]
+fn recorded_requests_of_drupal_purge_their_pages() {
+    let origin = Origin::start(|seen| {
+        let tags = match seen.target() {
+            "/news/1" => "node:1 rendered",
+            "/news/2" => "node:10 rendered",
+            _ => "node_list node:100 rendered",
+        };
+        let tags = format!("Purge-Cache-Tags: http_response {tags}");
+        response("200 OK", &["Cache-Control: public, max-age=600", &tags], b"<p>a page</p>")
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let token_file = directory.path().join("token");
+    std::fs::write(&token_file, "t0ken\n").unwrap();
+    let edge = Edge::as_shipped(&origin.url(), &format!("token_file = '{}'\n", token_file.display()));
+    stored(&edge);
+    for (name, address, left) in [
+        ("tags-bundled.http", edge.address, &["/news/2"][..]),
+        ("tag.http", edge.address, &["/news/1", "/shop"]),
+        ("url-admin.http", edge.admin, &["/news/1", "/news/2"]),
+        ("everything.http", edge.address, &[]),
+    ] {
+        assert_eq!(stored(&edge), PAGES, "before {name}");
+        let send = |token| {
+            let request = recorded(name, &address.to_string(), token);
+            Client::connect(address).try_ask(request).unwrap().status
+        };
+        assert_eq!((send("wrong"), stored(&edge)), (403, PAGES.to_vec()), "{name}");
+        assert_eq!(send("t0ken"), 200, "{name}");
+        assert_eq!(stored(&edge), left, "{name}");
+        stored(&edge);
     }
 }

@@ -126,6 +126,37 @@ function do_action(string $hook, ...$arguments): void
     Site::$done[] = [$hook, ...$arguments];
 }
 
+/** A post with a number below 90 exists. */
+function get_permalink(int $id)
+{
+    return $id < 90 ? "http://a.test/?p=$id" : false;
+}
+
+function wp_next_scheduled(string $hook): bool
+{
+    return true;
+}
+
+function wp_date(string $format, int $time): string
+{
+    return gmdate($format, $time);
+}
+
+function esc_html(string $text): string
+{
+    return htmlspecialchars($text);
+}
+
+function esc_url(string $url): string
+{
+    return $url;
+}
+
+function admin_url(string $path): string
+{
+    return "http://a.test/wp-admin/$path";
+}
+
 function esc_html__(string $text, string $domain): string
 {
     return __($text, $domain);

@@ -35,13 +35,11 @@ $wgDBTableOptions = 'ENGINE=InnoDB, DEFAULT CHARSET=binary';
 $wgSecretKey  = '{{secret_key}}';
 $wgUpgradeKey = false;
 
-// The caches in front. MediaWiki sends each of them a PURGE for every change, with the public URL,
-// like a request to a proxy. It trusts their statements about the client's address.
-$wgUseCdn             = true;
-$wgCdnServers         = [ '{{edge}}', '{{varnish}}' ];
-$wgCdnServersNoPurge  = [ '127.0.0.1' ];
-$wgUsePrivateIPs      = true;
-$wgInternalServer     = 'http://{{host}}';
+// The caches in front, by the settings that a wiki's owner includes too. Purges name the pages
+// by the public name, also if a browser uses a loopback address.
+$petasosEdges     = [ '{{edge}}', '{{varnish}}' ];
+$wgInternalServer = 'http://{{host}}';
+require '{{site}}/conf/PetasosSettings.php';
 
 $lab_cache = $_SERVER['LAB_CACHE'] ?? 'objects';
 $wgMainCacheType    = $lab_cache === 'none' ? CACHE_NONE : CACHE_ACCEL;

@@ -60,6 +60,7 @@ pub(crate) const STACK: Stack = Stack {
             files::rendered!("conf/nginx-site.conf", "mediawiki/conf/nginx-site.conf"),
             files::rendered!("conf/varnish.vcl", "mediawiki/conf/varnish.vcl"),
             files::rendered!("conf/LocalSettings.php", "mediawiki/php/LocalSettings.php"),
+            files::verbatim!("conf/PetasosSettings.php", "../integrations/mediawiki/PetasosSettings.php"),
             // Wikitext uses double braces itself.
             StackFile::verbatim("conf/fill.php", FILL),
         ],

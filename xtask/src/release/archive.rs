@@ -1,12 +1,10 @@
 //! The static tarball: one program that needs no library of the system, with its documents, units
 //! and a configuration.
 
-use super::contents::{PackagedFile, completion, documents, lay_out, manual};
-use super::{Release, output};
+use super::Release;
+use super::contents::{PackagedFile, completion, documents, gzip, lay_out, manual, tar};
 use anyhow::Result;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Files of the repository that the tarball has unchanged: the path in the tarball, the source.
 const COPIED: [(&str, &str); 9] = [
@@ -28,8 +26,8 @@ pub(super) fn make(release: &Release, program: &Path, out: &Path) -> Result<Path
     let top = stage.path().join(&name);
     lay_out(&files(release, program)?, &top)?;
     let path = std::path::absolute(out.join(format!("{name}.tar.gz")))?;
-    let uncompressed = output_bytes(release, stage.path(), &name)?;
-    super::write(&path, &super::contents::gzip(&uncompressed)?)?;
+    let uncompressed = tar(stage.path(), &name, release.epoch_secs)?;
+    super::write(&path, &gzip(&uncompressed)?)?;
     Ok(out.join(format!("{name}.tar.gz")))
 }
 
@@ -46,14 +44,4 @@ fn files(release: &Release, program: &Path) -> Result<Vec<PackagedFile>> {
     }
     files.extend(documents(release, "doc")?);
     Ok(files)
-}
-
-/// The directory `name` below `stage` as a tar archive with fixed times, owners and order.
-fn output_bytes(release: &Release, stage: &Path, name: &str) -> Result<Vec<u8>> {
-    let path = stage.join("archive.tar");
-    let mut command = Command::new("tar");
-    command.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"]);
-    command.arg(format!("--mtime=@{}", release.epoch_secs));
-    output(command.arg("-C").arg(stage).arg("-cf").arg(&path).arg(name))?;
-    Ok(fs::read(path)?)
 }

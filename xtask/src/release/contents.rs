@@ -50,6 +50,18 @@ pub(super) fn gzip(content: &[u8]) -> Result<Vec<u8>> {
     Ok(encoder.finish()?)
 }
 
+/// The directory `name` below `stage` as a tar archive with fixed times, owners and order.
+/// `epoch_secs` is the time of all its files.
+pub(super) fn tar(stage: &Path, name: &str, epoch_secs: u64) -> Result<Vec<u8>> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("archive.tar");
+    let mut command = Command::new("tar");
+    command.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"]);
+    command.arg(format!("--mtime=@{epoch_secs}"));
+    output(command.arg("-C").arg(stage).arg("-cf").arg(&path).arg(name))?;
+    Ok(fs::read(path)?)
+}
+
 /// The manual pages, each `petasos-NAME.1`.
 pub(super) fn manual(release: &Release, program: &Path) -> Result<Vec<PackagedFile>> {
     let directory = tempfile::tempdir()?;

@@ -81,7 +81,7 @@ mod tests {
     use zip::ZipArchive;
 
     /// The files of the zip, below the plugin's directory.
-    const FILES: [&str; 55] = [
+    const FILES: [&str; 56] = [
         "LICENSE-APACHE",
         "LICENSE-MIT",
         "drop-ins/advanced-cache.php",
@@ -135,6 +135,7 @@ mod tests {
         "src/TagList.php",
         "src/Text.php",
         "src/Visitor.php",
+        "src/Webhook.php",
         "src/autoload.php",
         "uninstall.php",
     ];

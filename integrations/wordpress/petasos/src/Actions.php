@@ -34,7 +34,7 @@ final class Actions
 
     public function begin(): void
     {
-        foreach (['purge', 'measure', 'find', 'edge', 'exclude', 'install', 'remove'] as $name) {
+        foreach (['purge', 'measure', 'find', 'edge', 'webhook', 'exclude', 'install', 'remove'] as $name) {
             add_action("admin_post_petasos_$name", function () use ($name): void {
                 self::check($name);
                 $this->$name();
@@ -119,6 +119,32 @@ final class Actions
             $values['PETASOS_TOKEN'] = preg_match('/^[\x21-\x7e]{1,500}$/D', $token) === 1 ? $token : '';
         }
         Stored::write(array_filter($values, static fn ($value): bool => $value !== ''));
+        self::finish($is_valid ? 'saved' : 'partly');
+    }
+
+    /** Stores the webhook of a content delivery network. */
+    private function webhook(): void
+    {
+        $values = Stored::read();
+        $url = self::field('PETASOS_WEBHOOK_URL');
+        $method = self::field('PETASOS_WEBHOOK_METHOD');
+        $field = self::field('PETASOS_WEBHOOK_HEADER');
+        $is_method = preg_match('/^(?:[A-Z]{3,10})?$/D', $method) === 1;
+        $is_valid = ($url === '' || Webhook::isUrl($url)) && $is_method && Webhook::isField($field);
+        if ($url !== ($values['PETASOS_WEBHOOK_URL'] ?? '')) {
+            // The stored secret belongs to the host of the old URL.
+            unset($values['PETASOS_WEBHOOK_HEADER']);
+        }
+        $values['PETASOS_WEBHOOK_URL'] = $url === '' || Webhook::isUrl($url) ? $url : '';
+        $values['PETASOS_WEBHOOK_METHOD'] = $is_method ? $method : '';
+        if ($field !== '' && Webhook::isField($field)) {
+            $values['PETASOS_WEBHOOK_HEADER'] = $field;
+        }
+        foreach (['PETASOS_WEBHOOK_BODY', 'PETASOS_WEBHOOK_BODY_ALL'] as $name) {
+            $values[$name] = substr(self::field($name), 0, 4000);
+        }
+        Stored::write(array_filter($values, static fn ($value): bool => $value !== ''));
+        delete_option(Webhook::FAILURE);
         self::finish($is_valid ? 'saved' : 'partly');
     }
 

@@ -43,7 +43,7 @@ final class Cleanup
         $blogs = is_multisite() ? get_sites(['fields' => 'ids', 'number' => 0]) : [get_current_blog_id()];
         foreach ($blogs as $blog) {
             is_multisite() && switch_to_blog((int) $blog);
-            foreach ([Purges::CHANGED, Purges::FAILURE, Measurement::OPTION] as $option) {
+            foreach ([Purges::CHANGED, Purges::FAILURE, Webhook::FAILURE, Measurement::OPTION] as $option) {
                 delete_option($option);
             }
             wp_clear_scheduled_hook(Purges::RETRY);

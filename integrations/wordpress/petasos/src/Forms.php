@@ -90,6 +90,19 @@ final class Forms
         printf('<p><button class="button" id="petasos-edge-save">%s</button></p></form>', esc_html__('Save the edge', 'petasos'));
     }
 
+    public static function printWebhook(): void
+    {
+        printf('<h2 id="petasos-webhook-title">%s</h2><p>%s</p>', esc_html__('Content delivery network', 'petasos'), esc_html__('Only if a network in front of Petasos keeps pages. It is told of each purge by one request, after Petasos.', 'petasos'));
+        self::open('webhook');
+        self::printText('PETASOS_WEBHOOK_URL', __('URL of the request', 'petasos'), 'https://api.example.net/purge');
+        self::printText('PETASOS_WEBHOOK_METHOD', __('Method', 'petasos'), 'POST');
+        $is_there = Settings::text('PETASOS_WEBHOOK_HEADER') !== '';
+        printf('<p><label>%s<br><input class="regular-text" type="password" autocomplete="off" name="PETASOS_WEBHOOK_HEADER" value="" placeholder="%s"%s></label></p>', esc_html__('Header field with the secret of the network', 'petasos'), esc_attr($is_there ? __('stored; leave empty to keep it', 'petasos') : 'Authorization: Bearer ...'), disabled(Settings::isFixed('PETASOS_WEBHOOK_HEADER'), true, false));
+        self::printText('PETASOS_WEBHOOK_BODY', __('Content for changed pages: {urls} and {tags} become lists', 'petasos'), '{"files": {urls}}');
+        self::printText('PETASOS_WEBHOOK_BODY_ALL', __('Content for a purge of everything', 'petasos'), '{"purge_everything": true}');
+        printf('<p><button class="button" id="petasos-webhook">%s</button></p></form>', esc_html__('Save the webhook', 'petasos'));
+    }
+
     public static function printExclusions(): void
     {
         printf('<h2 id="petasos-exclusions">%s</h2>', esc_html__('Exclusions', 'petasos'));
@@ -120,6 +133,18 @@ final class Forms
             esc_attr($example),
             disabled(Settings::isFixed($name), true, false),
             esc_html(Settings::isFixed($name) ? ' ' . __('(set in wp-config.php or the environment)', 'petasos') : '')
+        );
+    }
+
+    private static function printText(string $name, string $label, string $example): void
+    {
+        printf(
+            '<p><label>%s<br><input class="regular-text" type="text" name="%s" value="%s" placeholder="%s"%s></label></p>',
+            esc_html($label),
+            esc_attr($name),
+            esc_attr(Settings::text($name)),
+            esc_attr($example),
+            disabled(Settings::isFixed($name), true, false)
         );
     }
 

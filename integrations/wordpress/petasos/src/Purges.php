@@ -1,7 +1,7 @@
 <?php
 /**
  * Collects the tags of everything that a request changes, and purges them once at its end: first
- * from the page cache, then from every edge.
+ * from the page cache, then from every edge, then from a content delivery network.
  *
  * Invariant: purges are sent before the response is complete, so that its client sees the change
  * everywhere. An edge's error does not fail the request. It is stored, shown in wp-admin, and the
@@ -24,6 +24,9 @@ final class Purges
      */
     public const CHANGED = 'petasos_changed';
     public const FAILURE = 'petasos_failure';
+
+    /** Name of the webhook among the causes of a failure. */
+    private const WEBHOOK = 'webhook';
 
     /** Event that tries a failed purge again. */
     public const RETRY = 'petasos_retry';
@@ -63,10 +66,21 @@ final class Purges
     private function announce(): void
     {
         $is_read = in_array($_SERVER['REQUEST_METHOD'] ?? '', ['GET', 'HEAD'], true) && !is_admin();
-        if ($is_read || headers_sent() || Edge::all() === [] || get_option(self::FAILURE) !== false) {
+        if ($is_read || headers_sent() || Edge::all() === [] || self::hasFailed(get_option(self::FAILURE))) {
             return;
         }
         header('X-Petasos-Purges: 1');
+    }
+
+    /**
+     * Whether a purge of the page cache or an edge is pending. One of the webhook does not count,
+     * because the edge cannot make up for it.
+     *
+     * @param mixed $failure value of the option
+     */
+    private static function hasFailed($failure): bool
+    {
+        return is_array($failure) && array_diff_key((array) ($failure['why'] ?? []), [self::WEBHOOK => '']) !== [];
     }
 
     public function add(string ...$tags): void
@@ -114,6 +128,7 @@ final class Purges
         foreach (Edge::all() as $edge) {
             $done = $edge->purgeUrl($url) === null && $done;
         }
+        $done = Webhook::send([], [$url]) === null && $done;
         /** Runs after a purge of one page, so that plug-ins can purge other caches. */
         do_action('petasos_purged_url', $url);
         return $done;
@@ -144,6 +159,10 @@ final class Purges
                 $failures[$edge->address] = $why;
             }
         }
+        $why = Webhook::send($tags, Webhook::urlsOf($tags, $this->prefix));
+        if ($why !== null) {
+            $failures[self::WEBHOOK] = $why;
+        }
         /**
          * Runs after a purge, so that plug-ins can purge other caches.
          *
@@ -173,7 +192,8 @@ final class Purges
         // them.
         $all = $tags === [] || $old_tags === [] ? [] : array_values(array_unique([...($old_tags ?? []), ...$tags]));
         $failure = [
-            'why' => $failures,
+            // What failed before still has to be purged.
+            'why' => $failures + (is_array($old) ? (array) ($old['why'] ?? []) : []),
             'tags' => count($all) > self::TAGS_MAX ? [] : $all,
             'since' => is_array($old) ? (int) ($old['since'] ?? time()) : time(),
             'tries' => $is_retry ? 2 : 1,

@@ -94,6 +94,7 @@ final class Screen
         $this->printEdges();
         if (current_user_can(Actions::rightToSettings())) {
             Forms::printEdge();
+            Forms::printWebhook();
             Forms::printExclusions();
         }
         $this->printCaches();

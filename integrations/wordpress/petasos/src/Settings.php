@@ -15,7 +15,7 @@ namespace Petasos;
 final class Settings
 {
     /** Settings that PHP's environment may contain, as hosts with containers set them. */
-    private const OF_ENVIRONMENT = ['PETASOS_EDGE', 'PETASOS_ADMIN', 'PETASOS_TOKEN', 'PETASOS_SITE'];
+    private const OF_ENVIRONMENT = ['PETASOS_EDGE', 'PETASOS_ADMIN', 'PETASOS_TOKEN', 'PETASOS_SITE', 'PETASOS_WEBHOOK_URL', 'PETASOS_WEBHOOK_HEADER'];
 
     /** @var array<string, mixed> values that the screen has stored */
     private static array $stored = [];

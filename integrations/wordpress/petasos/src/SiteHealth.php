@@ -38,6 +38,7 @@ final class SiteHealth
             $tests['direct']["petasos_$layer"] = ['label' => "Petasos: $layer", 'test' => static fn (): array => self::layer($layer)];
         }
         $tests['direct']['petasos_shop'] = ['label' => 'Petasos: shop', 'test' => [self::class, 'shop']];
+        $tests['direct']['petasos_webhook'] = ['label' => 'Petasos: webhook', 'test' => [self::class, 'webhook']];
         $tests['async']['petasos_edge'] = [
             'label' => 'Petasos: edge',
             'test' => rest_url(self::ROUTE . '/health'),
@@ -71,6 +72,20 @@ final class SiteHealth
             __('WooCommerce keeps every page from being cached', 'petasos'),
             __('It computes prices from the address of each visitor. Under WooCommerce > Settings > General, set the default customer location to "Geolocate (with page caching support)".', 'petasos')
         );
+    }
+
+    /** @return array<string, mixed> */
+    public static function webhook(): array
+    {
+        $failure = get_option(Webhook::FAILURE);
+        if (Settings::text('PETASOS_WEBHOOK_URL') === '') {
+            return self::result('petasos_webhook', 'good', __('No content delivery network is told of purges', 'petasos'), __('If a network in front of Petasos keeps pages, name its webhook under Tools > Petasos.', 'petasos'));
+        }
+        if (!is_array($failure)) {
+            return self::result('petasos_webhook', 'good', __('The content delivery network accepts purges', 'petasos'), __('The last purge was accepted, or there was none yet.', 'petasos'));
+        }
+        $text = sprintf('%s: %s', wp_date('Y-m-d H:i:s', (int) ($failure['since'] ?? 0)), is_string($failure['why'] ?? null) ? $failure['why'] : '?');
+        return self::result('petasos_webhook', 'critical', __('The content delivery network does not accept purges', 'petasos'), __('Visitors may see what is outdated.', 'petasos') . " $text");
     }
 
     /** @return array<string, mixed> */

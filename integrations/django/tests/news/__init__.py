@@ -1,0 +1,1 @@
+"""Articles with tags, for the tests."""

@@ -4,15 +4,15 @@
 //! Invariants: only purges, reloads and calls about a detected profile change anything. They need
 //! the token or, without one, a client on this machine, and are recorded. All paths except
 //! `/healthz` and `/readyz` need the token or a client on this machine. A client with a certificate
-//! needs no token. A request whose Host or Origin is not the address itself is refused, because a
-//! page of another site could make a browser send it. The content of a request has a size limit,
+//! needs no token. A request whose Host or Origin is not the address itself is refused, and so is
+//! one that a browser marks as sent for a page of another site (Fetch Metadata). The content of a request has a size limit,
 //! and is read only after the head has shown that its client may send the request.
 
 use crate::accepted::secure;
 use crate::control::changes::{self, order_text, outcome_text};
 use crate::control::counters::Metric;
 use crate::control::dashboard::{self, Answered};
-use crate::control::dashboard_access::name_of;
+use crate::control::dashboard_access::{is_from_elsewhere, name_of};
 use crate::control::figures;
 use crate::control::log_stream::{self, StreamRefusal};
 use crate::control::metrics;
@@ -83,7 +83,8 @@ const READING_FAILED: &str = "The reading ended unexpectedly; the log says why.\
 /// The media type of questions and of most answers.
 const JSON: &str = "application/json";
 
-/// The answer to a request whose Host or Origin is foreign.
+/// The answer to a request whose Host or Origin is foreign, or that another site made a browser
+/// send.
 const FOREIGN: &str = "This address answers only requests whose Host is its IP address, localhost or the name \
                        in the setting admin, and that come from no page of another site.";
 
@@ -95,6 +96,10 @@ const NO_READER: &str = "This client may not read here. From another machine or 
 /// The answer to a connection beyond the limit.
 const FULL: &str = "This address has its maximum of connections, limits.admin_connections_max. Try again \
                     later; if this persists, close connections that are not needed or raise the limit.";
+
+/// Fields of every response. A page of another site cannot embed it, whatever its media type.
+pub(crate) const SHIELD: [(&str, &str); 2] =
+    [("X-Content-Type-Options", "nosniff"), ("Cross-Origin-Resource-Policy", "same-origin")];
 
 /// One answer.
 struct AdminPage {
@@ -295,7 +300,8 @@ fn refusal(
     let is_call = purge::api::ApiRoute::of(&request.target).is_some()
         || [detection_call::PATH, RELOAD_PATH].contains(&path(request))
         || path(request) == warm_call::PATH && request.method == Method::Post;
-    let refused = if !is_own(request, &shared.plan.admin, arrival.is_secured) {
+    let is_foreign = !is_own(request, &shared.plan.admin, arrival.is_secured) || is_from_elsewhere(request);
+    let refused = if is_foreign {
         FOREIGN
     } else if is_certified {
         return None;
@@ -518,6 +524,9 @@ impl From<AdminPage> for PurgeReply {
         let mut head = ResponseHead::new(page.status);
         head.fields.push(names::CONTENT_TYPE, page.media_type);
         head.fields.push(names::CACHE_CONTROL, "no-store");
+        for (name, value) in SHIELD {
+            head.fields.push(name, value);
+        }
         Self { head, content: Bytes::from(page.text) }
     }
 }
@@ -550,7 +559,7 @@ fn written(document: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{AdminPage, answer, refusal};
+    use super::{AdminPage, SHIELD, answer, refusal};
     use crate::shared::Shared;
     use crate::system::System;
     use config::EdgePlan;
@@ -671,5 +680,25 @@ mod tests {
         }
         let own = [("Host", "127.0.0.1:8081"), ("Origin", "http://127.0.0.1:8081")];
         assert_eq!(asked(Method::Get, "/status", &own).0, 200);
+    }
+
+    #[test]
+    fn page_of_another_site_reaches_no_path() {
+        let host = ("Host", "127.0.0.1:8081");
+        let navigation = [("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")];
+        for target in ["/log", "/dashboard/history", "/metrics", "/status", "/healthz"] {
+            for site in ["cross-site", "same-site"] {
+                let fields = [host, ("Sec-Fetch-Site", site), navigation[0], navigation[1]];
+                assert_eq!(asked(Method::Get, target, &fields[..2]).0, 403, "{target}");
+                assert_eq!(asked(Method::Get, target, &fields).0, 403, "{target}: a link");
+            }
+        }
+        for site in ["same-origin", "none"] {
+            assert_eq!(asked(Method::Get, "/status", &[host, ("Sec-Fetch-Site", site)]).0, 200, "{site}");
+        }
+        let reply: purge::PurgeReply = AdminPage::plain(200, "").into();
+        assert!(SHIELD.iter().all(|(name, value)| {
+            reply.head.fields.only(name).is_some_and(|found| **found == *value.as_bytes())
+        }));
     }
 }

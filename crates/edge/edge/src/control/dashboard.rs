@@ -6,7 +6,7 @@
 //! everyone who names the address correctly; they reveal nothing.
 
 use crate::control::counters::Metric;
-use crate::control::dashboard_access::{Caller, is_from_elsewhere, session_cookie, session_ids};
+use crate::control::dashboard_access::{Caller, is_from_elsewhere, opens_tab, session_cookie, session_ids};
 use crate::control::dashboard_events::{self, EventKind};
 use crate::control::dashboard_forms::{self, Form, FormFault};
 use crate::control::dashboard_page::{
@@ -48,7 +48,9 @@ pub(crate) async fn answer(
 ) -> Answered {
     let head = &request.head;
     let caller = Caller::of(shared, client.arrival(), is_certified, head);
-    if is_from_elsewhere(head) {
+    // A stream of events is no page that a link leads to.
+    let is_stream = rest(head).ends_with("/events");
+    if is_from_elsewhere(head) && (is_stream || !opens_tab(head)) {
         return Answered::Reply(notice(403, "Refused", "A page of another site has sent this request."));
     }
     if head.method == Method::Post {

@@ -22,6 +22,9 @@ const COOKIE: &str = "petasos_session";
 /// The cookie of a session over TLS.
 const SECURE_COOKIE: &str = "__Secure-petasos_session";
 
+/// The field in which a browser states which site made it send a request.
+const FETCH_SITE: &str = "Sec-Fetch-Site";
+
 /// Who sends a request for the dashboard.
 #[derive(Debug)]
 pub(crate) struct Caller {
@@ -129,20 +132,27 @@ const fn cookie_name(is_secured: bool) -> &'static str {
 }
 
 /// Whether a page of another site made a browser send the request, by the fields that browsers add
-/// (Fetch Metadata). A link to the dashboard may still open it.
+/// (Fetch Metadata). Programs send no such fields.
 pub(crate) fn is_from_elsewhere(head: &RequestHead) -> bool {
-    let is = |name: &str, value: &[u8]| head.fields.first(name).is_some_and(|found| **found == *value);
-    let is_foreign = head.fields.has("Sec-Fetch-Site")
-        && !is("Sec-Fetch-Site", b"same-origin")
-        && !is("Sec-Fetch-Site", b"none");
-    let opens_tab =
-        head.method == Method::Get && is("Sec-Fetch-Mode", b"navigate") && is("Sec-Fetch-Dest", b"document");
-    is_foreign && !opens_tab
+    head.fields.has(FETCH_SITE)
+        && !has_value(head, FETCH_SITE, b"same-origin")
+        && !has_value(head, FETCH_SITE, b"none")
+}
+
+/// Whether the request opens a page in a tab. A link on another site may lead to the dashboard.
+pub(crate) fn opens_tab(head: &RequestHead) -> bool {
+    head.method == Method::Get
+        && has_value(head, "Sec-Fetch-Mode", b"navigate")
+        && has_value(head, "Sec-Fetch-Dest", b"document")
+}
+
+fn has_value(head: &RequestHead, name: &str, value: &[u8]) -> bool {
+    head.fields.first(name).is_some_and(|found| **found == *value)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{is_from_elsewhere, session_cookie, session_ids, without_session};
+    use super::{is_from_elsewhere, opens_tab, session_cookie, session_ids, without_session};
     use h1::{Limits, Strictness, parse_request};
     use message::{Fields, Method, RequestHead, Version};
 
@@ -187,20 +197,18 @@ mod tests {
 
     #[test]
     fn page_of_another_site_may_only_open_the_dashboard() {
+        let is_refused = |head: RequestHead| is_from_elsewhere(&head) && !opens_tab(&head);
         let navigation = [("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")];
         for site in ["cross-site", "same-site"] {
             let from = ("Sec-Fetch-Site", site);
-            assert!(is_from_elsewhere(&head(Method::Get, &[from])));
-            assert!(is_from_elsewhere(&head(
-                Method::Get,
-                &[from, navigation[0], ("Sec-Fetch-Dest", "iframe")]
-            )));
-            assert!(!is_from_elsewhere(&head(Method::Get, &[from, navigation[0], navigation[1]])));
-            assert!(is_from_elsewhere(&head(Method::Post, &[from, navigation[0], navigation[1]])));
+            assert!(is_refused(head(Method::Get, &[from])));
+            assert!(is_refused(head(Method::Get, &[from, navigation[0], ("Sec-Fetch-Dest", "iframe")])));
+            assert!(!is_refused(head(Method::Get, &[from, navigation[0], navigation[1]])));
+            assert!(is_refused(head(Method::Post, &[from, navigation[0], navigation[1]])));
         }
         for site in ["same-origin", "none"] {
-            assert!(!is_from_elsewhere(&head(Method::Post, &[("Sec-Fetch-Site", site)])));
+            assert!(!is_refused(head(Method::Post, &[("Sec-Fetch-Site", site)])));
         }
-        assert!(!is_from_elsewhere(&head(Method::Post, &[])), "an old browser, or curl");
+        assert!(!is_refused(head(Method::Post, &[])), "an old browser, or curl");
     }
 }

@@ -115,6 +115,8 @@ fn data() -> DashboardData {
             verdicts: vec![figures("hit", 900), figures("miss", 100), figures(HOSTILE, 1)],
             path_groups: vec![PathGroupFigures { group: hostile(), requests: 8, hits: 6 }],
         }],
+        verdicts: Vec::new(),
+        history_off: false,
         reasons: vec![ReasonFigures {
             reason: hostile(),
             verdict: hostile(),

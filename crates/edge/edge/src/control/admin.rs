@@ -33,6 +33,7 @@ use api::why::Question;
 use bytes::Bytes;
 use config::AdminTlsPlan;
 use h1::{BodyFraming, Request};
+use history::VALUES_MAX;
 use message::{Frame, Method, RequestHead, ResponseHead, Status, Version, names};
 use net::{Acceptor, Peer, Stream};
 use origin::Upload;
@@ -423,7 +424,7 @@ async fn answer_history(shared: &Arc<Shared>, request: &RequestHead) -> AdminPag
         Ok(minutes) => minutes,
         Err(why) => return AdminPage::plain(400, &format!("{why}\n")),
     };
-    match figures::history(shared, minutes).await {
+    match figures::history(shared, minutes, VALUES_MAX).await {
         // Not indented, because it is long.
         Some(history) => AdminPage {
             status: Status::OK,

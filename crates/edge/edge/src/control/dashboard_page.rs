@@ -7,13 +7,14 @@ use crate::shared::Shared;
 use ::dashboard::{FileCertificate, POLICY, Range, View, fields};
 use api::dashboard::History;
 use bytes::Bytes;
+use history::VALUES_MAX;
 use message::{RequestHead, ResponseHead, Status, names};
 use purge::PurgeReply;
 use std::sync::Arc;
 
 /// The values of the minutes of a period; without series if they cannot be read.
 pub(crate) async fn history(shared: &Arc<Shared>, range: Range) -> History {
-    let read = figures::history(shared, range.minutes()).await;
+    let read = figures::history(shared, range.minutes(), VALUES_MAX).await;
     read.unwrap_or_else(|| History { first_minute: 0, minutes_per_value: 1, series: Vec::new() })
 }
 

@@ -98,7 +98,10 @@ fn history(view: &View<'_>) -> Markup {
                 }.draw())
             }
         }
-        p.note { "Times are UTC. Each value is the mean of a minute, or of several minutes." }
+        p.note {
+            "Times are UTC. Each value is of a minute, or of several: a mean, and the worst minute of errors and "
+            "of p99."
+        }
     }
 }
 

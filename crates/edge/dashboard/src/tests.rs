@@ -1,12 +1,12 @@
 //! Tests of the rendered pages: escaping, structure, labels, and what needs no script.
 
 use super::{
-    Change, FileCertificate, PurgeKind, Range, Report, SAMPLES_MAX, Samples, View, Viewer, confirmation,
-    login, main_page, notice, request_rows, requests_page, result_page, search_page, sections,
+    Change, FileCertificate, PurgeKind, Range, Report, Reports, Samples, View, Viewer, confirmation, login,
+    main_page, notice, request_rows, requests_page, result_page, search_page, sections,
 };
 use api::dashboard::{
     CostFigures, CostKind, DashboardData, History, MachineFigures, MissFigures, PageFigures,
-    PathGroupFigures, ReasonFigures, Series, SiteFigures, VerdictFigures,
+    PathGroupFigures, ReasonFigures, Series, SiteFigures, VerdictCount, VerdictFigures,
 };
 use api::log::LoggedRequest;
 use api::status::{CertificateStatus, DiskStatus, EdgeStatus, OriginStatus, SiteStatus, StoreStatus};
@@ -93,6 +93,7 @@ fn status() -> EdgeStatus {
 }
 
 fn data() -> DashboardData {
+    let count = |verdict: &str, requests| VerdictCount { verdict: verdict.to_owned(), requests };
     let figures = |verdict: &str, requests| VerdictFigures {
         verdict: verdict.to_owned(),
         requests,
@@ -115,8 +116,8 @@ fn data() -> DashboardData {
             verdicts: vec![figures("hit", 900), figures("miss", 100), figures(HOSTILE, 1)],
             path_groups: vec![PathGroupFigures { group: hostile(), requests: 8, hits: 6 }],
         }],
-        verdicts: Vec::new(),
-        history_off: false,
+        verdicts: vec![count("hit", 900), count("miss", 100)],
+        history_off: true,
         reasons: vec![ReasonFigures {
             reason: hostile(),
             verdict: hostile(),
@@ -159,7 +160,7 @@ fn operator() -> Viewer {
 
 fn with_view<T>(data: &DashboardData, render: impl FnOnce(&View<'_>) -> T) -> T {
     let mut samples = Samples::default();
-    for second in 0..2 * SAMPLES_MAX as u64 {
+    for second in 0..100 {
         samples.push(Duration::from_secs(2 * second), data);
     }
     render(&View {
@@ -169,7 +170,7 @@ fn with_view<T>(data: &DashboardData, render: impl FnOnce(&View<'_>) -> T) -> T 
         range: Range::Day,
         certificates: &[FileCertificate { names: vec![hostile()], expires_secs: 784_200_000 }],
         changes: &[change(true), change(false)],
-        reports: Some(&[Report { name: "run/report.html".to_owned(), at_secs: 5, bytes: 2048 }]),
+        reports: Reports::Listed(&[Report { name: "run/report.html".to_owned(), at_secs: 5, bytes: 2048 }]),
         summary: Some(HOSTILE),
     })
 }
@@ -374,8 +375,8 @@ fn rates_come_from_neighbouring_samples() {
     samples.push(Duration::from_secs(10), &data);
     assert_eq!(samples.rates(), None, "one sample has no rate");
     data.status.requests += 40;
-    data.sites[0].verdicts[0].requests += 30;
-    data.sites[0].verdicts[1].requests += 10;
+    data.verdicts[0].requests += 30;
+    data.verdicts[1].requests += 10;
     samples.push(Duration::from_millis(10_500), &data);
     assert_eq!(samples.rates(), None, "a second reader adds no sample");
     samples.push(Duration::from_secs(12), &data);
@@ -383,10 +384,82 @@ fn rates_come_from_neighbouring_samples() {
     assert_eq!((rates.requests, rates.hits, rates.hit_ratio), (20.0, 15.0, Some(0.75)));
     samples.push(Duration::from_secs(100), &data);
     assert_eq!(samples.rates(), None, "nobody looked for a while");
-    for second in 0..1000 {
-        samples.push(Duration::from_secs(100 + second), &data);
+}
+
+#[test]
+fn points_of_the_last_two_minutes_stand_at_their_time() {
+    let mut data = data();
+    let mut samples = Samples::default();
+    // A reader each second for three minutes, then one each ten seconds.
+    let moments = (0..180).chain((180..=240).step_by(10));
+    for second in moments {
+        data.status.requests = 10 * second + if second >= 200 { 400 } else { 0 };
+        samples.push(Duration::from_secs(1000 + second), &data);
     }
-    assert_eq!(samples.all_rates().count(), SAMPLES_MAX - 1);
+    let points = samples.slots(|counts| counts.requests);
+    // The 400 requests came between 190 and 200 s, which is 50 to 40 s before the end.
+    let expected: Vec<_> =
+        (0..60).map(|point| Some(if (35..40).contains(&point) { 50.0 } else { 10.0 })).collect();
+    let rounded: Vec<_> = points.iter().map(|point| point.map(f64::round)).collect();
+    assert_eq!(rounded, expected);
+    let mut young = Samples::default();
+    for second in [0, 1, 5] {
+        young.push(Duration::from_secs(1000 + second), &data);
+    }
+    let points = young.slots(|counts| counts.requests);
+    assert_eq!((points.len(), points.iter().flatten().count()), (60, 2), "the newest at the right end");
+    assert!(points[59].is_some() && points[58].is_some());
+    for second in 0..10_000 {
+        samples.push(Duration::from_millis(2_000_000 + 901 * second), &data);
+    }
+    assert!(samples.len() < 140, "old samples are forgotten");
+}
+
+#[test]
+fn page_of_a_thousand_sites_is_bounded() {
+    let mut many = data();
+    let site = many.status.sites[0].clone();
+    many.status.sites = (0..1000)
+        .map(|number| {
+            let mut site = site.clone();
+            site.uncompressed = None;
+            site.origins.truncate(1);
+            "closed".clone_into(&mut site.breaker);
+            site.origins[0].url = format!("http://origin{number}.test");
+            site.origins[0].state = if number == 777 { "silent" } else { "well" }.to_owned();
+            site
+        })
+        .collect();
+    let figures = many.sites[0].clone();
+    many.sites = (0..1000)
+        .map(|number| {
+            let mut figures = figures.clone();
+            figures.site = format!("site{number}.test");
+            figures.verdicts[0].requests = number;
+            figures
+        })
+        .collect();
+    let all = with_view(&many, sections);
+    let section = |name: &str| &all.iter().find(|(found, _)| *found == name).unwrap().1;
+    let sites = section("sites");
+    assert_eq!(sites.matches("div class=\"site\"").count(), 30);
+    assert!(sites.contains("site999.test") && sites.contains("970 more sites"), "the busiest sites");
+    let origins = section("origins");
+    assert!(
+        origins.contains("origin777.test") && origins.contains("950 more origins"),
+        "the one that is unwell"
+    );
+    many.status.sites.iter_mut().for_each(|site| "silent".clone_into(&mut site.breaker));
+    let overview = &with_view(&many, sections)[0].1;
+    assert!(overview.matches("<li>").count() < 50 && overview.contains(" more.</li>"), "{overview}");
+}
+
+#[test]
+fn reports_that_cannot_be_read_are_told_from_none() {
+    let page = |reports| with_view(&data(), |view| main_page(&View { reports, ..*view }, &Viewer::default()));
+    assert!(page(Reports::Listed(&[])).contains("has no report yet"));
+    assert!(page(Reports::Unreadable).contains("cannot be read at the moment"));
+    assert!(page(Reports::NoDirectory).contains("reports_directory"));
 }
 
 #[test]

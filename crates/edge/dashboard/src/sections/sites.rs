@@ -8,13 +8,24 @@ use api::status::SiteStatus;
 use api::warm::WarmRun;
 use maud::{Markup, html};
 
+/// Maximum number of sites that are shown.
+const SITES_MAX: usize = 30;
+
+/// Maximum number of origins that are shown.
+const ORIGINS_MAX: usize = 50;
+
+/// Maximum number of names of a site in the table of origins.
+const NAMES_MAX: usize = 4;
+
 /// The name of the figures of requests that reached no site, such as those for an unknown host.
 const NO_SITE: &str = "-";
 
 pub(super) fn sites(view: &View<'_>) -> Markup {
     let is_shown = |site: &&SiteFigures| site.site != NO_SITE || !site.verdicts.is_empty();
+    let sites: Vec<_> = view.data.sites.iter().filter(is_shown).collect();
+    let (sites, more) = first(sites, SITES_MAX, |site| std::cmp::Reverse(requests(site)));
     html! {
-        @for site in view.data.sites.iter().filter(is_shown) {
+        @for site in sites {
             div.site {
                 h3 {
                     (if site.site == NO_SITE { "Requests for no site" } else { &site.site })
@@ -27,8 +38,25 @@ pub(super) fn sites(view: &View<'_>) -> Markup {
             }
         }
         @if view.data.sites.is_empty() { (empty("No site has received a request yet.")) }
+        @if more > 0 { p.note { (grouped(more)) " more sites have fewer requests." } }
         @if !view.data.status.warming.is_empty() { (warming(&view.data.status.warming)) }
     }
+}
+
+/// The first `count` entries by a key if there are more, and the number of the others.
+fn first<T, K: Ord>(mut list: Vec<T>, count: usize, key: impl Fn(&T) -> K) -> (Vec<T>, u64) {
+    let more = list.len().saturating_sub(count);
+    if more > 0 {
+        // Stable, so that entries with equal keys keep their order.
+        list.sort_by_key(key);
+        list.truncate(count);
+    }
+    (list, more as u64)
+}
+
+/// The requests of a site.
+fn requests(site: &SiteFigures) -> u64 {
+    site.verdicts.iter().map(|figures| figures.requests).sum()
 }
 
 /// The last run of each site that filled the cache.
@@ -71,7 +99,7 @@ fn verdicts(site: &SiteFigures) -> Markup {
     if site.verdicts.is_empty() {
         return empty("No request yet.");
     }
-    let all: u64 = site.verdicts.iter().map(|figures| figures.requests).sum();
+    let all = requests(site);
     let time = |time: Option<u64>| time.map_or_else(|| "–".to_owned(), micros);
     let head = html! {
         th scope="col" { "Verdict" } th.n scope="col" { "Requests" } th.n scope="col" { "Share" }

@@ -16,7 +16,7 @@ use crate::control::{changes, dashboard_reports, dashboard_requests, figures, to
 use crate::memory::dashboard::{SESSION_LIFE, is_same_secret};
 use crate::request::client::ClientConnection;
 use crate::shared::Shared;
-use ::dashboard::{PATH, PurgeKind, REPORT_POLICY, Range, Report, View, fields};
+use ::dashboard::{PATH, PurgeKind, REPORT_POLICY, Range, Report, Reports, View, fields};
 use api::dashboard::{DATA_PATH, HISTORY_PATH, SUMMARY_PATH};
 use api::why::Question;
 use h1::Request;
@@ -120,19 +120,24 @@ async fn main_page(shared: &Arc<Shared>, caller: &Caller, range: Range) -> Purge
     let reports = reports(shared).await;
     let summary = figures::last_week(shared).await;
     let history = history(shared, range).await;
+    let reports = match &reports {
+        None => Reports::NoDirectory,
+        Some(Some(reports)) => Reports::Listed(reports),
+        Some(None) => Reports::Unreadable,
+    };
     let text = with_view(shared, range, &history, |view| {
-        let view = View { reports: reports.as_deref(), summary: summary.as_deref(), ..view };
+        let view = View { reports, summary: summary.as_deref(), ..view };
         ::dashboard::main_page(&view, &caller.viewer)
     });
     html(200, text)
 }
 
-/// The reports; `None` without a directory.
-async fn reports(shared: &Shared) -> Option<Vec<Report>> {
+/// The reports; `None` without a directory, and `Some(None)` if it cannot be read now.
+async fn reports(shared: &Shared) -> Option<Option<Vec<Report>>> {
     let directory = shared.plan.reports_directory.clone()?;
     // While the disk hangs, the page shows no report.
     let Ok(turn) = Arc::clone(&shared.dashboard.report_readers).try_acquire_owned() else {
-        return Some(Vec::new());
+        return Some(None);
     };
     let listed = threads::run_aside(move || {
         let listed = dashboard_reports::list(&directory);
@@ -140,7 +145,7 @@ async fn reports(shared: &Shared) -> Option<Vec<Report>> {
         listed
     });
     let listed = tokio::time::timeout(shared.limits.disk_timeout, listed).await;
-    Some(listed.ok().flatten().unwrap_or_default())
+    Some(listed.ok().flatten())
 }
 
 async fn report(shared: &Shared, name: &str) -> PurgeReply {

@@ -4,17 +4,16 @@
 
 use crate::control::figures;
 use crate::shared::Shared;
-use ::dashboard::{FileCertificate, POLICY, Range, View, fields};
+use ::dashboard::{FileCertificate, POINTS_MAX, POLICY, Range, Reports, View, fields};
 use api::dashboard::History;
 use bytes::Bytes;
-use history::VALUES_MAX;
 use message::{RequestHead, ResponseHead, Status, names};
 use purge::PurgeReply;
 use std::sync::Arc;
 
 /// The values of the minutes of a period; without series if they cannot be read.
 pub(crate) async fn history(shared: &Arc<Shared>, range: Range) -> History {
-    let read = figures::history(shared, range.minutes(), VALUES_MAX).await;
+    let read = figures::history(shared, range.minutes(), POINTS_MAX).await;
     read.unwrap_or_else(|| History { first_minute: 0, minutes_per_value: 1, series: Vec::new() })
 }
 
@@ -40,7 +39,7 @@ pub(crate) fn with_view<T>(
         range,
         certificates: &certificates(shared),
         changes: &shared.dashboard.changes.recent(),
-        reports: None,
+        reports: Reports::NoDirectory,
         summary: None,
     })
 }

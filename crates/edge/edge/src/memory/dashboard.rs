@@ -4,8 +4,9 @@
 //! stored as a digest only, so that comparing it reveals nothing about it. A session ends with the
 //! token that it was begun with.
 
+use api::dashboard::History;
 use clock::Monotonic;
-use dashboard::{Change, Samples};
+use dashboard::{Change, Range, Samples};
 use platform::sound;
 use sha2::{Digest as _, Sha256};
 use std::collections::VecDeque;
@@ -45,10 +46,42 @@ pub(crate) struct DashboardState {
     pub(crate) sessions: Sessions,
     pub(crate) changes: Changes,
     samples: Mutex<Samples>,
+    pub(crate) rendered: RenderedTable,
     /// Permits for event streams.
     pub(crate) listeners: Arc<Semaphore>,
     /// Permits for reading the directory of reports.
     pub(crate) report_readers: Arc<Semaphore>,
+}
+
+/// Names and HTML of sections.
+pub(crate) type RenderedSections = Arc<[(&'static str, Arc<str>)]>;
+
+/// The sections of the main page as they were at a moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Rendered {
+    pub(crate) at: Monotonic,
+    /// The minute of `history`, in minutes since 1970.
+    pub(crate) minute: u64,
+    pub(crate) history: Arc<History>,
+    pub(crate) sections: RenderedSections,
+}
+
+/// The sections that were rendered last, for each period of the charts.
+#[derive(Debug, Default)]
+pub(crate) struct RenderedTable {
+    all: Mutex<[Option<Rendered>; Range::ALL.len()]>,
+}
+
+impl RenderedTable {
+    pub(crate) fn of(&self, range: Range) -> Option<Rendered> {
+        sound(self.all.lock()).get(range as usize).cloned().flatten()
+    }
+
+    pub(crate) fn set(&self, range: Range, rendered: Rendered) {
+        if let Some(place) = sound(self.all.lock()).get_mut(range as usize) {
+            *place = Some(rendered);
+        }
+    }
 }
 
 /// The sessions of people who have logged in.
@@ -91,6 +124,7 @@ impl Default for DashboardState {
             sessions: Sessions::default(),
             changes: Changes::default(),
             samples: Mutex::default(),
+            rendered: RenderedTable::default(),
             listeners: Arc::new(Semaphore::new(LISTENERS_MAX)),
             report_readers: Arc::new(Semaphore::new(REPORT_READERS_MAX)),
         }

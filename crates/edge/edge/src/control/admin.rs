@@ -12,7 +12,7 @@ use crate::accepted::secure;
 use crate::control::changes::{self, order_text, outcome_text};
 use crate::control::counters::Metric;
 use crate::control::dashboard::{self, Answered};
-use crate::control::dashboard_access::{is_from_elsewhere, name_of};
+use crate::control::dashboard_access::{guesses_too_often, is_from_elsewhere, name_of};
 use crate::control::figures;
 use crate::control::log_stream::{self, StreamRefusal};
 use crate::control::metrics;
@@ -21,6 +21,7 @@ use crate::control::purge_orders::{carry_out, reply};
 use crate::control::status::status;
 use crate::control::warm_call;
 use crate::control::why::{self, QUESTION_BYTES_MAX};
+use crate::memory::address_limit::AddressLimit;
 use crate::request::arrival::Arrival;
 use crate::request::client::{ClientConnection, ReceiveOutcome};
 use crate::request::date::http_date;
@@ -43,7 +44,11 @@ use std::future::poll_fn;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The part of the places, as a divisor, that one client on another machine may hold, and the part
+/// that only clients on this machine may hold. Strangers thus cannot shut the operator out.
+const PLACES_PART: usize = 4;
 
 /// Pause after a connection could not be accepted for lack of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -94,9 +99,13 @@ const NO_READER: &str = "This client may not read here. From another machine or 
                          token_file, sent as \"Authorization: Bearer TOKEN\". `petasos why` takes it from PETASOS_TOKEN or \
                          --token-file.";
 
+/// The answer to a client that has shown several wrong tokens.
+const TOO_MANY_GUESSES: &str = "This client has shown too many wrong tokens. Wait a minute and try again.\n";
+
 /// The answer to a connection beyond the limit.
-const FULL: &str = "This address has its maximum of connections, limits.admin_connections_max. Try again \
-                    later; if this persists, close connections that are not needed or raise the limit.";
+const FULL: &str = "This address has its maximum of connections, limits.admin_connections_max, or a quarter of it \
+                    from your address. Try again later; if this persists, close connections that are not needed \
+                    or raise the limit.";
 
 /// Fields of every response. A page of another site cannot embed it, whatever its media type.
 pub(crate) const SHIELD: [(&str, &str); 2] =
@@ -130,21 +139,61 @@ pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Arc<Acceptor>) {
 #[derive(Debug)]
 pub(crate) struct AdminEntrance {
     places: Arc<Semaphore>,
+    /// The places that clients on other machines may hold together.
+    others: Arc<Semaphore>,
+    /// The places of each of them.
+    addresses: Arc<AddressLimit>,
+    /// How many places one of them may hold.
+    address_max: usize,
     refusals: Arc<Semaphore>,
+}
+
+/// A place for one connection.
+#[derive(Debug)]
+struct AdminPlace {
+    places: Vec<OwnedSemaphorePermit>,
+    address: Option<(IpAddr, Arc<AddressLimit>)>,
+}
+
+impl Drop for AdminPlace {
+    fn drop(&mut self) {
+        if let Some((address, addresses)) = &self.address {
+            addresses.give_back(*address);
+        }
+    }
 }
 
 impl AdminEntrance {
     pub(crate) fn new(shared: &Shared) -> Self {
+        let places = shared.limits.admin_connections_max;
         Self {
-            places: Arc::new(Semaphore::new(shared.limits.admin_connections_max)),
+            places: Arc::new(Semaphore::new(places)),
+            others: Arc::new(Semaphore::new(places - places / PLACES_PART)),
+            addresses: Arc::default(),
+            address_max: (places / PLACES_PART).max(1),
             refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
         }
+    }
+
+    /// A place for a connection of this client; `None` if there is none for it.
+    fn place(&self, peer: Peer) -> Option<AdminPlace> {
+        let mut place = AdminPlace { places: Vec::new(), address: None };
+        if !peer.is_loopback() {
+            if let Some(address) = peer.ip() {
+                let is_free = self.addresses.take(address, self.address_max);
+                place.address = is_free.then(|| (address, Arc::clone(&self.addresses)));
+                place.address.as_ref()?;
+            }
+            place.places.push(Arc::clone(&self.others).try_acquire_owned().ok()?);
+        }
+        place.places.push(Arc::clone(&self.places).try_acquire_owned().ok()?);
+        Some(place)
     }
 
     /// Serves a connection in a task. Beyond the limit it is refused.
     pub(crate) fn take(&self, shared: &Arc<Shared>, stream: Stream, peer: Peer) {
         let shared = shared.current();
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+        if let Some(place) = self.place(peer) {
             tokio::spawn(async move {
                 if let Some((client, is_certified)) = secured(&shared, stream, peer).await {
                     Box::pin(converse(shared, client, is_certified)).await;
@@ -203,6 +252,14 @@ async fn converse(shared: Arc<Shared>, mut client: ClientConnection, is_certifie
         let arrival = client.arrival();
         // A reload may have withdrawn the authority of the client's certificate.
         if arrival.is_secured && !Arc::ptr_eq(&shared.listeners, &listeners) {
+            return client.linger().await;
+        }
+        let is_health = [HEALTH_PATH, READY_PATH].contains(&path(&request.head));
+        if !is_health && guesses_too_often(&shared, arrival, is_certified, &request.head.fields) {
+            let page = AdminPage::plain(429, TOO_MANY_GUESSES).into();
+            if respond_to(&shared, &mut client, &request, page).await {
+                continue;
+            }
             return client.linger().await;
         }
         if dashboard::is_path(path(&request.head)) {
@@ -560,7 +617,7 @@ fn written(document: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{AdminPage, SHIELD, answer, refusal};
+    use super::{AdminEntrance, AdminPage, SHIELD, answer, refusal};
     use crate::shared::Shared;
     use crate::system::System;
     use config::EdgePlan;
@@ -597,6 +654,24 @@ mod tests {
         }
         let page = answered(&shared, LOCAL, &head, content);
         (page.status.code(), page.text)
+    }
+
+    #[test]
+    fn strangers_cannot_take_all_places() {
+        let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let shared = Shared::new(plan, None, System::of_machine());
+        let entrance = AdminEntrance::new(&shared);
+        let peer = |text: &str| Peer::Ip(text.parse().unwrap());
+        let taken = |text: &str| -> Vec<_> { (0..100).map_while(|_| entrance.place(peer(text))).collect() };
+        let one = taken("192.0.2.1:5");
+        assert_eq!(one.len(), 16, "a quarter of 64");
+        let others: Vec<_> = (2..9).flat_map(|number| taken(&format!("192.0.2.{number}:5"))).collect();
+        assert_eq!(others.len(), 32, "three quarters together");
+        assert_eq!(taken("127.0.0.1:5").len(), 16, "the rest is for this machine");
+        drop(one);
+        assert_eq!(taken("[2001:db8::1]:5").len(), 16);
+        drop(others);
+        assert_eq!(taken("127.0.0.1:5").len(), 64, "all places came back");
     }
 
     #[test]

@@ -21,7 +21,9 @@ use api::dashboard::{DATA_PATH, HISTORY_PATH, SUMMARY_PATH};
 use api::why::Question;
 use h1::Request;
 use message::{Method, RequestHead};
+use net::Peer;
 use purge::PurgeReply;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 /// How a request was answered.
@@ -260,7 +262,8 @@ fn log_in(shared: &Shared, client: &ClientConnection, caller: &Caller, form: &Fo
         shared.cells(0).count(Metric::DashboardLoginsRefused);
         html(code, ::dashboard::login(true, Some(problem)))
     };
-    if !sessions.may_attempt(client.arrival().peer.ip(), now) {
+    let address = client_address(client.arrival().peer);
+    if !sessions.may_attempt(address, now) {
         return refused(429, "Too many attempts. Wait a minute and try again.");
     }
     let shown = form.get(fields::TOKEN).unwrap_or_default().trim();
@@ -271,11 +274,16 @@ fn log_in(shared: &Shared, client: &ClientConnection, caller: &Caller, form: &Fo
     let (Ok(id), Ok(form_token)) = (token::random(), token::random()) else {
         return notice(500, "Not possible", "The system gives no random bytes.");
     };
-    sessions.forget_attempts(client.arrival().peer.ip());
+    sessions.forget_attempts(address);
     tracing::info!("{}: logged in to the dashboard", caller.who);
     sessions.begin(&id, form_token, token, now);
     let cookie = session_cookie(&id, SESSION_LIFE.as_secs(), client.arrival().is_secured);
     redirect(PATH, Some(&cookie))
+}
+
+/// The address whose attempts are counted. A client at a Unix socket is on this machine, too.
+fn client_address(peer: Peer) -> Option<IpAddr> {
+    if peer.is_loopback() { Some(Ipv4Addr::LOCALHOST.into()) } else { peer.ip() }
 }
 
 /// Leads to the page of a change, so that a browser that loads it again repeats nothing.

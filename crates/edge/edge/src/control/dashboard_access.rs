@@ -4,6 +4,7 @@
 //! a token that only a page of this address has. A request that a page of another site made a
 //! browser send is refused, unless it opens the dashboard in a tab.
 
+use crate::control::counters::Metric;
 use crate::control::purge_access::Entrance;
 use crate::control::token;
 use crate::memory::dashboard::is_same_secret;
@@ -13,6 +14,7 @@ use dashboard::Viewer;
 use h1::Request;
 use message::{Fields, Method, RequestHead, names};
 use net::Peer;
+use purge::presented_tokens;
 use semantics::cookies;
 
 /// The cookie of a session over plain HTTP. It is for the dashboard's paths alone, so that a site
@@ -68,11 +70,7 @@ impl Caller {
 
 /// The name of a client in the audit log: its address, and what it has shown.
 pub(crate) fn name_of(shared: &Shared, arrival: Arrival, is_certified: bool, fields: &Fields) -> String {
-    let address = match arrival.peer {
-        Peer::Ip(address) => address.ip().to_canonical().to_string(),
-        Peer::Unix => "this machine".to_owned(),
-        Peer::Unknown => "an unknown client".to_owned(),
-    };
+    let address = peer_name(arrival.peer);
     if is_certified {
         format!("{address} with a certificate")
     } else if shared.purge_access.shows_token(fields) {
@@ -80,6 +78,45 @@ pub(crate) fn name_of(shared: &Shared, arrival: Arrival, is_certified: bool, fie
     } else {
         address
     }
+}
+
+fn peer_name(peer: Peer) -> String {
+    match peer {
+        Peer::Ip(address) => address.ip().to_canonical().to_string(),
+        Peer::Unix => "this machine".to_owned(),
+        Peer::Unknown => "an unknown client".to_owned(),
+    }
+}
+
+/// Whether a client shows a token after too many wrong ones, so that this one is not compared. A
+/// wrong token is counted.
+///
+/// No guess uses up the attempts of this machine: a proxy on it may forward requests of strangers,
+/// who could then stop the purges of the application.
+pub(crate) fn guesses_too_often(
+    shared: &Shared,
+    arrival: Arrival,
+    is_certified: bool,
+    fields: &Fields,
+) -> bool {
+    let (access, peer) = (&shared.purge_access, arrival.peer);
+    if is_certified || !access.has_token() || presented_tokens(fields).next().is_none() {
+        return false;
+    }
+    let (sessions, now) = (&shared.dashboard.sessions, shared.clock.monotonic());
+    let is_blocked = !peer.is_loopback() && sessions.is_exhausted(peer.ip(), now);
+    if !is_blocked && access.shows_token(fields) {
+        return false;
+    }
+    shared.cells(0).count(Metric::AdminTokensRefused);
+    if !is_blocked {
+        if !peer.is_loopback() {
+            sessions.may_attempt(peer.ip(), now);
+        }
+        let who = peer_name(peer);
+        shared.complaints.tell(&format!("{who}: a request with a wrong token at the admin address"), now);
+    }
+    is_blocked
 }
 
 /// The identifiers of sessions in the cookies of a request. Another server of the same host may
@@ -152,9 +189,20 @@ fn has_value(head: &RequestHead, name: &str, value: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_from_elsewhere, opens_tab, session_cookie, session_ids, without_session};
+    use super::{
+        guesses_too_often, is_from_elsewhere, opens_tab, session_cookie, session_ids, without_session,
+    };
+    use crate::control::counters::Metric;
+    use crate::control::metrics;
+    use crate::memory::dashboard::{ATTEMPTS_MAX, ATTEMPTS_PERIOD};
+    use crate::shared::Shared;
+    use crate::system::System;
+    use clock::{ManualClock, Timestamp};
+    use config::EdgePlan;
     use h1::{Limits, Strictness, parse_request};
     use message::{Fields, Method, RequestHead, Version};
+    use net::Peer;
+    use std::sync::Arc;
 
     fn head(method: Method, fields: &[(&'static str, &'static str)]) -> RequestHead {
         let mut head = RequestHead {
@@ -193,6 +241,35 @@ mod tests {
         assert_eq!(rest, wire("/dashboard/x", "Cookie: a=b; c=d\r\nX: 1\r\n"));
         assert_eq!(without_session(&wire("/dashboard", "Cookie: a=petasos_session\r\n")), None);
         assert_eq!(without_session(&wire("/shop", ours)), None, "browsers do not send it there");
+    }
+
+    #[test]
+    fn guesses_of_the_token_in_calls_are_limited() {
+        let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let clock = Arc::new(ManualClock::at(Timestamp::from_secs(9)));
+        let system = System { clock: clock.clone(), ..System::of_machine() };
+        let shared = Shared::new(plan, None, system).with_token(Some("secret".to_owned()));
+        let is_refused = |peer: &str, token: &'static str| {
+            let peer = Peer::Ip(peer.parse().unwrap());
+            let head = head(Method::Get, &[("Authorization", token)]);
+            guesses_too_often(&shared, peer.into(), false, &head.fields)
+        };
+        let (right, wrong) = ("Bearer secret", "Bearer guess");
+        for _ in 0..100 {
+            assert!(!is_refused("192.0.2.1:5", right), "right tokens are not counted");
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            assert!(!is_refused("192.0.2.1:5", right) && !is_refused("192.0.2.1:5", wrong));
+        }
+        assert!(is_refused("192.0.2.1:5", wrong) && is_refused("192.0.2.1:5", right), "not compared");
+        assert!(!is_refused("192.0.2.1:5", "Basic YTpi"), "no token");
+        assert!(!is_refused("192.0.2.2:5", right), "another client");
+        for _ in 0..100 {
+            assert!(!is_refused("127.0.0.1:5", wrong) && !is_refused("127.0.0.1:5", right));
+        }
+        clock.advance(ATTEMPTS_PERIOD);
+        assert!(!is_refused("192.0.2.1:5", right));
+        assert_eq!(metrics::sum(&shared, Metric::AdminTokensRefused), u64::from(ATTEMPTS_MAX) + 102);
     }
 
     #[test]

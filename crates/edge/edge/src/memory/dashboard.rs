@@ -208,6 +208,15 @@ impl Sessions {
         true
     }
 
+    /// Whether a client has made all attempts that it may make now.
+    pub(crate) fn is_exhausted(&self, client: Option<IpAddr>, now: Monotonic) -> bool {
+        let attempts = sound(self.attempts.lock());
+        let client = guesser(client, &attempts);
+        attempts.iter().any(|known| {
+            known.client == client && known.count >= ATTEMPTS_MAX && now.since(known.since) < ATTEMPTS_PERIOD
+        })
+    }
+
     /// Forgets the attempts of a client that has shown the token.
     pub(crate) fn forget_attempts(&self, client: Option<IpAddr>) {
         let mut attempts = sound(self.attempts.lock());

@@ -22,7 +22,7 @@ pub use page::{main_page, result_page};
 pub use requests::{request_rows, requests_page};
 pub use sample::Samples;
 pub use search::search_page;
-pub use sections::sections;
+pub use sections::{origins_csv, sections};
 
 use api::dashboard::{DashboardData, History};
 

@@ -2,14 +2,16 @@
 
 use super::{
     Change, FileCertificate, PurgeKind, Range, Report, Reports, Samples, View, Viewer, confirmation, login,
-    main_page, notice, request_rows, requests_page, result_page, search_page, sections,
+    main_page, notice, origins_csv, request_rows, requests_page, result_page, search_page, sections,
 };
 use api::dashboard::{
     CostFigures, CostKind, DashboardData, History, MachineFigures, MissFigures, PageFigures,
     PathGroupFigures, ReasonFigures, Series, SiteFigures, VerdictCount, VerdictFigures,
 };
 use api::log::LoggedRequest;
-use api::status::{CertificateStatus, DiskStatus, EdgeStatus, OriginStatus, SiteStatus, StoreStatus};
+use api::status::{
+    CertificateStatus, CheckStatus, DiskStatus, EdgeStatus, OriginStatus, SiteStatus, StoreStatus,
+};
 use api::warm::{WarmCause, WarmRun};
 use api::why::{
     Cause, KeyAnswer, OriginDemand, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute, WhyReply,
@@ -61,8 +63,20 @@ fn status() -> EdgeStatus {
                     fetches_active: 2,
                     fetches_max: 8,
                     fetches_waiting: 3,
+                    state_secs: 11_100,
+                    downs: 2,
+                    down_secs: 243,
+                    last_check: Some(CheckStatus { ago_secs: 12, millis: 3, result: hostile() }),
+                    checks_failed: 4,
+                    requests: 12_345,
+                    connect_errors: 1,
+                    response_errors: 2,
+                    server_errors: 3,
+                    bytes_received: 5 << 20,
+                    bytes_sent: 2048,
                     state: state.to_owned(),
                     url: hostile(),
+                    ..OriginStatus::default()
                 })
                 .into(),
             profile: hostile(),
@@ -452,6 +466,38 @@ fn page_of_a_thousand_sites_is_bounded() {
     many.status.sites.iter_mut().for_each(|site| "silent".clone_into(&mut site.breaker));
     let overview = &with_view(&many, sections)[0].1;
     assert!(overview.matches("<li>").count() < 50 && overview.contains(" more.</li>"), "{overview}");
+}
+
+#[test]
+fn origins_have_their_figures_as_table_and_values() {
+    let mut data = data();
+    data.status.sites[0].breaker = "closed".to_owned();
+    data.status.sites[0].names = ["a", "b", "c", "d"].map(str::to_owned).into();
+    for origin in &mut data.status.sites[0].origins {
+        origin.url = "http://app:80".to_owned();
+        origin.last_check.as_mut().unwrap().result = "200".to_owned();
+    }
+    let origins = with_view(&data, sections).into_iter().find(|(name, _)| *name == "origins").unwrap().1;
+    for text in [
+        "a, b, c and 1 more",
+        ">well</span><br><span class=\"quiet\">for 3 h 5 min<",
+        "200 in 3 ms<br><span class=\"quiet\">12 s ago, 4 failed<",
+        "2 times<br><span class=\"quiet\">4 min 3 s<",
+        ">12,345<",
+        ">6<br><span class=\"quiet\">1 + 2 + 3<",
+        "5 MiB<br><span class=\"quiet\">2 KiB sent<",
+    ] {
+        assert!(origins.contains(text), "{text} is missing in {origins}");
+    }
+    let values = origins_csv(&data.status);
+    let lines: Vec<_> = values.split("\r\n").collect();
+    assert!(lines[0].starts_with("site,origin,state,") && lines.len() == 4, "{values}");
+    assert_eq!(
+        lines[1],
+        "a,http://app:80,well,closed,11100,2,243,200,3,12,4,12345,0,1,2,3,5242880,2048,2,8,3,1"
+    );
+    let columns = lines[0].split(',').count();
+    assert!(lines[1..3].iter().all(|line| line.split(',').count() == columns));
 }
 
 #[test]

@@ -4,18 +4,11 @@ use super::{bar, empty, table};
 use crate::View;
 use crate::figure::{grouped, micros, percent, share};
 use api::dashboard::{PathGroupFigures, SiteFigures, VerdictFigures};
-use api::status::SiteStatus;
 use api::warm::WarmRun;
 use maud::{Markup, html};
 
 /// Maximum number of sites that are shown.
 const SITES_MAX: usize = 30;
-
-/// Maximum number of origins that are shown.
-const ORIGINS_MAX: usize = 50;
-
-/// Maximum number of names of a site in the table of origins.
-const NAMES_MAX: usize = 4;
 
 /// The name of the figures of requests that reached no site, such as those for an unknown host.
 const NO_SITE: &str = "-";
@@ -44,7 +37,7 @@ pub(super) fn sites(view: &View<'_>) -> Markup {
 }
 
 /// The first `count` entries by a key if there are more, and the number of the others.
-fn first<T, K: Ord>(mut list: Vec<T>, count: usize, key: impl Fn(&T) -> K) -> (Vec<T>, u64) {
+pub(super) fn first<T, K: Ord>(mut list: Vec<T>, count: usize, key: impl Fn(&T) -> K) -> (Vec<T>, u64) {
     let more = list.len().saturating_sub(count);
     if more > 0 {
         // Stable, so that entries with equal keys keep their order.
@@ -182,40 +175,4 @@ pub(super) fn reasons(view: &View<'_>) -> Markup {
         }
     };
     table("Reasons of verdicts", &head, &body)
-}
-
-pub(super) fn origins(view: &View<'_>) -> Markup {
-    let head = html! {
-        th scope="col" { "Origin" } th scope="col" { "Site" } th scope="col" { "State" }
-        th.n scope="col" { "Active" } th.n scope="col" { "Waiting" } th.n scope="col" { "Idle" }
-    };
-    let body = html! { @for site in &view.data.status.sites { (origin_rows(site)) } };
-    html! {
-        (table("Origins", &head, &body))
-        p.note { "Active: requests that the origin works on. Waiting: requests in its queue. Idle: kept connections." }
-    }
-}
-
-fn origin_rows(site: &SiteStatus) -> Markup {
-    let name = if site.names.is_empty() { "any".to_owned() } else { site.names.join(", ") };
-    html! {
-        @for origin in &site.origins {
-            tr {
-                th.url scope="row" { (origin.url) }
-                td.url { (name) }
-                td {
-                    @if origin.state == "well" && site.breaker == "closed" {
-                        span.verdict.good { "well" }
-                    } @else if origin.state == "well" {
-                        span.verdict.bad { "breaker " (site.breaker) }
-                    } @else {
-                        span.verdict.bad { (origin.state) }
-                    }
-                }
-                td.n { (origin.fetches_active) " of " (origin.fetches_max) }
-                td.n { (origin.fetches_waiting) }
-                td.n { (origin.connections_idle) }
-            }
-        }
-    }
 }

@@ -12,11 +12,14 @@ use crate::control::dashboard_forms::{self, Form, FormFault};
 use crate::control::dashboard_page::{
     Parameters, content, history, html, notice, redirect, reply, with_view,
 };
+use crate::control::status::status;
 use crate::control::{changes, dashboard_reports, dashboard_requests, figures, token, why};
 use crate::memory::dashboard::{SESSION_LIFE, is_same_secret};
 use crate::request::client::ClientConnection;
 use crate::shared::Shared;
-use ::dashboard::{PATH, PurgeKind, REPORT_POLICY, Range, Report, Reports, View, fields};
+use ::dashboard::{
+    PATH, POLICY, PurgeKind, REPORT_POLICY, Range, Report, Reports, View, fields, origins_csv,
+};
 use api::dashboard::{DATA_PATH, HISTORY_PATH, SUMMARY_PATH};
 use api::why::Question;
 use h1::Request;
@@ -110,6 +113,7 @@ async fn page(shared: &Arc<Shared>, head: &RequestHead, caller: &Caller) -> Purg
                 None => notice(404, "Not found", "This change is no longer remembered. The log has it."),
             }
         }
+        "/origins.csv" => reply(200, "text/csv; charset=utf-8", POLICY, origins_csv(&status(shared)).into()),
         "/requests" => dashboard_requests::page(shared, caller, &parameters).await,
         _ => match rest.strip_prefix("/reports/") {
             Some(name) => report(shared, name).await,

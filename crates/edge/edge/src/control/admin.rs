@@ -5,8 +5,9 @@
 //! the token or, without one, a client on this machine, and are recorded. All paths except
 //! `/healthz` and `/readyz` need the token or a client on this machine. A client with a certificate
 //! needs no token. A request whose Host or Origin is not the address itself is refused, and so is
-//! one that a browser marks as sent for a page of another site (Fetch Metadata). The content of a request has a size limit,
-//! and is read only after the head has shown that its client may send the request.
+//! one that a browser marks as sent for a page of another site (Fetch Metadata). The content of a
+//! request has a size limit, and is read only after the head has shown that its client may send the
+//! request.
 
 use crate::accepted::secure;
 use crate::control::changes::{self, order_text, outcome_text};

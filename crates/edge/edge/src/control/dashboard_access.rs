@@ -7,7 +7,7 @@
 use crate::control::counters::Metric;
 use crate::control::purge_access::Entrance;
 use crate::control::token;
-use crate::memory::dashboard::is_same_secret;
+use crate::memory::dashboard::{ATTEMPTS_MAX, is_same_secret};
 use crate::request::arrival::Arrival;
 use crate::shared::Shared;
 use dashboard::Viewer;
@@ -100,11 +100,14 @@ pub(crate) fn guesses_too_often(
     fields: &Fields,
 ) -> bool {
     let (access, peer) = (&shared.purge_access, arrival.peer);
-    if is_certified || !access.has_token() || presented_tokens(fields).next().is_none() {
+    let tokens = presented_tokens(fields).count();
+    if is_certified || !access.has_token() || tokens == 0 {
         return false;
     }
     let (sessions, now) = (&shared.dashboard.sessions, shared.clock.monotonic());
-    let is_blocked = !peer.is_loopback() && sessions.is_exhausted(peer.ip(), now);
+    // One request could try a thousand.
+    let is_exhausted = || tokens > ATTEMPTS_MAX as usize || sessions.is_exhausted(peer.ip(), now);
+    let is_blocked = !peer.is_loopback() && is_exhausted();
     if !is_blocked && access.shows_token(fields) {
         return false;
     }
@@ -264,12 +267,15 @@ mod tests {
         assert!(is_refused("192.0.2.1:5", wrong) && is_refused("192.0.2.1:5", right), "not compared");
         assert!(!is_refused("192.0.2.1:5", "Basic YTpi"), "no token");
         assert!(!is_refused("192.0.2.2:5", right), "another client");
+        let many = head(Method::Get, &[("Authorization", right); ATTEMPTS_MAX as usize + 1]);
+        let other = Peer::Ip("192.0.2.3:5".parse().unwrap());
+        assert!(guesses_too_often(&shared, other.into(), false, &many.fields), "many in one request");
         for _ in 0..100 {
             assert!(!is_refused("127.0.0.1:5", wrong) && !is_refused("127.0.0.1:5", right));
         }
         clock.advance(ATTEMPTS_PERIOD);
         assert!(!is_refused("192.0.2.1:5", right));
-        assert_eq!(metrics::sum(&shared, Metric::AdminTokensRefused), u64::from(ATTEMPTS_MAX) + 102);
+        assert_eq!(metrics::sum(&shared, Metric::AdminTokensRefused), u64::from(ATTEMPTS_MAX) + 103);
     }
 
     #[test]

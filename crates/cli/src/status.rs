@@ -323,12 +323,11 @@ mod tests {
 
     fn origin(state: &str) -> api::status::OriginStatus {
         api::status::OriginStatus {
-            connections_idle: 0,
             fetches_active: 1,
             fetches_max: 64,
-            fetches_waiting: 0,
             state: state.to_owned(),
             url: format!("http://{state}"),
+            ..api::status::OriginStatus::default()
         }
     }
 

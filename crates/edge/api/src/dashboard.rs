@@ -1,8 +1,8 @@
 //! `GET /dashboard/data` and `GET /dashboard/history`: the figures behind the dashboard.
 //!
 //! Counters count since the start of the process, so a reader compares two documents. Percentiles
-//! are of the last whole minute. Lists are sorted, the most important entry first, and have at most
-//! [`ROWS_MAX`] entries.
+//! are of the last whole minute. Lists are sorted, the most important entry first. Those of texts
+//! from clients have at most [`ROWS_MAX`] entries.
 
 use crate::status::EdgeStatus;
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,12 @@ pub struct DashboardData {
     pub machine: MachineFigures,
     /// Each site, in the order of the configuration.
     pub sites: Vec<SiteFigures>,
+    /// Requests of each verdict since the start, those of removed sites included.
+    #[serde(default)]
+    pub verdicts: Vec<VerdictCount>,
+    /// Whether the values of each minute do not reach their file.
+    #[serde(default)]
+    pub history_off: bool,
     /// Reasons that occurred, by number of requests.
     pub reasons: Vec<ReasonFigures>,
     /// Pages with the most requests.
@@ -79,6 +85,15 @@ pub struct VerdictFigures {
     pub p95_micros: Option<u64>,
     /// The 99th percentile.
     pub p99_micros: Option<u64>,
+}
+
+/// The requests with one verdict at all sites.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct VerdictCount {
+    /// Its name.
+    pub verdict: String,
+    /// Requests since the start.
+    pub requests: u64,
 }
 
 /// Requests whose path begins with one segment.
@@ -159,7 +174,7 @@ pub struct CostFigures {
 pub struct History {
     /// The minute of the first value, in minutes since 1970. Values follow without gaps.
     pub first_minute: u64,
-    /// Minutes that each value is the mean of; 1 for up to a day, more for a longer time.
+    /// Minutes that each value is of; 1 for up to a day, more for a longer time.
     #[serde(default = "one")]
     pub minutes_per_value: u64,
     /// The series, in the order in which they are drawn. All have the same number of values.

@@ -126,23 +126,58 @@ impl SiteStatus {
     }
 }
 
-/// One origin.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+/// One origin. Counts are since the start, or since the origin was configured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
 pub struct OriginStatus {
+    /// Bytes of responses.
+    pub bytes_received: u64,
+    /// Bytes of requests.
+    pub bytes_sent: u64,
+    /// Health checks that failed.
+    pub checks_failed: u64,
+    /// Requests without a connection.
+    pub connect_errors: u64,
     /// Idle connections to it.
     pub connections_idle: usize,
+    /// Seconds that it was not well altogether.
+    pub down_secs: u64,
+    /// How often it stopped being well.
+    pub downs: u64,
     /// Fetches in progress.
     pub fetches_active: usize,
     /// Fetches that may be in progress.
-    #[serde(default)]
     pub fetches_max: usize,
     /// Requests that wait for their turn.
     pub fetches_waiting: usize,
+    /// The last health check that has ended.
+    pub last_check: Option<CheckStatus>,
+    /// Requests, health checks excluded.
+    pub requests: u64,
+    /// Requests whose response was late, incomplete or not correct HTTP.
+    pub response_errors: u64,
+    /// Requests that were sent again because an idle connection had ended.
+    pub retries: u64,
+    /// Responses with a status from 500 on.
+    pub server_errors: u64,
     /// How far it can be expected to answer: `well`, `failing` (it answers with server errors, or
     /// fails its health checks), `silent` or `unreachable`.
     pub state: String,
+    /// Seconds since it has this state.
+    pub state_secs: u64,
     /// Its URL.
     pub url: String,
+}
+
+/// A health check.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct CheckStatus {
+    /// Seconds since it ended.
+    pub ago_secs: u64,
+    /// How long it took, in milliseconds.
+    pub millis: u64,
+    /// The status of the response, or `no connection`, `no response` or `too late`.
+    pub result: String,
 }
 
 /// The store in memory.

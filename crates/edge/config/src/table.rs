@@ -264,7 +264,8 @@ const LIMITS: &[Setting] = &[
         "limits.admin_connections_max",
         SettingKind::Count(1, COUNT_MAX),
         "64",
-        "Largest number of open connections at the admin address. Further ones get 503.",
+        "Largest number of open connections at the admin address. Further ones get 503. One client on another \
+         machine may hold a quarter of them, and all clients on other machines three quarters.",
     ),
     global(
         "limits.request_head_bytes_max",

@@ -14,8 +14,9 @@ const SIZE: (f64, f64) = (372.0, 176.0);
 /// Space for the labels at the left, right, top and bottom.
 const MARGINS: (f64, f64, f64, f64) = (56.0, 8.0, 8.0, 22.0);
 
-/// Maximum number of points of a line. More values are averaged.
-const POINTS_MAX: usize = 160;
+/// Number of values of a line that a chart has room for. Who makes the values knows how several of
+/// them become one.
+pub const POINTS_MAX: u64 = 180;
 
 /// One line.
 #[derive(Clone, Copy, Debug)]
@@ -121,17 +122,16 @@ impl Chart<'_> {
     }
 
     fn path(&self, values: &[Option<f64>], most: f64) -> String {
-        let points = thinned(values);
         let mut path = String::new();
         let mut is_drawing = false;
-        for (index, value) in points.iter().enumerate() {
+        for (index, value) in values.iter().enumerate() {
             let Some(value) = value.filter(|value| value.is_finite()) else {
                 is_drawing = false;
                 continue;
             };
-            let is_alone = !is_drawing && points.get(index + 1).is_none_or(Option::is_none);
+            let is_alone = !is_drawing && values.get(index + 1).is_none_or(Option::is_none);
             let command = if is_drawing { 'L' } else { 'M' };
-            let (x, y) = (at_x(index, points.len()), at_y(value / most));
+            let (x, y) = (at_x(index, values.len()), at_y(value / most));
             // Writing to a String cannot fail.
             let _ = write!(path, "{command}{x:.1} {y:.1}");
             if is_alone {
@@ -145,17 +145,11 @@ impl Chart<'_> {
 
     /// The outline of the usual range.
     fn band(&self, usual: &[Option<(f64, f64)>], most: f64) -> String {
-        let bound = |take: fn(&(f64, f64)) -> f64| {
-            let values: Vec<_> = usual.iter().map(|range| range.as_ref().map(take)).collect();
-            thinned(&values)
-        };
-        let (low, high) = (bound(|range| range.0), bound(|range| range.1));
-        let both: Vec<_> = low.iter().zip(&high).map(|(low, high)| low.zip(*high)).collect();
         let mut path = String::new();
         let mut index = 0;
-        while index < both.len() {
-            let run: Vec<_> = both.iter().skip(index).map_while(|range| *range).collect();
-            let place = |offset: usize| at_x(index + offset, both.len());
+        while index < usual.len() {
+            let run: Vec<_> = usual.iter().skip(index).map_while(|range| *range).collect();
+            let place = |offset: usize| at_x(index + offset, usual.len());
             for (offset, (_, high)) in run.iter().enumerate() {
                 let command = if offset == 0 { 'M' } else { 'L' };
                 let _ = write!(path, "{command}{:.1} {:.1}", place(offset), at_y(high / most));
@@ -265,19 +259,9 @@ fn last(values: &[Option<f64>]) -> Option<f64> {
     values.iter().rev().flatten().next().copied()
 }
 
-/// At most [`POINTS_MAX`] values, each the mean of as many.
-fn thinned(values: &[Option<f64>]) -> Vec<Option<f64>> {
-    let size = values.len().div_ceil(POINTS_MAX).max(1);
-    let mean = |chunk: &[Option<f64>]| {
-        let known: Vec<_> = chunk.iter().flatten().collect();
-        (!known.is_empty()).then(|| known.iter().copied().sum::<f64>() / known.len() as f64)
-    };
-    values.chunks(size).map(mean).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Chart, Line, POINTS_MAX, axis_end, thinned, time_ticks};
+    use super::{Chart, Line, axis_end, time_ticks};
 
     fn chart<'a>(unit: &'a str, lines: &'a [Line<'a>]) -> Chart<'a> {
         Chart { id: "c", title: "T", unit, lines, ticks: &[], period: "a day" }
@@ -311,14 +295,6 @@ mod tests {
         assert_eq!(chart("1/s", &[line]).most(), 9.0);
         let text = chart("1/s", &[line]).draw().into_string();
         assert!(text.contains("usual at this hour") && text.contains("a: last 3, from 3 to 3."), "{text}");
-    }
-
-    #[test]
-    fn many_values_become_few_points() {
-        let values: Vec<_> = (0..43_200).map(|value| Some(f64::from(value))).collect();
-        let points = thinned(&values);
-        assert!(points.len() <= POINTS_MAX && points[0] == Some(134.5), "{:?}", &points[..2]);
-        assert_eq!(thinned(&[None, Some(2.0)]), [None, Some(2.0)]);
     }
 
     #[test]

@@ -16,12 +16,13 @@ mod sample;
 mod search;
 mod sections;
 
+pub use chart::POINTS_MAX;
 pub use forms::{confirmation, login, notice};
 pub use page::{main_page, result_page};
 pub use requests::{request_rows, requests_page};
-pub use sample::{SAMPLES_MAX, Samples};
+pub use sample::Samples;
 pub use search::search_page;
-pub use sections::sections;
+pub use sections::{origins_csv, sections};
 
 use api::dashboard::{DashboardData, History};
 
@@ -95,10 +96,21 @@ pub struct View<'a> {
     pub certificates: &'a [FileCertificate],
     /// Purges and reloads, the newest first.
     pub changes: &'a [Change],
-    /// The reports, the newest first. `None`: no directory is configured.
-    pub reports: Option<&'a [Report]>,
+    /// The reports.
+    pub reports: Reports<'a>,
     /// The summary of the last week.
     pub summary: Option<&'a str>,
+}
+
+/// The reports in the configured directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reports<'a> {
+    /// No directory is configured.
+    NoDirectory,
+    /// The directory cannot be read at the moment.
+    Unreadable,
+    /// These, the newest first.
+    Listed(&'a [Report]),
 }
 
 /// A certificate from a file.

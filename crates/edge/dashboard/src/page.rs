@@ -1,7 +1,7 @@
 //! The frame of all pages, the main page, and the result of a change.
 
 use crate::forms::{changing, hidden};
-use crate::{Change, PurgeKind, Range, Report, View, Viewer, fields, figure, sections};
+use crate::{Change, PurgeKind, Range, Reports, View, Viewer, fields, figure, sections};
 use maud::{DOCTYPE, Markup, html};
 
 /// Parts of the main page that do not change by themselves: identifier and title.
@@ -186,14 +186,20 @@ pub(crate) fn purge_fields(kind: PurgeKind, value: &str, is_soft: bool) -> Marku
 }
 
 /// The reports in the configured directory.
-fn reports(reports: Option<&[Report]>) -> Markup {
-    let Some(reports) = reports else {
-        return html! {
-            p.empty {
-                "To see reports of " code { "petasos bench" } " and " code { "petasos ladder" }
-                " here, name their directory in the setting " code { "reports_directory" } "."
-            }
-        };
+fn reports(reports: Reports<'_>) -> Markup {
+    let reports = match reports {
+        Reports::Listed(reports) => reports,
+        Reports::Unreadable => {
+            return sections::empty("The directory cannot be read at the moment. Load the page again later.");
+        }
+        Reports::NoDirectory => {
+            return html! {
+                p.empty {
+                    "To see reports of " code { "petasos bench" } " and " code { "petasos ladder" }
+                    " here, name their directory in the setting " code { "reports_directory" } "."
+                }
+            };
+        }
     };
     if reports.is_empty() {
         return sections::empty("The directory has no report yet.");

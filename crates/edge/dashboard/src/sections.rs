@@ -3,10 +3,12 @@
 //! Invariant: a section has no form and no state of its own, and is the same for every reader. The
 //! script may replace it at any time.
 
+mod origins;
 mod overview;
 mod pages;
 mod sites;
 
+pub use origins::origins_csv;
 pub(crate) use sites::verdict;
 
 use crate::chart::{Chart, Line, time_ticks};
@@ -21,7 +23,7 @@ pub(crate) fn all(view: &View<'_>) -> Vec<(&'static str, &'static str, Markup)> 
         ("history", "History", history(view)),
         ("sites", "Sites", sites::sites(view)),
         ("reasons", "Reasons", sites::reasons(view)),
-        ("origins", "Origins", sites::origins(view)),
+        ("origins", "Origins", origins::origins(view)),
         ("pages", "Pages", pages::pages(view)),
         ("costs", "Cookies and parameters", pages::costs(view)),
         ("certificates", "Certificates", pages::certificates(view)),
@@ -98,7 +100,10 @@ fn history(view: &View<'_>) -> Markup {
                 }.draw())
             }
         }
-        p.note { "Times are UTC. Each value is the mean of a minute, or of several minutes." }
+        p.note {
+            "Times are UTC. Each value is of a minute, or of several: a mean, and the worst minute of errors and "
+            "of p99."
+        }
     }
 }
 

@@ -1,15 +1,17 @@
 //! Tests of the rendered pages: escaping, structure, labels, and what needs no script.
 
 use super::{
-    Change, FileCertificate, PurgeKind, Range, Report, SAMPLES_MAX, Samples, View, Viewer, confirmation,
-    login, main_page, notice, request_rows, requests_page, result_page, search_page, sections,
+    Change, FileCertificate, PurgeKind, Range, Report, Reports, Samples, View, Viewer, confirmation, login,
+    main_page, notice, origins_csv, request_rows, requests_page, result_page, search_page, sections,
 };
 use api::dashboard::{
     CostFigures, CostKind, DashboardData, History, MachineFigures, MissFigures, PageFigures,
-    PathGroupFigures, ReasonFigures, Series, SiteFigures, VerdictFigures,
+    PathGroupFigures, ReasonFigures, Series, SiteFigures, VerdictCount, VerdictFigures,
 };
 use api::log::LoggedRequest;
-use api::status::{CertificateStatus, DiskStatus, EdgeStatus, OriginStatus, SiteStatus, StoreStatus};
+use api::status::{
+    CertificateStatus, CheckStatus, DiskStatus, EdgeStatus, OriginStatus, SiteStatus, StoreStatus,
+};
 use api::warm::{WarmCause, WarmRun};
 use api::why::{
     Cause, KeyAnswer, OriginDemand, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute, WhyReply,
@@ -61,8 +63,20 @@ fn status() -> EdgeStatus {
                     fetches_active: 2,
                     fetches_max: 8,
                     fetches_waiting: 3,
+                    state_secs: 11_100,
+                    downs: 2,
+                    down_secs: 243,
+                    last_check: Some(CheckStatus { ago_secs: 12, millis: 3, result: hostile() }),
+                    checks_failed: 4,
+                    requests: 12_345,
+                    connect_errors: 1,
+                    response_errors: 2,
+                    server_errors: 3,
+                    bytes_received: 5 << 20,
+                    bytes_sent: 2048,
                     state: state.to_owned(),
                     url: hostile(),
+                    ..OriginStatus::default()
                 })
                 .into(),
             profile: hostile(),
@@ -93,6 +107,7 @@ fn status() -> EdgeStatus {
 }
 
 fn data() -> DashboardData {
+    let count = |verdict: &str, requests| VerdictCount { verdict: verdict.to_owned(), requests };
     let figures = |verdict: &str, requests| VerdictFigures {
         verdict: verdict.to_owned(),
         requests,
@@ -115,6 +130,8 @@ fn data() -> DashboardData {
             verdicts: vec![figures("hit", 900), figures("miss", 100), figures(HOSTILE, 1)],
             path_groups: vec![PathGroupFigures { group: hostile(), requests: 8, hits: 6 }],
         }],
+        verdicts: vec![count("hit", 900), count("miss", 100)],
+        history_off: true,
         reasons: vec![ReasonFigures {
             reason: hostile(),
             verdict: hostile(),
@@ -157,7 +174,7 @@ fn operator() -> Viewer {
 
 fn with_view<T>(data: &DashboardData, render: impl FnOnce(&View<'_>) -> T) -> T {
     let mut samples = Samples::default();
-    for second in 0..2 * SAMPLES_MAX as u64 {
+    for second in 0..100 {
         samples.push(Duration::from_secs(2 * second), data);
     }
     render(&View {
@@ -167,7 +184,7 @@ fn with_view<T>(data: &DashboardData, render: impl FnOnce(&View<'_>) -> T) -> T 
         range: Range::Day,
         certificates: &[FileCertificate { names: vec![hostile()], expires_secs: 784_200_000 }],
         changes: &[change(true), change(false)],
-        reports: Some(&[Report { name: "run/report.html".to_owned(), at_secs: 5, bytes: 2048 }]),
+        reports: Reports::Listed(&[Report { name: "run/report.html".to_owned(), at_secs: 5, bytes: 2048 }]),
         summary: Some(HOSTILE),
     })
 }
@@ -372,8 +389,8 @@ fn rates_come_from_neighbouring_samples() {
     samples.push(Duration::from_secs(10), &data);
     assert_eq!(samples.rates(), None, "one sample has no rate");
     data.status.requests += 40;
-    data.sites[0].verdicts[0].requests += 30;
-    data.sites[0].verdicts[1].requests += 10;
+    data.verdicts[0].requests += 30;
+    data.verdicts[1].requests += 10;
     samples.push(Duration::from_millis(10_500), &data);
     assert_eq!(samples.rates(), None, "a second reader adds no sample");
     samples.push(Duration::from_secs(12), &data);
@@ -381,10 +398,114 @@ fn rates_come_from_neighbouring_samples() {
     assert_eq!((rates.requests, rates.hits, rates.hit_ratio), (20.0, 15.0, Some(0.75)));
     samples.push(Duration::from_secs(100), &data);
     assert_eq!(samples.rates(), None, "nobody looked for a while");
-    for second in 0..1000 {
-        samples.push(Duration::from_secs(100 + second), &data);
+}
+
+#[test]
+fn points_of_the_last_two_minutes_stand_at_their_time() {
+    let mut data = data();
+    let mut samples = Samples::default();
+    // A reader each second for three minutes, then one each ten seconds.
+    let moments = (0..180).chain((180..=240).step_by(10));
+    for second in moments {
+        data.status.requests = 10 * second + if second >= 200 { 400 } else { 0 };
+        samples.push(Duration::from_secs(1000 + second), &data);
     }
-    assert_eq!(samples.all_rates().count(), SAMPLES_MAX - 1);
+    let points = samples.slots(|counts| counts.requests);
+    // The 400 requests came between 190 and 200 s, which is 50 to 40 s before the end.
+    let expected: Vec<_> =
+        (0..60).map(|point| Some(if (35..40).contains(&point) { 50.0 } else { 10.0 })).collect();
+    let rounded: Vec<_> = points.iter().map(|point| point.map(f64::round)).collect();
+    assert_eq!(rounded, expected);
+    let mut young = Samples::default();
+    for second in [0, 1, 5] {
+        young.push(Duration::from_secs(1000 + second), &data);
+    }
+    let points = young.slots(|counts| counts.requests);
+    assert_eq!((points.len(), points.iter().flatten().count()), (60, 2), "the newest at the right end");
+    assert!(points[59].is_some() && points[58].is_some());
+    for second in 0..10_000 {
+        samples.push(Duration::from_millis(2_000_000 + 901 * second), &data);
+    }
+    assert!(samples.len() < 140, "old samples are forgotten");
+}
+
+#[test]
+fn page_of_a_thousand_sites_is_bounded() {
+    let mut many = data();
+    let site = many.status.sites[0].clone();
+    many.status.sites = (0..1000)
+        .map(|number| {
+            let mut site = site.clone();
+            site.uncompressed = None;
+            site.origins.truncate(1);
+            "closed".clone_into(&mut site.breaker);
+            site.origins[0].url = format!("http://origin{number}.test");
+            site.origins[0].state = if number == 777 { "silent" } else { "well" }.to_owned();
+            site
+        })
+        .collect();
+    let figures = many.sites[0].clone();
+    many.sites = (0..1000)
+        .map(|number| {
+            let mut figures = figures.clone();
+            figures.site = format!("site{number}.test");
+            figures.verdicts[0].requests = number;
+            figures
+        })
+        .collect();
+    let all = with_view(&many, sections);
+    let section = |name: &str| &all.iter().find(|(found, _)| *found == name).unwrap().1;
+    let sites = section("sites");
+    assert_eq!(sites.matches("div class=\"site\"").count(), 30);
+    assert!(sites.contains("site999.test") && sites.contains("970 more sites"), "the busiest sites");
+    let origins = section("origins");
+    assert!(
+        origins.contains("origin777.test") && origins.contains("950 more origins"),
+        "the one that is unwell"
+    );
+    many.status.sites.iter_mut().for_each(|site| "silent".clone_into(&mut site.breaker));
+    let overview = &with_view(&many, sections)[0].1;
+    assert!(overview.matches("<li>").count() < 50 && overview.contains(" more.</li>"), "{overview}");
+}
+
+#[test]
+fn origins_have_their_figures_as_table_and_values() {
+    let mut data = data();
+    data.status.sites[0].breaker = "closed".to_owned();
+    data.status.sites[0].names = ["a", "b", "c", "d"].map(str::to_owned).into();
+    for origin in &mut data.status.sites[0].origins {
+        origin.url = "http://app:80".to_owned();
+        origin.last_check.as_mut().unwrap().result = "200".to_owned();
+    }
+    let origins = with_view(&data, sections).into_iter().find(|(name, _)| *name == "origins").unwrap().1;
+    for text in [
+        "a, b, c and 1 more",
+        ">well</span><br><span class=\"quiet\">for 3 h 5 min<",
+        "200 in 3 ms<br><span class=\"quiet\">12 s ago, 4 failed<",
+        "2 times<br><span class=\"quiet\">4 min 3 s<",
+        ">12,345<",
+        ">6<br><span class=\"quiet\">1 + 2 + 3<",
+        "5 MiB<br><span class=\"quiet\">2 KiB sent<",
+    ] {
+        assert!(origins.contains(text), "{text} is missing in {origins}");
+    }
+    let values = origins_csv(&data.status);
+    let lines: Vec<_> = values.split("\r\n").collect();
+    assert!(lines[0].starts_with("site,origin,state,") && lines.len() == 4, "{values}");
+    assert_eq!(
+        lines[1],
+        "a,http://app:80,well,closed,11100,2,243,200,3,12,4,12345,0,1,2,3,5242880,2048,2,8,3,1"
+    );
+    let columns = lines[0].split(',').count();
+    assert!(lines[1..3].iter().all(|line| line.split(',').count() == columns));
+}
+
+#[test]
+fn reports_that_cannot_be_read_are_told_from_none() {
+    let page = |reports| with_view(&data(), |view| main_page(&View { reports, ..*view }, &Viewer::default()));
+    assert!(page(Reports::Listed(&[])).contains("has no report yet"));
+    assert!(page(Reports::Unreadable).contains("cannot be read at the moment"));
+    assert!(page(Reports::NoDirectory).contains("reports_directory"));
 }
 
 #[test]

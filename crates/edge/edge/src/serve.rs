@@ -403,7 +403,8 @@ async fn control(shared: &Arc<Shared>, mut stops: Stops) {
         // The invalidations of an older process, which may still serve a client, reach the process
         // that serves through this one.
         let relays = || shared.is_handed_over() && shared.ending.has_predecessor();
-        while shared.connections() > 0 || relays() {
+        // The last values of minutes and the pages of the week go to the disk meanwhile.
+        while shared.connections() > 0 || relays() || !shared.minutes.has_ended() {
             tokio::time::sleep(TICK).await;
         }
     };

@@ -48,6 +48,32 @@ figures! {
     DatabaseCpu "cpu database" "%" "The part of it that database servers used.";
     Reloads "reloads" "1/min" "Reloads of the configuration.";
     Purges "purges" "1/min" "Purge orders.";
+    OriginRequests "origin requests" "1/s" "Requests to origins, background refreshes included.";
+}
+
+/// How one value is made of those of several times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Combination {
+    /// The mean over the time.
+    Time,
+    /// The mean over all requests.
+    Requests,
+    /// The mean over the requests for pages: hits, misses and passes.
+    Pages,
+    /// The largest value, because a mean hides a peak.
+    Most,
+}
+
+impl Figure {
+    /// How a value of several minutes is made.
+    pub(crate) const fn combination(self) -> Combination {
+        match self {
+            Self::P50 | Self::P95 | Self::OriginP95 => Combination::Requests,
+            Self::HitRatio => Combination::Pages,
+            Self::Errors | Self::P99 => Combination::Most,
+            _ => Combination::Time,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -41,10 +41,15 @@ pub const fn offset_of(minute: u64) -> u64 {
     (minute % MINUTES + 1) * RECORD_BYTES as u64
 }
 
-/// Whether the bytes in the place of a minute are its record. A minute is written once, so that a
-/// clock that was set back does not replace what was measured.
-pub fn holds(place: &[u8], minute: u64) -> bool {
-    Row::of_record(place).is_some_and(|row| row.minute == minute)
+/// What to write into the place of a row, which has these bytes; `None` if they stay. Two parts of
+/// a minute become one row. A whole minute is written once, so that a clock that was set back does
+/// not replace what was measured.
+pub fn updated(place: &[u8], row: &Row) -> Option<Row> {
+    match Row::of_record(place).filter(|known| known.minute == row.minute) {
+        Some(known) if known == *row => None,
+        Some(known) => known.joined(row),
+        None => Some(*row),
+    }
 }
 
 /// The rows of a file, in the order of their minutes. A record that is torn or foreign is left out,
@@ -74,7 +79,7 @@ fn version_of(header: &[u8]) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FILE_BYTES, ForeignFile, HEADER_BYTES, header, holds, offset_of, read};
+    use super::{FILE_BYTES, ForeignFile, HEADER_BYTES, header, offset_of, read, updated};
     use crate::{Figure, MINUTES, RECORD_BYTES, Row};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -90,7 +95,7 @@ mod tests {
         let at = offset_of(row.minute) as usize;
         file.resize(file.len().max(at + RECORD_BYTES), 0);
         let place = &mut file[at..at + RECORD_BYTES];
-        if !holds(place, row.minute) {
+        if let Some(row) = updated(place, row) {
             place.copy_from_slice(&row.record());
         }
     }

@@ -15,7 +15,7 @@ mod usual;
 mod view;
 
 pub use figure::Figure;
-pub use file::{FILE_BYTES, ForeignFile, HEADER_BYTES, header, holds, offset_of, read};
+pub use file::{FILE_BYTES, ForeignFile, HEADER_BYTES, header, offset_of, read, updated};
 pub use row::{RECORD_BYTES, Row};
 pub use summary::{SummaryFacts, WeekFigures, WorstMiss, iso_week, summary};
 pub use view::{Table, VALUES_MAX};

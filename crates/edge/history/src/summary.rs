@@ -45,18 +45,22 @@ pub struct WorstMiss {
 /// Sums over the minutes of a week.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WeekFigures {
-    /// Minutes with values.
-    pub minutes: u64,
+    /// Seconds of the minutes with values.
+    pub secs: u64,
     /// Requests.
     pub requests: f64,
     /// Requests answered from the cache.
     pub hits: f64,
-    /// Requests that needed the origin.
+    /// Requests of clients that needed an origin.
     pub origin_requests: f64,
+    /// Requests to origins, background refreshes included, in the minutes that recorded them.
+    pub fetches: f64,
+    /// Seconds that origins worked on these.
+    pub fetch_secs: f64,
+    /// Hits in these minutes.
+    pub fetch_hits: f64,
     /// Requests that failed.
     pub errors: f64,
-    /// Seconds that origins worked on these requests.
-    pub origin_secs: f64,
     /// Mean of the minutes' 95th percentiles in milliseconds, weighted by requests.
     pub p95_ms: Option<f64>,
     /// Reloads of the configuration.
@@ -72,18 +76,21 @@ impl WeekFigures {
         let (mut times, mut weights) = (0.0, 0.0);
         for row in rows {
             let of = |figure| row.get(figure).unwrap_or(0.0);
-            let in_minute = |figure| 60.0 * of(figure);
-            figures.minutes += 1;
-            figures.requests += in_minute(Figure::Requests);
-            figures.hits += in_minute(Figure::Hits);
-            figures.origin_requests += in_minute(Figure::Misses) + in_minute(Figure::Passes);
-            figures.errors += in_minute(Figure::Errors);
-            figures.origin_secs += in_minute(Figure::OriginLoad);
+            figures.secs += u64::from(row.secs);
+            figures.requests += row.count(Figure::Requests);
+            figures.hits += row.count(Figure::Hits);
+            figures.origin_requests += row.count(Figure::Misses) + row.count(Figure::Passes);
+            figures.errors += row.count(Figure::Errors);
+            if row.get(Figure::OriginRequests).is_some() {
+                figures.fetches += row.count(Figure::OriginRequests);
+                figures.fetch_secs += row.count(Figure::OriginLoad);
+                figures.fetch_hits += row.count(Figure::Hits);
+            }
             figures.reloads += of(Figure::Reloads);
             figures.purges += of(Figure::Purges);
             if let Some(time) = row.get(Figure::P95) {
-                times += time * of(Figure::Requests);
-                weights += of(Figure::Requests);
+                times += time * row.count(Figure::Requests);
+                weights += row.count(Figure::Requests);
             }
         }
         figures.p95_ms = (weights > 0.0).then(|| times / weights);
@@ -96,9 +103,19 @@ impl WeekFigures {
         (cacheable > 0.0).then(|| 100.0 * self.hits / cacheable)
     }
 
-    /// The time that the origins would have needed for the hits, in seconds.
+    /// The time that the origins would have needed for the hits, in seconds. `None` if no minute
+    /// has recorded the number of requests to origins, as those of earlier versions.
     fn saved_secs(&self) -> Option<f64> {
-        (self.origin_requests > 0.0).then(|| self.hits * self.origin_secs / self.origin_requests)
+        (self.fetches > 0.0).then(|| self.fetch_hits * self.fetch_secs / self.fetches)
+    }
+
+    /// A sum for each recorded hour, because two weeks are seldom recorded for the same time.
+    fn hourly(&self, sum: f64) -> Option<f64> {
+        (self.secs > 0).then(|| sum * 3600.0 / self.secs as f64)
+    }
+
+    fn hours(&self) -> f64 {
+        self.secs as f64 / 3600.0
     }
 }
 
@@ -131,25 +148,27 @@ pub fn summary(facts: &SummaryFacts<'_>) -> String {
 }
 
 fn write_figures(text: &mut String, week: &WeekFigures, before: &WeekFigures) -> std::fmt::Result {
-    if week.minutes == 0 {
+    if week.secs == 0 {
         return writeln!(text, "No minute of this time was recorded.\n");
     }
-    let recorded = week.minutes as f64 / 60.0;
-    writeln!(text, "{recorded:.0} of 168 hours were recorded.\n")?;
+    writeln!(text, "{:.0} of 168 hours were recorded.\n", week.hours())?;
     if let Some(saved) = week.saved_secs() {
         writeln!(
             text,
             "Petasos saved the origins about {} of work. This is an estimate: the hits, times the mean time \
-             that an origin took to begin its response to a miss or pass.\n",
+             that an origin took to begin a response.\n",
             duration(saved)
         )?;
     }
     writeln!(text, "| | this week | week before |\n|---|---|---|")?;
     let percent = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}%"));
     let millis = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1} ms"));
-    let known = |figures: &WeekFigures, value: f64| {
-        if figures.minutes == 0 { "-".to_owned() } else { format!("{value:.0}") }
+    let hourly = |figures: &WeekFigures, sum: f64| match figures.hourly(sum) {
+        None => "-".to_owned(),
+        Some(value) if value < 10.0 => format!("{value:.2}"),
+        Some(value) => format!("{value:.0}"),
     };
+    writeln!(text, "| hours recorded | {:.0} | {:.0} |", week.hours(), before.hours())?;
     writeln!(text, "| hit ratio | {} | {} |", percent(week.hit_percent()), percent(before.hit_percent()))?;
     writeln!(text, "| 95th percentile | {} | {} |", millis(week.p95_ms), millis(before.p95_ms))?;
     let rows: [(&str, Sum); 5] = [
@@ -160,7 +179,8 @@ fn write_figures(text: &mut String, week: &WeekFigures, before: &WeekFigures) ->
         ("purges", |figures| figures.purges),
     ];
     for (name, value) in rows {
-        writeln!(text, "| {name} | {} | {} |", known(week, value(week)), known(before, value(before)))?;
+        let (week, before) = (hourly(week, value(week)), hourly(before, value(before)));
+        writeln!(text, "| {name} an hour | {week} | {before} |")?;
     }
     text.write_str("\n")
 }
@@ -215,7 +235,9 @@ mod tests {
             (Figure::Hits, 9.0),
             (Figure::Misses, 2.0),
             (Figure::Passes, 1.0),
-            (Figure::OriginLoad, 0.75),
+            // Three misses and passes, and nine refreshes in the background.
+            (Figure::OriginRequests, 12.0),
+            (Figure::OriginLoad, 3.0),
             (Figure::P95, 8.0),
             (Figure::Purges, 1.0),
         ];
@@ -237,12 +259,43 @@ mod tests {
             "# Week 2026-W48\n\n2 of 168 hours were recorded.\n",
             // 9 hits a second, a quarter of a second each, for two hours.
             "saved the origins about 4.5 hours of work. This is an estimate",
-            "| hit ratio | 75.0% | - |\n| 95th percentile | 8.0 ms | - |\n| requests | 86400 | - |\n",
-            "| purges | 120 | - |\n",
+            "|---|---|---|\n| hours recorded | 2 | 0 |\n| hit ratio | 75.0% | - |\n",
+            "| 95th percentile | 8.0 ms | - |\n| requests an hour | 43200 | - |\n",
+            "| purges an hour | 60 | - |\n",
             "1. `https://a.test/?<b>?`: 7 requests, 3.5 seconds.\n   Last reason `miss-absent`: The page was",
         ] {
             assert!(text.contains(part), "{part:?} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn rows_without_requests_to_origins_give_no_saved_time() {
+        let old = week(0, &[(Figure::Hits, 9.0), (Figure::Misses, 2.0), (Figure::OriginLoad, 0.75)]);
+        assert_eq!(old.saved_secs(), None);
+        let row = |minute, fetches| {
+            let mut row = Row::new(minute).lasting(30);
+            row.set(Figure::Hits, Some(4.0));
+            row.set(Figure::OriginLoad, Some(0.5));
+            row.set(Figure::OriginRequests, fetches);
+            row
+        };
+        let mixed = WeekFigures::of(&[row(1, None), row(2, Some(2.0))]);
+        assert_eq!((mixed.secs, mixed.hits), (60, 240.0), "seconds count");
+        assert_eq!(mixed.saved_secs(), Some(30.0), "the hits of the second row, a quarter second each");
+    }
+
+    #[test]
+    fn weeks_of_unlike_length_are_compared_by_the_hour() {
+        let (week, before) = (
+            week(0, &[(Figure::Requests, 1.0)]),
+            WeekFigures::of(&[{
+                let mut row = Row::new(9);
+                row.set(Figure::Requests, Some(1.0));
+                row
+            }]),
+        );
+        let facts = SummaryFacts { title: "T".to_owned(), week, before, misses: &[] };
+        assert!(summary(&facts).contains("| requests an hour | 3600 | 3600 |\n"), "{}", summary(&facts));
     }
 
     #[test]

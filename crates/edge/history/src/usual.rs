@@ -12,10 +12,18 @@ const OUTSIDE: f64 = 0.1;
 
 const HOURS: usize = 24;
 
+/// A day, and the hour of it.
+type DayAndHour = (u64, usize);
+
 /// The values of a figure by hour.
 pub(crate) struct UsualRanges {
     /// For each hour of the day (UTC), the values of each day, the earliest day first.
     hours: [Vec<(u64, f64)>; HOURS],
+    /// The day and hour that was asked for last, with its range. All minutes of an hour have one.
+    last: Option<(DayAndHour, Option<(f64, f64)>)>,
+    /// Ranges that were computed.
+    #[cfg(test)]
+    computed: u32,
 }
 
 impl UsualRanges {
@@ -28,13 +36,31 @@ impl UsualRanges {
                 values.push((day, value));
             }
         }
-        Self { hours }
+        Self {
+            hours,
+            last: None,
+            #[cfg(test)]
+            computed: 0,
+        }
     }
 
     /// The range in which the middle 80% of the values lie that the hour of this minute had on
     /// earlier days.
-    pub(crate) fn at(&self, minute: u64) -> Option<(f64, f64)> {
-        let (day, hour) = day_and_hour(minute);
+    pub(crate) fn at(&mut self, minute: u64) -> Option<(f64, f64)> {
+        let of = day_and_hour(minute);
+        if let Some((_, range)) = self.last.filter(|(known, _)| *known == of) {
+            return range;
+        }
+        #[cfg(test)]
+        {
+            self.computed += 1;
+        }
+        let range = self.range_of(of);
+        self.last = Some((of, range));
+        range
+    }
+
+    fn range_of(&self, (day, hour): DayAndHour) -> Option<(f64, f64)> {
         let values = self.hours.get(hour)?;
         let earlier = values.get(..values.partition_point(|(of, _)| *of < day))?;
         let days = earlier.chunk_by(|(one, _), (other, _)| one == other).count();
@@ -54,7 +80,7 @@ impl UsualRanges {
 }
 
 /// The day and the hour of the day of a minute.
-const fn day_and_hour(minute: u64) -> (u64, usize) {
+const fn day_and_hour(minute: u64) -> DayAndHour {
     (minute / MINUTES_OF_DAY, (minute % MINUTES_OF_DAY / 60) as usize)
 }
 
@@ -73,12 +99,22 @@ mod tests {
                 row
             })
             .collect();
-        let ranges = UsualRanges::of(Figure::P95, &rows);
-        let at = |day: u64, minute: u64| ranges.at(day * MINUTES_OF_DAY + minute);
+        let mut ranges = UsualRanges::of(Figure::P95, &rows);
+        let mut at = |day: u64, minute: u64| ranges.at(day * MINUTES_OF_DAY + minute);
         assert_eq!((at(2, 61), at(3, 61)), (None, Some((0.0, 2.0))));
         assert_eq!((at(4, 60), at(4, 119)), (Some((0.0, 3.0)), Some((0.0, 3.0))), "the whole hour");
         assert_eq!((at(4, 59), at(4, 120)), (None, None), "other hours");
         assert_eq!(UsualRanges::of(Figure::P50, &rows).at(9 * MINUTES_OF_DAY + 61), None);
+    }
+
+    #[test]
+    fn range_is_computed_once_for_each_hour() {
+        let rows: Vec<_> = (0..4 * MINUTES_OF_DAY).map(Row::new).collect();
+        let mut ranges = UsualRanges::of(Figure::P95, &rows);
+        for minute in 0..MINUTES_OF_DAY {
+            assert_eq!(ranges.at(3 * MINUTES_OF_DAY + minute), None);
+        }
+        assert_eq!(ranges.computed, 24);
     }
 
     proptest! {

@@ -6,6 +6,7 @@ use crate::error::FetchError;
 use crate::exchange::{NoUpload, OriginEvent};
 use crate::introduction::FetchClient;
 use crate::origin::{FetchRequest, Origin};
+use crate::tally::{CheckResult, LastCheck};
 use crate::urgency::Urgency;
 use h1::BodyFraming;
 use message::Method;
@@ -44,16 +45,22 @@ impl Origin {
             return None;
         }
         let _turn = CheckTurn(self);
+        let begun = self.clock.monotonic();
         let result = tokio::time::timeout(check.timeout, self.try_check(check)).await;
-        // Without a path of the operator the result says nothing: the page may be broken for
-        // itself. The breaker has learned from the exchange.
-        let is_well = result.unwrap_or(Some(false)).filter(|_| check.is_strict)?;
-        self.service.checked(is_well, self.clock.monotonic())
+        let result = result.unwrap_or(Some(CheckResult::TimedOut))?;
+        let now = self.clock.monotonic();
+        // Without a path of the operator a status says nothing: the page may be broken for itself.
+        // The breaker has learned from the exchange.
+        let is_well = matches!(result, CheckResult::Status(status) if status < 400 || !check.is_strict);
+        self.tally.checked(LastCheck { at: now, took: now.since(begun), result }, !is_well);
+        if !check.is_strict {
+            return None;
+        }
+        self.service.checked(is_well, now)
     }
 
-    /// Whether the origin answers as it should; `None` if it was not asked, because its next probe
-    /// is not due.
-    async fn try_check(self: &Arc<Self>, check: &HealthCheck) -> Option<bool> {
+    /// What the origin answers; `None` if it was not asked, because its next probe is not due.
+    async fn try_check(self: &Arc<Self>, check: &HealthCheck) -> Option<CheckResult> {
         let request = FetchRequest {
             head: check.head.clone(),
             method: Method::Get,
@@ -68,15 +75,17 @@ impl Origin {
         let mut exchange = match self.fetch_aside(request).await {
             Ok(exchange) => exchange,
             Err(FetchError::BreakerOpen) => return None,
-            Err(_) => return Some(false),
+            Err(_) => return Some(CheckResult::Unreachable),
         };
         loop {
             match exchange.next(&mut NoUpload).await {
                 Ok(OriginEvent::Informational(_)) => {}
                 Ok(OriginEvent::Head { head, .. }) => {
-                    return Some(head.status.code() < 400);
+                    return Some(CheckResult::Status(head.status.code()));
                 }
-                Ok(OriginEvent::Data(_) | OriginEvent::End(_)) | Err(_) => return Some(false),
+                Ok(OriginEvent::Data(_) | OriginEvent::End(_)) | Err(_) => {
+                    return Some(CheckResult::NoResponse);
+                }
             }
         }
     }

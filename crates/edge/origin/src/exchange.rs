@@ -116,6 +116,8 @@ struct OriginLink {
     /// Bytes of the next read. Doubles with each read that fills its room.
     read_bytes: usize,
     output: BytesMut,
+    /// Bytes that the stream has taken and that were not counted yet.
+    written_bytes: usize,
     /// Whether the stream may hold bytes that it took and has not sent, as TLS does.
     holds_output: bool,
 }
@@ -197,6 +199,7 @@ impl OriginExchange {
                 other => other,
             };
             let Err(error) = event else { return event };
+            self.count(&error);
             self.watched.failed(&error, &self.request);
             // An origin that has ended closes its idle connections and refuses a new one.
             let may_move = self.is_unanswered(&error) || is_repeated && is_unsent(&error);
@@ -211,6 +214,7 @@ impl OriginExchange {
 
     /// Sends the request once more, on a new connection.
     async fn repeat(&mut self, upload: &mut impl Upload) -> Result<OriginEvent, FetchError> {
+        self.origin.tally.retry();
         let connection = self.origin.connect(self.request.client).await?;
         self.link = OriginLink::new(connection, &self.request, self.origin.settings());
         self.upload = UploadState::Done;
@@ -229,7 +233,18 @@ impl OriginExchange {
         context: &mut Context<'_>,
         upload: &mut impl Upload,
     ) -> Poll<Result<OriginEvent, FetchError>> {
-        self.poll_event(context, upload)
+        let polled = self.poll_event(context, upload);
+        if let Poll::Ready(Err(error)) = &polled {
+            self.count(error);
+        }
+        polled
+    }
+
+    /// Counts an error, unless it is that of a health check.
+    fn count(&self, error: &FetchError) {
+        if !self.is_check {
+            self.origin.tally.failed(error);
+        }
     }
 
     /// Restarts the time limit for the origin, after a time without polls.
@@ -328,7 +343,9 @@ impl OriginExchange {
         upload: &mut impl Upload,
     ) -> Poll<Result<(), UploadError>> {
         loop {
-            if ready!(self.link.poll_flush(context, &mut self.patience)).is_err() {
+            let flushed = self.link.poll_flush(context, &mut self.patience);
+            self.origin.tally.sent(std::mem::take(&mut self.link.written_bytes));
+            if ready!(flushed).is_err() {
                 self.abandon_upload();
             }
             match self.upload {
@@ -392,7 +409,8 @@ impl OriginExchange {
                     let end = self.link.reading.close()?;
                     return Poll::Ready(self.take(client::ResponseEvent::End(end)));
                 }
-                Ok(_) => {
+                Ok(bytes) => {
+                    self.origin.tally.received(bytes);
                     self.watched.answered();
                     self.patience.reset();
                 }
@@ -445,6 +463,7 @@ impl OriginExchange {
         if self.is_check {
             return;
         }
+        self.origin.tally.response(status);
         self.origin.service.responded(status, || self.request.page_digest(), now);
         if status < 500
             && status != 429
@@ -482,6 +501,7 @@ impl OriginLink {
             input: BytesMut::new(),
             read_bytes: FIRST_READ_BYTES,
             output: BytesMut::from(&request.head[..]),
+            written_bytes: 0,
             holds_output: false,
         }
     }
@@ -503,7 +523,10 @@ impl OriginLink {
             let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
             match ready!(Pin::new(stream).poll_write(context, &self.output))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                written => self.output.advance(written),
+                written => {
+                    self.output.advance(written);
+                    self.written_bytes += written;
+                }
             }
             self.holds_output = true;
             patience.reset();

@@ -239,7 +239,7 @@ pub(crate) fn is_unsent(error: &FetchError) -> bool {
 }
 
 impl Standing {
-    const fn of(state: BreakerState) -> Self {
+    pub(crate) const fn of(state: BreakerState) -> Self {
         match state {
             BreakerState::Closed => Self::Well,
             BreakerState::Silent => Self::Silent,

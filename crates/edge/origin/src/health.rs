@@ -6,11 +6,13 @@
 //!
 //! Lock order: breaker, then the lock of the fetch limit.
 
+use crate::balance::Standing;
 use crate::breaker::{BegunFetch, Breaker, BreakerChange, BreakerLimits, BreakerState, OriginFailure};
 use crate::error::FetchError;
 use crate::limit::FetchLimit;
 use crate::origin::{FetchRequest, Origin};
 use crate::service::Service;
+use crate::tally::Tally;
 use clock::{Clock, Monotonic};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
@@ -32,7 +34,7 @@ impl Health {
     /// breaker is open, half of the permits are reserved for probes.
     fn with<T>(
         &self,
-        (limit, service): (&FetchLimit, &Service),
+        (limit, service, tally): (&FetchLimit, &Service, &Tally),
         act: impl FnOnce(&mut Breaker, Monotonic) -> T,
     ) -> T {
         // Poison is ignored: the breaker is consistent after each event, so it is usable after a
@@ -43,6 +45,7 @@ impl Health {
         let state = breaker.state(now);
         if self.state.send_if_modified(|before| std::mem::replace(before, state) != state) {
             limit.halve(state != BreakerState::Closed);
+            tally.stands(Standing::of(state), now);
             if state == BreakerState::Closed {
                 service.is_back(now);
             }
@@ -53,7 +56,7 @@ impl Health {
 
 impl Origin {
     fn health<T>(&self, act: impl FnOnce(&mut Breaker, Monotonic) -> T) -> T {
-        self.health.with((&self.limit, &self.service), act)
+        self.health.with((&self.limit, &self.service, &self.tally), act)
     }
 
     /// The breaker's state now.

@@ -24,6 +24,7 @@ mod pool;
 mod security;
 mod service;
 mod slowness;
+mod tally;
 mod urgency;
 mod usual;
 
@@ -38,4 +39,5 @@ pub use introduction::FetchClient;
 pub use limit::{Busy, FetchBounds, FetchLimit, FetchPermit};
 pub use origin::{FetchRequest, FetchTiming, Gauges, Origin, Settings};
 pub use security::OriginTls;
+pub use tally::{CheckResult, LastCheck, OriginRecord};
 pub use urgency::Urgency;

@@ -4,6 +4,7 @@
 //! up for a response that stays open. An origin is shared by all workers; state of one worker's
 //! runtime is in the exchange.
 
+use crate::balance::Standing;
 use crate::breaker::BreakerLimits;
 use crate::error::FetchError;
 use crate::exchange::OriginExchange;
@@ -13,6 +14,7 @@ use crate::limit::{FetchBounds, FetchLimit, FetchPermit};
 use crate::pool::IdlePool;
 use crate::security::OriginTls;
 use crate::service::Service;
+use crate::tally::{OriginRecord, Tally};
 use crate::urgency::Urgency;
 use address::{Address, OriginUrl};
 use bytes::Bytes;
@@ -128,6 +130,7 @@ pub struct Origin {
     pub(crate) limit: FetchLimit,
     pub(crate) health: Health,
     pub(crate) service: Service,
+    pub(crate) tally: Tally,
     /// Until when the origin counts as busy, by the monotonic clock; 0 if it never was.
     busy_until_nanos: AtomicU64,
     pool: IdlePool,
@@ -162,12 +165,15 @@ impl Origin {
         let age_max = matches!(url.address(), Address::Host { .. }).then_some(NAMED_CONNECTION_LASTS);
         let pool = IdlePool::new(settings.idle_connections_max, settings.idle_connection_timeout, age_max);
         let health = Health::new(settings.breaker, Arc::clone(&clock));
+        let tally = Tally::default();
+        tally.stands(Standing::Well, clock.monotonic());
         Self {
             url,
             settings,
             limit,
             health,
             service: Service::default(),
+            tally,
             busy_until_nanos: AtomicU64::new(0),
             pool,
             clock,
@@ -204,13 +210,18 @@ impl Origin {
         let (permit, permitted) = self.turn(&request.urgency, probe.is_some(), begun).await?;
         // The origin may have become unreachable while the request waited.
         let probe = self.admit(probe)?;
+        self.tally.request();
         let mut watched = WatchedFetch::begin(self, request.page, probe.as_deref());
         let idle = if request.is_replayable() { self.take_idle(request.client) } else { None };
         let idle = idle.and_then(|(stream, made)| Some((stream.into_stream().ok()?, made)));
         let connection = match idle {
             Some((stream, made)) => OriginConnection { stream, made, is_reused: true },
             None => {
-                self.connect(request.client).await.inspect_err(|error| watched.failed(error, &request))?
+                let connected = self.connect(request.client).await;
+                connected.inspect_err(|error| {
+                    watched.failed(error, &request);
+                    self.tally.failed(error);
+                })?
             }
         };
         let connected = self.clock.monotonic();
@@ -301,9 +312,17 @@ impl Origin {
         self.pool.retire();
     }
 
-    /// Closes connections that were idle for too long. Call it about once a second.
+    /// What the origin has done up to now.
+    pub fn record(&self) -> OriginRecord {
+        self.tally.record(self.clock.monotonic())
+    }
+
+    /// Closes connections that were idle for too long, and notes the origin's state. Call it about
+    /// once a second.
     pub fn sweep(&self) {
-        self.pool.sweep(self.clock.monotonic());
+        let now = self.clock.monotonic();
+        self.pool.sweep(now);
+        self.tally.stands(self.standing(), now);
     }
 
     /// The limits of this origin.

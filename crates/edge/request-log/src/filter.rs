@@ -10,7 +10,8 @@
 //! regular expressions need no doubling.
 //!
 //! Invariant: every fault names the column and what is possible there. A filter decides about a
-//! record in time that is linear in the record's size.
+//! record in time that is linear in the record's size. The memory of all regular expressions of a
+//! filter together is bounded.
 
 mod condition;
 mod fault;
@@ -28,6 +29,9 @@ use std::str::FromStr;
 
 /// Longest expression, in bytes.
 pub const FILTER_BYTES_MAX: usize = 4096;
+
+/// Maximum number of regular expressions of an expression.
+pub const PATTERNS_MAX: usize = 32;
 
 /// Deepest nesting of parentheses and `not`.
 pub const DEPTH_MAX: usize = 32;

@@ -24,7 +24,7 @@ pub(super) const IDLE: [&str; 13] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 71] = [
+pub(super) const ZERO: [&str; 72] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
@@ -37,6 +37,7 @@ pub(super) const ZERO: [&str; 71] = [
     "petasos_acme_next_attempt_timestamp_seconds",
     "petasos_admin_connections_refused_total",
     "petasos_dashboard_logins_refused_total",
+    "petasos_admin_tokens_refused_total",
     "petasos_requests_malformed_total",
     "petasos_visitor_timeouts_total",
     "petasos_visitors_too_slow_total",

@@ -1,12 +1,15 @@
 //! The first section: the figures that an operator looks at first, and what needs attention.
 
 use super::bar;
+use crate::View;
 use crate::chart::{Chart, Line};
 use crate::figure::{bytes, grouped, percent, share, short, span};
 use crate::sample::Counts;
-use crate::{SAMPLES_MAX, View};
 use api::status::{DiskStatus, EdgeStatus};
 use maud::{Markup, html};
+
+/// Maximum number of sentences about what needs attention.
+const ATTENTION_MAX: usize = 20;
 
 /// A certificate needs attention when it expires within this time.
 const EXPIRY_NEAR_SECS: u64 = 14 * 86_400;
@@ -113,15 +116,12 @@ fn disk_tile(disk: &DiskStatus) -> Markup {
 
 /// The chart of the samples.
 fn last_minutes(view: &View<'_>) -> Markup {
-    let rates: Vec<_> = view.samples.all_rates().collect();
-    if rates.len() < 2 {
+    let requests = view.samples.slots(|counts| counts.requests);
+    if requests.iter().flatten().count() < 2 {
         return html! {};
     }
-    // The newest value is always at the right end.
-    let begin = std::iter::repeat_n(None, (SAMPLES_MAX - 1).saturating_sub(rates.len()));
-    let requests: Vec<_> = begin.clone().chain(rates.iter().map(|rates| Some(rates.requests))).collect();
-    let hits: Vec<_> = begin.clone().chain(rates.iter().map(|rates| Some(rates.hits))).collect();
-    let failed: Vec<_> = begin.chain(rates.iter().map(|rates| Some(rates.failed))).collect();
+    let hits = view.samples.slots(|counts| counts.hits);
+    let failed = view.samples.slots(|counts| counts.failed);
     let line = |name, values| Line { name, values, usual: &[] };
     html! {
         div {
@@ -154,7 +154,15 @@ fn attention(view: &View<'_>) -> Vec<String> {
         found.extend(site.uncompressed.clone());
     }
     found.extend(status.disk.iter().filter_map(disk_fault));
+    if view.data.history_off {
+        found.push("The values of each minute do not reach their file; the log says why.".to_owned());
+    }
     found.extend(certificate_faults(view, status));
+    let more = found.len().saturating_sub(ATTENTION_MAX);
+    if more > 0 {
+        found.truncate(ATTENTION_MAX);
+        found.push(format!("{more} more."));
+    }
     found
 }
 

@@ -4,17 +4,21 @@ use super::{bar, empty, table};
 use crate::View;
 use crate::figure::{grouped, micros, percent, share};
 use api::dashboard::{PathGroupFigures, SiteFigures, VerdictFigures};
-use api::status::SiteStatus;
 use api::warm::WarmRun;
 use maud::{Markup, html};
+
+/// Maximum number of sites that are shown.
+const SITES_MAX: usize = 30;
 
 /// The name of the figures of requests that reached no site, such as those for an unknown host.
 const NO_SITE: &str = "-";
 
 pub(super) fn sites(view: &View<'_>) -> Markup {
     let is_shown = |site: &&SiteFigures| site.site != NO_SITE || !site.verdicts.is_empty();
+    let sites: Vec<_> = view.data.sites.iter().filter(is_shown).collect();
+    let (sites, more) = first(sites, SITES_MAX, |site| std::cmp::Reverse(requests(site)));
     html! {
-        @for site in view.data.sites.iter().filter(is_shown) {
+        @for site in sites {
             div.site {
                 h3 {
                     (if site.site == NO_SITE { "Requests for no site" } else { &site.site })
@@ -27,8 +31,25 @@ pub(super) fn sites(view: &View<'_>) -> Markup {
             }
         }
         @if view.data.sites.is_empty() { (empty("No site has received a request yet.")) }
+        @if more > 0 { p.note { (grouped(more)) " more sites have fewer requests." } }
         @if !view.data.status.warming.is_empty() { (warming(&view.data.status.warming)) }
     }
+}
+
+/// The first `count` entries by a key if there are more, and the number of the others.
+pub(super) fn first<T, K: Ord>(mut list: Vec<T>, count: usize, key: impl Fn(&T) -> K) -> (Vec<T>, u64) {
+    let more = list.len().saturating_sub(count);
+    if more > 0 {
+        // Stable, so that entries with equal keys keep their order.
+        list.sort_by_key(key);
+        list.truncate(count);
+    }
+    (list, more as u64)
+}
+
+/// The requests of a site.
+fn requests(site: &SiteFigures) -> u64 {
+    site.verdicts.iter().map(|figures| figures.requests).sum()
 }
 
 /// The last run of each site that filled the cache.
@@ -71,7 +92,7 @@ fn verdicts(site: &SiteFigures) -> Markup {
     if site.verdicts.is_empty() {
         return empty("No request yet.");
     }
-    let all: u64 = site.verdicts.iter().map(|figures| figures.requests).sum();
+    let all = requests(site);
     let time = |time: Option<u64>| time.map_or_else(|| "–".to_owned(), micros);
     let head = html! {
         th scope="col" { "Verdict" } th.n scope="col" { "Requests" } th.n scope="col" { "Share" }
@@ -154,40 +175,4 @@ pub(super) fn reasons(view: &View<'_>) -> Markup {
         }
     };
     table("Reasons of verdicts", &head, &body)
-}
-
-pub(super) fn origins(view: &View<'_>) -> Markup {
-    let head = html! {
-        th scope="col" { "Origin" } th scope="col" { "Site" } th scope="col" { "State" }
-        th.n scope="col" { "Active" } th.n scope="col" { "Waiting" } th.n scope="col" { "Idle" }
-    };
-    let body = html! { @for site in &view.data.status.sites { (origin_rows(site)) } };
-    html! {
-        (table("Origins", &head, &body))
-        p.note { "Active: requests that the origin works on. Waiting: requests in its queue. Idle: kept connections." }
-    }
-}
-
-fn origin_rows(site: &SiteStatus) -> Markup {
-    let name = if site.names.is_empty() { "any".to_owned() } else { site.names.join(", ") };
-    html! {
-        @for origin in &site.origins {
-            tr {
-                th.url scope="row" { (origin.url) }
-                td.url { (name) }
-                td {
-                    @if origin.state == "well" && site.breaker == "closed" {
-                        span.verdict.good { "well" }
-                    } @else if origin.state == "well" {
-                        span.verdict.bad { "breaker " (site.breaker) }
-                    } @else {
-                        span.verdict.bad { (origin.state) }
-                    }
-                }
-                td.n { (origin.fetches_active) " of " (origin.fetches_max) }
-                td.n { (origin.fetches_waiting) }
-                td.n { (origin.connections_idle) }
-            }
-        }
-    }
 }

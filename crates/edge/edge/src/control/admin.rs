@@ -4,15 +4,16 @@
 //! Invariants: only purges, reloads and calls about a detected profile change anything. They need
 //! the token or, without one, a client on this machine, and are recorded. All paths except
 //! `/healthz` and `/readyz` need the token or a client on this machine. A client with a certificate
-//! needs no token. A request whose Host or Origin is not the address itself is refused, because a
-//! page of another site could make a browser send it. The content of a request has a size limit,
-//! and is read only after the head has shown that its client may send the request.
+//! needs no token. A request whose Host or Origin is not the address itself is refused, and so is
+//! one that a browser marks as sent for a page of another site (Fetch Metadata). The content of a
+//! request has a size limit, and is read only after the head has shown that its client may send the
+//! request.
 
 use crate::accepted::secure;
 use crate::control::changes::{self, order_text, outcome_text};
 use crate::control::counters::Metric;
 use crate::control::dashboard::{self, Answered};
-use crate::control::dashboard_access::name_of;
+use crate::control::dashboard_access::{guesses_too_often, is_from_elsewhere, name_of};
 use crate::control::figures;
 use crate::control::log_stream::{self, StreamRefusal};
 use crate::control::metrics;
@@ -21,6 +22,7 @@ use crate::control::purge_orders::{carry_out, reply};
 use crate::control::status::status;
 use crate::control::warm_call;
 use crate::control::why::{self, QUESTION_BYTES_MAX};
+use crate::memory::address_limit::AddressLimit;
 use crate::request::arrival::Arrival;
 use crate::request::client::{ClientConnection, ReceiveOutcome};
 use crate::request::date::http_date;
@@ -33,6 +35,7 @@ use api::why::Question;
 use bytes::Bytes;
 use config::AdminTlsPlan;
 use h1::{BodyFraming, Request};
+use history::VALUES_MAX;
 use message::{Frame, Method, RequestHead, ResponseHead, Status, Version, names};
 use net::{Acceptor, Peer, Stream};
 use origin::Upload;
@@ -42,7 +45,11 @@ use std::future::poll_fn;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The part of the places, as a divisor, that one client on another machine may hold, and the part
+/// that only clients on this machine may hold. Strangers thus cannot shut the operator out.
+const PLACES_PART: usize = 4;
 
 /// Pause after a connection could not be accepted for lack of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -83,7 +90,8 @@ const READING_FAILED: &str = "The reading ended unexpectedly; the log says why.\
 /// The media type of questions and of most answers.
 const JSON: &str = "application/json";
 
-/// The answer to a request whose Host or Origin is foreign.
+/// The answer to a request whose Host or Origin is foreign, or that another site made a browser
+/// send.
 const FOREIGN: &str = "This address answers only requests whose Host is its IP address, localhost or the name \
                        in the setting admin, and that come from no page of another site.";
 
@@ -92,9 +100,17 @@ const NO_READER: &str = "This client may not read here. From another machine or 
                          token_file, sent as \"Authorization: Bearer TOKEN\". `petasos why` takes it from PETASOS_TOKEN or \
                          --token-file.";
 
+/// The answer to a client that has shown several wrong tokens.
+const TOO_MANY_GUESSES: &str = "This client has shown too many wrong tokens. Wait a minute and try again.\n";
+
 /// The answer to a connection beyond the limit.
-const FULL: &str = "This address has its maximum of connections, limits.admin_connections_max. Try again \
-                    later; if this persists, close connections that are not needed or raise the limit.";
+const FULL: &str = "This address has its maximum of connections, limits.admin_connections_max, or a quarter of it \
+                    from your address. Try again later; if this persists, close connections that are not needed \
+                    or raise the limit.";
+
+/// Fields of every response. A page of another site cannot embed it, whatever its media type.
+pub(crate) const SHIELD: [(&str, &str); 2] =
+    [("X-Content-Type-Options", "nosniff"), ("Cross-Origin-Resource-Policy", "same-origin")];
 
 /// One answer.
 struct AdminPage {
@@ -124,21 +140,61 @@ pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Arc<Acceptor>) {
 #[derive(Debug)]
 pub(crate) struct AdminEntrance {
     places: Arc<Semaphore>,
+    /// The places that clients on other machines may hold together.
+    others: Arc<Semaphore>,
+    /// The places of each of them.
+    addresses: Arc<AddressLimit>,
+    /// How many places one of them may hold.
+    address_max: usize,
     refusals: Arc<Semaphore>,
+}
+
+/// A place for one connection.
+#[derive(Debug)]
+struct AdminPlace {
+    places: Vec<OwnedSemaphorePermit>,
+    address: Option<(IpAddr, Arc<AddressLimit>)>,
+}
+
+impl Drop for AdminPlace {
+    fn drop(&mut self) {
+        if let Some((address, addresses)) = &self.address {
+            addresses.give_back(*address);
+        }
+    }
 }
 
 impl AdminEntrance {
     pub(crate) fn new(shared: &Shared) -> Self {
+        let places = shared.limits.admin_connections_max;
         Self {
-            places: Arc::new(Semaphore::new(shared.limits.admin_connections_max)),
+            places: Arc::new(Semaphore::new(places)),
+            others: Arc::new(Semaphore::new(places - places / PLACES_PART)),
+            addresses: Arc::default(),
+            address_max: (places / PLACES_PART).max(1),
             refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
         }
+    }
+
+    /// A place for a connection of this client; `None` if there is none for it.
+    fn place(&self, peer: Peer) -> Option<AdminPlace> {
+        let mut place = AdminPlace { places: Vec::new(), address: None };
+        if !peer.is_loopback() {
+            if let Some(address) = peer.ip() {
+                let is_free = self.addresses.take(address, self.address_max);
+                place.address = is_free.then(|| (address, Arc::clone(&self.addresses)));
+                place.address.as_ref()?;
+            }
+            place.places.push(Arc::clone(&self.others).try_acquire_owned().ok()?);
+        }
+        place.places.push(Arc::clone(&self.places).try_acquire_owned().ok()?);
+        Some(place)
     }
 
     /// Serves a connection in a task. Beyond the limit it is refused.
     pub(crate) fn take(&self, shared: &Arc<Shared>, stream: Stream, peer: Peer) {
         let shared = shared.current();
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+        if let Some(place) = self.place(peer) {
             tokio::spawn(async move {
                 if let Some((client, is_certified)) = secured(&shared, stream, peer).await {
                     Box::pin(converse(shared, client, is_certified)).await;
@@ -197,6 +253,14 @@ async fn converse(shared: Arc<Shared>, mut client: ClientConnection, is_certifie
         let arrival = client.arrival();
         // A reload may have withdrawn the authority of the client's certificate.
         if arrival.is_secured && !Arc::ptr_eq(&shared.listeners, &listeners) {
+            return client.linger().await;
+        }
+        let is_health = [HEALTH_PATH, READY_PATH].contains(&path(&request.head));
+        if !is_health && guesses_too_often(&shared, arrival, is_certified, &request.head.fields) {
+            let page = AdminPage::plain(429, TOO_MANY_GUESSES).into();
+            if respond_to(&shared, &mut client, &request, page).await {
+                continue;
+            }
             return client.linger().await;
         }
         if dashboard::is_path(path(&request.head)) {
@@ -295,7 +359,8 @@ fn refusal(
     let is_call = purge::api::ApiRoute::of(&request.target).is_some()
         || [detection_call::PATH, RELOAD_PATH].contains(&path(request))
         || path(request) == warm_call::PATH && request.method == Method::Post;
-    let refused = if !is_own(request, &shared.plan.admin, arrival.is_secured) {
+    let is_foreign = !is_own(request, &shared.plan.admin, arrival.is_secured) || is_from_elsewhere(request);
+    let refused = if is_foreign {
         FOREIGN
     } else if is_certified {
         return None;
@@ -417,7 +482,7 @@ async fn answer_history(shared: &Arc<Shared>, request: &RequestHead) -> AdminPag
         Ok(minutes) => minutes,
         Err(why) => return AdminPage::plain(400, &format!("{why}\n")),
     };
-    match figures::history(shared, minutes).await {
+    match figures::history(shared, minutes, VALUES_MAX).await {
         // Not indented, because it is long.
         Some(history) => AdminPage {
             status: Status::OK,
@@ -518,6 +583,9 @@ impl From<AdminPage> for PurgeReply {
         let mut head = ResponseHead::new(page.status);
         head.fields.push(names::CONTENT_TYPE, page.media_type);
         head.fields.push(names::CACHE_CONTROL, "no-store");
+        for (name, value) in SHIELD {
+            head.fields.push(name, value);
+        }
         Self { head, content: Bytes::from(page.text) }
     }
 }
@@ -550,7 +618,7 @@ fn written(document: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{AdminPage, answer, refusal};
+    use super::{AdminEntrance, AdminPage, SHIELD, answer, refusal};
     use crate::shared::Shared;
     use crate::system::System;
     use config::EdgePlan;
@@ -587,6 +655,24 @@ mod tests {
         }
         let page = answered(&shared, LOCAL, &head, content);
         (page.status.code(), page.text)
+    }
+
+    #[test]
+    fn strangers_cannot_take_all_places() {
+        let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let shared = Shared::new(plan, None, System::of_machine());
+        let entrance = AdminEntrance::new(&shared);
+        let peer = |text: &str| Peer::Ip(text.parse().unwrap());
+        let taken = |text: &str| -> Vec<_> { (0..100).map_while(|_| entrance.place(peer(text))).collect() };
+        let one = taken("192.0.2.1:5");
+        assert_eq!(one.len(), 16, "a quarter of 64");
+        let others: Vec<_> = (2..9).flat_map(|number| taken(&format!("192.0.2.{number}:5"))).collect();
+        assert_eq!(others.len(), 32, "three quarters together");
+        assert_eq!(taken("127.0.0.1:5").len(), 16, "the rest is for this machine");
+        drop(one);
+        assert_eq!(taken("[2001:db8::1]:5").len(), 16);
+        drop(others);
+        assert_eq!(taken("127.0.0.1:5").len(), 64, "all places came back");
     }
 
     #[test]
@@ -671,5 +757,25 @@ mod tests {
         }
         let own = [("Host", "127.0.0.1:8081"), ("Origin", "http://127.0.0.1:8081")];
         assert_eq!(asked(Method::Get, "/status", &own).0, 200);
+    }
+
+    #[test]
+    fn page_of_another_site_reaches_no_path() {
+        let host = ("Host", "127.0.0.1:8081");
+        let navigation = [("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")];
+        for target in ["/log", "/dashboard/history", "/metrics", "/status", "/healthz"] {
+            for site in ["cross-site", "same-site"] {
+                let fields = [host, ("Sec-Fetch-Site", site), navigation[0], navigation[1]];
+                assert_eq!(asked(Method::Get, target, &fields[..2]).0, 403, "{target}");
+                assert_eq!(asked(Method::Get, target, &fields).0, 403, "{target}: a link");
+            }
+        }
+        for site in ["same-origin", "none"] {
+            assert_eq!(asked(Method::Get, "/status", &[host, ("Sec-Fetch-Site", site)]).0, 200, "{site}");
+        }
+        let reply: purge::PurgeReply = AdminPage::plain(200, "").into();
+        assert!(SHIELD.iter().all(|(name, value)| {
+            reply.head.fields.only(name).is_some_and(|found| **found == *value.as_bytes())
+        }));
     }
 }

@@ -100,6 +100,9 @@ metrics! {
     DashboardLoginsRefused: Counter "dashboard_logins_refused",
         "Attempts to log in to the dashboard with a wrong token, or beyond five a minute from one client. \
          Many mean that a stranger reaches the admin address: let fewer machines reach it.";
+    AdminTokensRefused: Counter "admin_tokens_refused",
+        "Requests at the admin address with a wrong token, or after five wrong ones in a minute from one \
+         client on another machine. Many mean that a stranger guesses: let fewer machines reach it.";
     ConnectionsOpen: Gauge "connections_open",
         "Connections from clients that are open now. If it is near limits.connections_max, raise that limit \
          or lower limits.idle_timeout.";

@@ -6,22 +6,27 @@
 //! everyone who names the address correctly; they reveal nothing.
 
 use crate::control::counters::Metric;
-use crate::control::dashboard_access::{Caller, is_from_elsewhere, session_cookie, session_ids};
+use crate::control::dashboard_access::{Caller, is_from_elsewhere, opens_tab, session_cookie, session_ids};
 use crate::control::dashboard_events::{self, EventKind};
 use crate::control::dashboard_forms::{self, Form, FormFault};
 use crate::control::dashboard_page::{
     Parameters, content, history, html, notice, redirect, reply, with_view,
 };
+use crate::control::status::status;
 use crate::control::{changes, dashboard_reports, dashboard_requests, figures, token, why};
 use crate::memory::dashboard::{SESSION_LIFE, is_same_secret};
 use crate::request::client::ClientConnection;
 use crate::shared::Shared;
-use ::dashboard::{PATH, PurgeKind, REPORT_POLICY, Range, Report, View, fields};
+use ::dashboard::{
+    PATH, POLICY, PurgeKind, REPORT_POLICY, Range, Report, Reports, View, fields, origins_csv,
+};
 use api::dashboard::{DATA_PATH, HISTORY_PATH, SUMMARY_PATH};
 use api::why::Question;
 use h1::Request;
 use message::{Method, RequestHead};
+use net::Peer;
 use purge::PurgeReply;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 /// How a request was answered.
@@ -48,7 +53,9 @@ pub(crate) async fn answer(
 ) -> Answered {
     let head = &request.head;
     let caller = Caller::of(shared, client.arrival(), is_certified, head);
-    if is_from_elsewhere(head) {
+    // A stream of events is no page that a link leads to.
+    let is_stream = rest(head).ends_with("/events");
+    if is_from_elsewhere(head) && (is_stream || !opens_tab(head)) {
         return Answered::Reply(notice(403, "Refused", "A page of another site has sent this request."));
     }
     if head.method == Method::Post {
@@ -106,6 +113,7 @@ async fn page(shared: &Arc<Shared>, head: &RequestHead, caller: &Caller) -> Purg
                 None => notice(404, "Not found", "This change is no longer remembered. The log has it."),
             }
         }
+        "/origins.csv" => reply(200, "text/csv; charset=utf-8", POLICY, origins_csv(&status(shared)).into()),
         "/requests" => dashboard_requests::page(shared, caller, &parameters).await,
         _ => match rest.strip_prefix("/reports/") {
             Some(name) => report(shared, name).await,
@@ -118,19 +126,24 @@ async fn main_page(shared: &Arc<Shared>, caller: &Caller, range: Range) -> Purge
     let reports = reports(shared).await;
     let summary = figures::last_week(shared).await;
     let history = history(shared, range).await;
+    let reports = match &reports {
+        None => Reports::NoDirectory,
+        Some(Some(reports)) => Reports::Listed(reports),
+        Some(None) => Reports::Unreadable,
+    };
     let text = with_view(shared, range, &history, |view| {
-        let view = View { reports: reports.as_deref(), summary: summary.as_deref(), ..view };
+        let view = View { reports, summary: summary.as_deref(), ..view };
         ::dashboard::main_page(&view, &caller.viewer)
     });
     html(200, text)
 }
 
-/// The reports; `None` without a directory.
-async fn reports(shared: &Shared) -> Option<Vec<Report>> {
+/// The reports; `None` without a directory, and `Some(None)` if it cannot be read now.
+async fn reports(shared: &Shared) -> Option<Option<Vec<Report>>> {
     let directory = shared.plan.reports_directory.clone()?;
     // While the disk hangs, the page shows no report.
     let Ok(turn) = Arc::clone(&shared.dashboard.report_readers).try_acquire_owned() else {
-        return Some(Vec::new());
+        return Some(None);
     };
     let listed = threads::run_aside(move || {
         let listed = dashboard_reports::list(&directory);
@@ -138,7 +151,7 @@ async fn reports(shared: &Shared) -> Option<Vec<Report>> {
         listed
     });
     let listed = tokio::time::timeout(shared.limits.disk_timeout, listed).await;
-    Some(listed.ok().flatten().unwrap_or_default())
+    Some(listed.ok().flatten())
 }
 
 async fn report(shared: &Shared, name: &str) -> PurgeReply {
@@ -253,7 +266,8 @@ fn log_in(shared: &Shared, client: &ClientConnection, caller: &Caller, form: &Fo
         shared.cells(0).count(Metric::DashboardLoginsRefused);
         html(code, ::dashboard::login(true, Some(problem)))
     };
-    if !sessions.may_attempt(client.arrival().peer.ip(), now) {
+    let address = client_address(client.arrival().peer);
+    if !sessions.may_attempt(address, now) {
         return refused(429, "Too many attempts. Wait a minute and try again.");
     }
     let shown = form.get(fields::TOKEN).unwrap_or_default().trim();
@@ -264,11 +278,16 @@ fn log_in(shared: &Shared, client: &ClientConnection, caller: &Caller, form: &Fo
     let (Ok(id), Ok(form_token)) = (token::random(), token::random()) else {
         return notice(500, "Not possible", "The system gives no random bytes.");
     };
-    sessions.forget_attempts(client.arrival().peer.ip());
+    sessions.forget_attempts(address);
     tracing::info!("{}: logged in to the dashboard", caller.who);
     sessions.begin(&id, form_token, token, now);
     let cookie = session_cookie(&id, SESSION_LIFE.as_secs(), client.arrival().is_secured);
     redirect(PATH, Some(&cookie))
+}
+
+/// The address whose attempts are counted. A client at a Unix socket is on this machine, too.
+fn client_address(peer: Peer) -> Option<IpAddr> {
+    if peer.is_loopback() { Some(Ipv4Addr::LOCALHOST.into()) } else { peer.ip() }
 }
 
 /// Leads to the page of a change, so that a browser that loads it again repeats nothing.

@@ -4,15 +4,17 @@
 //! a token that only a page of this address has. A request that a page of another site made a
 //! browser send is refused, unless it opens the dashboard in a tab.
 
+use crate::control::counters::Metric;
 use crate::control::purge_access::Entrance;
 use crate::control::token;
-use crate::memory::dashboard::is_same_secret;
+use crate::memory::dashboard::{ATTEMPTS_MAX, is_same_secret};
 use crate::request::arrival::Arrival;
 use crate::shared::Shared;
 use dashboard::Viewer;
 use h1::Request;
 use message::{Fields, Method, RequestHead, names};
 use net::Peer;
+use purge::presented_tokens;
 use semantics::cookies;
 
 /// The cookie of a session over plain HTTP. It is for the dashboard's paths alone, so that a site
@@ -21,6 +23,9 @@ const COOKIE: &str = "petasos_session";
 
 /// The cookie of a session over TLS.
 const SECURE_COOKIE: &str = "__Secure-petasos_session";
+
+/// The field in which a browser states which site made it send a request.
+const FETCH_SITE: &str = "Sec-Fetch-Site";
 
 /// Who sends a request for the dashboard.
 #[derive(Debug)]
@@ -65,11 +70,7 @@ impl Caller {
 
 /// The name of a client in the audit log: its address, and what it has shown.
 pub(crate) fn name_of(shared: &Shared, arrival: Arrival, is_certified: bool, fields: &Fields) -> String {
-    let address = match arrival.peer {
-        Peer::Ip(address) => address.ip().to_canonical().to_string(),
-        Peer::Unix => "this machine".to_owned(),
-        Peer::Unknown => "an unknown client".to_owned(),
-    };
+    let address = peer_name(arrival.peer);
     if is_certified {
         format!("{address} with a certificate")
     } else if shared.purge_access.shows_token(fields) {
@@ -77,6 +78,48 @@ pub(crate) fn name_of(shared: &Shared, arrival: Arrival, is_certified: bool, fie
     } else {
         address
     }
+}
+
+fn peer_name(peer: Peer) -> String {
+    match peer {
+        Peer::Ip(address) => address.ip().to_canonical().to_string(),
+        Peer::Unix => "this machine".to_owned(),
+        Peer::Unknown => "an unknown client".to_owned(),
+    }
+}
+
+/// Whether a client shows a token after too many wrong ones, so that this one is not compared. A
+/// wrong token is counted.
+///
+/// No guess uses up the attempts of this machine: a proxy on it may forward requests of strangers,
+/// who could then stop the purges of the application.
+pub(crate) fn guesses_too_often(
+    shared: &Shared,
+    arrival: Arrival,
+    is_certified: bool,
+    fields: &Fields,
+) -> bool {
+    let (access, peer) = (&shared.purge_access, arrival.peer);
+    let tokens = presented_tokens(fields).count();
+    if is_certified || !access.has_token() || tokens == 0 {
+        return false;
+    }
+    let (sessions, now) = (&shared.dashboard.sessions, shared.clock.monotonic());
+    // One request could try a thousand.
+    let is_exhausted = || tokens > ATTEMPTS_MAX as usize || sessions.is_exhausted(peer.ip(), now);
+    let is_blocked = !peer.is_loopback() && is_exhausted();
+    if !is_blocked && access.shows_token(fields) {
+        return false;
+    }
+    shared.cells(0).count(Metric::AdminTokensRefused);
+    if !is_blocked {
+        if !peer.is_loopback() {
+            sessions.may_attempt(peer.ip(), now);
+        }
+        let who = peer_name(peer);
+        shared.complaints.tell(&format!("{who}: a request with a wrong token at the admin address"), now);
+    }
+    is_blocked
 }
 
 /// The identifiers of sessions in the cookies of a request. Another server of the same host may
@@ -129,22 +172,40 @@ const fn cookie_name(is_secured: bool) -> &'static str {
 }
 
 /// Whether a page of another site made a browser send the request, by the fields that browsers add
-/// (Fetch Metadata). A link to the dashboard may still open it.
+/// (Fetch Metadata). Programs send no such fields.
 pub(crate) fn is_from_elsewhere(head: &RequestHead) -> bool {
-    let is = |name: &str, value: &[u8]| head.fields.first(name).is_some_and(|found| **found == *value);
-    let is_foreign = head.fields.has("Sec-Fetch-Site")
-        && !is("Sec-Fetch-Site", b"same-origin")
-        && !is("Sec-Fetch-Site", b"none");
-    let opens_tab =
-        head.method == Method::Get && is("Sec-Fetch-Mode", b"navigate") && is("Sec-Fetch-Dest", b"document");
-    is_foreign && !opens_tab
+    head.fields.has(FETCH_SITE)
+        && !has_value(head, FETCH_SITE, b"same-origin")
+        && !has_value(head, FETCH_SITE, b"none")
+}
+
+/// Whether the request opens a page in a tab. A link on another site may lead to the dashboard.
+pub(crate) fn opens_tab(head: &RequestHead) -> bool {
+    head.method == Method::Get
+        && has_value(head, "Sec-Fetch-Mode", b"navigate")
+        && has_value(head, "Sec-Fetch-Dest", b"document")
+}
+
+fn has_value(head: &RequestHead, name: &str, value: &[u8]) -> bool {
+    head.fields.first(name).is_some_and(|found| **found == *value)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{is_from_elsewhere, session_cookie, session_ids, without_session};
+    use super::{
+        guesses_too_often, is_from_elsewhere, opens_tab, session_cookie, session_ids, without_session,
+    };
+    use crate::control::counters::Metric;
+    use crate::control::metrics;
+    use crate::memory::dashboard::{ATTEMPTS_MAX, ATTEMPTS_PERIOD};
+    use crate::shared::Shared;
+    use crate::system::System;
+    use clock::{ManualClock, Timestamp};
+    use config::EdgePlan;
     use h1::{Limits, Strictness, parse_request};
     use message::{Fields, Method, RequestHead, Version};
+    use net::Peer;
+    use std::sync::Arc;
 
     fn head(method: Method, fields: &[(&'static str, &'static str)]) -> RequestHead {
         let mut head = RequestHead {
@@ -186,21 +247,51 @@ mod tests {
     }
 
     #[test]
+    fn guesses_of_the_token_in_calls_are_limited() {
+        let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let clock = Arc::new(ManualClock::at(Timestamp::from_secs(9)));
+        let system = System { clock: clock.clone(), ..System::of_machine() };
+        let shared = Shared::new(plan, None, system).with_token(Some("secret".to_owned()));
+        let is_refused = |peer: &str, token: &'static str| {
+            let peer = Peer::Ip(peer.parse().unwrap());
+            let head = head(Method::Get, &[("Authorization", token)]);
+            guesses_too_often(&shared, peer.into(), false, &head.fields)
+        };
+        let (right, wrong) = ("Bearer secret", "Bearer guess");
+        for _ in 0..100 {
+            assert!(!is_refused("192.0.2.1:5", right), "right tokens are not counted");
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            assert!(!is_refused("192.0.2.1:5", right) && !is_refused("192.0.2.1:5", wrong));
+        }
+        assert!(is_refused("192.0.2.1:5", wrong) && is_refused("192.0.2.1:5", right), "not compared");
+        assert!(!is_refused("192.0.2.1:5", "Basic YTpi"), "no token");
+        assert!(!is_refused("192.0.2.2:5", right), "another client");
+        let many = head(Method::Get, &[("Authorization", right); ATTEMPTS_MAX as usize + 1]);
+        let other = Peer::Ip("192.0.2.3:5".parse().unwrap());
+        assert!(guesses_too_often(&shared, other.into(), false, &many.fields), "many in one request");
+        for _ in 0..100 {
+            assert!(!is_refused("127.0.0.1:5", wrong) && !is_refused("127.0.0.1:5", right));
+        }
+        clock.advance(ATTEMPTS_PERIOD);
+        assert!(!is_refused("192.0.2.1:5", right));
+        assert_eq!(metrics::sum(&shared, Metric::AdminTokensRefused), u64::from(ATTEMPTS_MAX) + 103);
+    }
+
+    #[test]
     fn page_of_another_site_may_only_open_the_dashboard() {
+        let is_refused = |head: RequestHead| is_from_elsewhere(&head) && !opens_tab(&head);
         let navigation = [("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")];
         for site in ["cross-site", "same-site"] {
             let from = ("Sec-Fetch-Site", site);
-            assert!(is_from_elsewhere(&head(Method::Get, &[from])));
-            assert!(is_from_elsewhere(&head(
-                Method::Get,
-                &[from, navigation[0], ("Sec-Fetch-Dest", "iframe")]
-            )));
-            assert!(!is_from_elsewhere(&head(Method::Get, &[from, navigation[0], navigation[1]])));
-            assert!(is_from_elsewhere(&head(Method::Post, &[from, navigation[0], navigation[1]])));
+            assert!(is_refused(head(Method::Get, &[from])));
+            assert!(is_refused(head(Method::Get, &[from, navigation[0], ("Sec-Fetch-Dest", "iframe")])));
+            assert!(!is_refused(head(Method::Get, &[from, navigation[0], navigation[1]])));
+            assert!(is_refused(head(Method::Post, &[from, navigation[0], navigation[1]])));
         }
         for site in ["same-origin", "none"] {
-            assert!(!is_from_elsewhere(&head(Method::Post, &[("Sec-Fetch-Site", site)])));
+            assert!(!is_refused(head(Method::Post, &[("Sec-Fetch-Site", site)])));
         }
-        assert!(!is_from_elsewhere(&head(Method::Post, &[])), "an old browser, or curl");
+        assert!(!is_refused(head(Method::Post, &[])), "an old browser, or curl");
     }
 }

@@ -3,19 +3,18 @@
 //!
 //! Invariants: a stream ends with its client, with the hand-over to another process, with the
 //! permission of its client, and after [`EVENTS_MAX`] events; browsers then connect again. Nobody
-//! waits for it. Their number is bounded.
+//! waits for it. Their number is bounded. Streams of the same period share what is rendered.
 
 use crate::control::counters::Metric;
 use crate::control::dashboard_access::Caller;
 use crate::control::dashboard_page::{Parameters, history, with_view};
 use crate::control::dashboard_requests::{self, RequestWatch};
-use crate::memory::dashboard::LISTENERS_MAX;
+use crate::memory::dashboard::{LISTENERS_MAX, Rendered, RenderedSections};
 use crate::request::client::{ClientConnection, ReceiveOutcome};
 use crate::request::date::http_date;
 use crate::request::respond::{self, Recipient};
 use crate::shared::Shared;
 use ::dashboard::Range;
-use api::dashboard::History;
 use bytes::Bytes;
 use h1::{BodyFraming, Request};
 use message::{Method, ResponseHead, Status, names};
@@ -29,6 +28,10 @@ use tokio::sync::OwnedSemaphorePermit;
 
 /// Time between two events.
 const EVERY: Duration = Duration::from_secs(2);
+
+/// Time for which streams share the sections that one of them has rendered: a little less than
+/// the time between two events, so that a stream never gets the same ones again.
+const SHARED_FOR: Duration = Duration::from_millis(1900);
 
 /// Number of events after which a stream ends. A browser connects again, and shows again that it
 /// may read.
@@ -53,7 +56,7 @@ pub(crate) struct EventStream {
 }
 
 enum EventSource {
-    Sections { range: Range, sent: HashMap<&'static str, String>, history: Option<(u64, History)> },
+    Sections { range: Range, sent: HashMap<&'static str, Arc<str>> },
     Requests(Box<RequestWatch>),
 }
 
@@ -70,9 +73,7 @@ pub(crate) fn begin(
     let place = place
         .map_err(|_| (503, format!("{LISTENERS_MAX} pages receive events already. Close one of them.")))?;
     let source = match kind {
-        EventKind::Sections => {
-            EventSource::Sections { range: parameters.range(), sent: HashMap::new(), history: None }
-        }
+        EventKind::Sections => EventSource::Sections { range: parameters.range(), sent: HashMap::new() },
         EventKind::Requests => {
             EventSource::Requests(Box::new(dashboard_requests::watch(shared, parameters)?))
         }
@@ -137,18 +138,7 @@ impl EventSource {
     /// The next event. It is a comment if nothing has changed, so that a broken path is noticed.
     async fn event(&mut self, shared: &Arc<Shared>) -> String {
         match self {
-            Self::Sections { range, sent, history: read } => {
-                let minute = shared.clock.now().as_secs() / 60;
-                // The history is long and changes once a minute.
-                if read.as_ref().is_none_or(|(known, _)| *known != minute) {
-                    *read = Some((minute, history(shared, *range).await));
-                }
-                let history = read.as_ref().map(|(_, history)| history);
-                history.map_or_else(
-                    || ":\n\n".to_owned(),
-                    |history| sections_event(shared, *range, history, sent),
-                )
-            }
+            Self::Sections { range, sent } => sections_event(&rendered(shared, *range).await, sent),
             Self::Requests(watch) => match watch.take().await {
                 Some((html, skipped)) => {
                     event("requests", &serde_json::json!({"html": html, "skipped": skipped}))
@@ -159,19 +149,36 @@ impl EventSource {
     }
 }
 
+/// The sections of now, or those that another stream has rendered a moment ago.
+async fn rendered(shared: &Arc<Shared>, range: Range) -> RenderedSections {
+    let now = shared.clock.monotonic();
+    let known = shared.dashboard.rendered.of(range);
+    if let Some(known) = known.as_ref().filter(|known| now.since(known.at) < SHARED_FOR) {
+        return Arc::clone(&known.sections);
+    }
+    let minute = shared.clock.now().as_secs() / 60;
+    // The history is long and changes once a minute.
+    let history = match known.filter(|known| known.minute == minute) {
+        Some(known) => known.history,
+        None => Arc::new(history(shared, range).await),
+    };
+    let sections = with_view(shared, range, &history, |view| ::dashboard::sections(&view));
+    let sections: RenderedSections = sections.into_iter().map(|(name, html)| (name, html.into())).collect();
+    let rendered = Rendered { at: now, minute, history, sections: Arc::clone(&sections) };
+    shared.dashboard.rendered.set(range, rendered);
+    sections
+}
+
 /// The sections that differ from those that were sent before.
 fn sections_event(
-    shared: &Shared,
-    range: Range,
-    history: &History,
-    sent: &mut HashMap<&'static str, String>,
+    sections: &[(&'static str, Arc<str>)],
+    sent: &mut HashMap<&'static str, Arc<str>>,
 ) -> String {
-    let sections = with_view(shared, range, history, |view| ::dashboard::sections(&view));
     let mut changed = Map::new();
     for (name, html) in sections {
-        if sent.get(name) != Some(&html) {
-            changed.insert(name.to_owned(), Value::from(html.clone()));
-            sent.insert(name, html);
+        if sent.get(name) != Some(html) {
+            changed.insert((*name).to_owned(), Value::from(&**html));
+            sent.insert(name, Arc::clone(html));
         }
     }
     if changed.is_empty() { ":\n\n".to_owned() } else { event("sections", &Value::Object(changed)) }

@@ -4,7 +4,7 @@
 
 use crate::control::figures;
 use crate::shared::Shared;
-use ::dashboard::{FileCertificate, POLICY, Range, View, fields};
+use ::dashboard::{FileCertificate, POINTS_MAX, POLICY, Range, Reports, View, fields};
 use api::dashboard::History;
 use bytes::Bytes;
 use message::{RequestHead, ResponseHead, Status, names};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The values of the minutes of a period; without series if they cannot be read.
 pub(crate) async fn history(shared: &Arc<Shared>, range: Range) -> History {
-    let read = figures::history(shared, range.minutes()).await;
+    let read = figures::history(shared, range.minutes(), POINTS_MAX).await;
     read.unwrap_or_else(|| History { first_minute: 0, minutes_per_value: 1, series: Vec::new() })
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn with_view<T>(
         range,
         certificates: &certificates(shared),
         changes: &shared.dashboard.changes.recent(),
-        reports: None,
+        reports: Reports::NoDirectory,
         summary: None,
     })
 }

@@ -14,7 +14,7 @@ use crate::upkeep::sampler::minute_of;
 use crate::upkeep::weekly::worst_of_both;
 use api::dashboard::{
     CostFigures, DashboardData, History, MissFigures, PageFigures, PathGroupFigures, ROWS_MAX, ReasonFigures,
-    SiteFigures, VerdictFigures,
+    SiteFigures, VerdictCount, VerdictFigures,
 };
 use history::{MINUTES, MINUTES_OF_DAY, SummaryFacts, Table, WeekFigures, summary};
 use platform::HashMap;
@@ -43,6 +43,8 @@ pub(crate) fn data(shared: &Shared) -> DashboardData {
         status: status(shared),
         machine: machine(shared, &last),
         sites: sites(shared, &last),
+        verdicts: verdicts(shared),
+        history_off: shared.minutes.is_off(),
         reasons: reasons(shared),
         hottest: hottest(shared),
         misses: misses(shared),
@@ -81,14 +83,29 @@ fn sites(shared: &Shared, last: &LastMinute) -> Vec<SiteFigures> {
     sites.into_iter().map(|site| site_figures(site, last)).collect()
 }
 
-fn site_figures(site: &SiteMeasures, last: &LastMinute) -> SiteFigures {
+/// The requests of each verdict, those at sites that the configuration no longer has included.
+fn verdicts(shared: &Shared) -> Vec<VerdictCount> {
+    let mut all = [0; Verdict::ALL.len()];
+    for site in shared.sites.measures().all() {
+        all.iter_mut().zip(requests_of(&site)).for_each(|(sum, requests)| *sum += requests);
+    }
+    let counted = Verdict::ALL.into_iter().zip(all);
+    counted.map(|(verdict, requests)| VerdictCount { verdict: verdict.name().to_owned(), requests }).collect()
+}
+
+/// The requests of a site, by verdict.
+fn requests_of(site: &SiteMeasures) -> [u64; Verdict::ALL.len()] {
     let mut requests = [0; Verdict::ALL.len()];
     for reason in Reason::ALL {
         if let Some(sum) = requests.get_mut(reason.verdict() as usize) {
             *sum += site.requests(*reason);
         }
     }
-    let verdicts = Verdict::ALL.into_iter().zip(requests).filter(|(_, requests)| *requests > 0);
+    requests
+}
+
+fn site_figures(site: &SiteMeasures, last: &LastMinute) -> SiteFigures {
+    let verdicts = Verdict::ALL.into_iter().zip(requests_of(site)).filter(|(_, requests)| *requests > 0);
     let verdicts = verdicts.map(|(verdict, requests)| {
         let found = last.percentiles.get(&(site.label().into(), verdict)).copied();
         let micros = |choose: fn(&Percentiles) -> u64| found.as_ref().map(choose);
@@ -132,7 +149,7 @@ fn reasons(shared: &Shared) -> Vec<ReasonFigures> {
     });
     let mut counted: Vec<_> = counted.filter(|(_, requests)| *requests > 0).collect();
     counted.sort_by_key(|(_, requests)| std::cmp::Reverse(*requests));
-    let figures = counted.into_iter().take(ROWS_MAX).map(|(reason, requests)| {
+    let figures = counted.into_iter().map(|(reason, requests)| {
         let (meaning, fix) = meaning_and_fix(reason);
         let (reason, verdict) = (reason.name().to_owned(), reason.verdict().name().to_owned());
         ReasonFigures { reason, verdict, requests, meaning, fix }
@@ -196,19 +213,20 @@ pub(crate) fn minutes_of(query: &[u8]) -> Result<u64, String> {
     Ok(minutes)
 }
 
-/// The values of the last `minutes` minutes. `None` if the reading ended unexpectedly.
-pub(crate) async fn history(shared: &Arc<Shared>, minutes: u64) -> Option<History> {
+/// The last `minutes` minutes, in at most `values_max` values. `None` if the reading ended
+/// unexpectedly.
+pub(crate) async fn history(shared: &Arc<Shared>, minutes: u64, values_max: u64) -> Option<History> {
     let _turn = shared.minutes.readings.acquire().await.ok()?;
     let end = minute_of(shared);
     let table = table(shared, end).await;
-    threads::run_aside(move || table.view(end, minutes)).await
+    threads::run_aside(move || table.view(end, minutes, values_max)).await
 }
 
 /// The rows of the file and of memory.
 async fn table(shared: &Shared, now: u64) -> Table {
     let file = match &shared.plan.state_directory {
-        // Another process may keep its own past there.
-        Some(directory) if !shared.minutes.is_off() => {
+        // Another process may keep its own past there. A file that cannot be written is read.
+        Some(directory) if !shared.minutes.is_foreign() => {
             let (disk, directory) = (Arc::clone(&shared.system.disk), directory.clone());
             // While the disk hangs, one thread waits for it, and the past is that of memory.
             match Arc::clone(&shared.minutes.file_reading).try_acquire_owned() {
@@ -239,7 +257,10 @@ pub(crate) async fn last_week(shared: &Arc<Shared>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{meaning_and_fix, minutes_of};
+    use super::{data, meaning_and_fix, minutes_of};
+    use crate::shared::Shared;
+    use crate::system::System;
+    use config::EdgePlan;
     use semantics::Reason;
 
     #[test]
@@ -252,6 +273,21 @@ mod tests {
             let (meaning, fix) = meaning_and_fix(*reason);
             assert!(meaning.ends_with('.') && (fix.is_empty() || fix.ends_with('.')), "{meaning} {fix}");
         }
+    }
+
+    #[test]
+    fn every_reason_and_removed_site_counts() {
+        let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let shared = Shared::new(plan, None, System::of_machine());
+        let removed = shared.sites.measures().of("removed.test");
+        for reason in Reason::ALL {
+            removed.count(0, *reason);
+        }
+        let found = data(&shared);
+        assert_eq!(found.reasons.len(), Reason::ALL.len());
+        let counted: u64 = found.verdicts.iter().map(|verdict| verdict.requests).sum();
+        assert_eq!((counted, found.status.requests), (Reason::ALL.len() as u64, counted));
+        assert!(found.sites.iter().all(|site| site.verdicts.is_empty()), "the site is gone");
     }
 
     #[test]

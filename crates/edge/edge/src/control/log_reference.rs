@@ -34,9 +34,10 @@ const MEMBERS: &[(&str, &str)] = &[
 const LIVE: &str = "\n## Live views\n\n\
      The [dashboard](dashboard.md) shows them in a browser.\n\n\
      `GET /log?where=CONDITION` at the admin address streams each request as it ends, as a line of JSON.\n\
-     The condition is optional and percent-encoded. At most 8 clients can follow. A client that reads too\n\
-     slowly misses requests and gets a line `{\"skipped\": N}`; it never slows a request. An empty line says\n\
-     that the stream lives. The log may be off; without a follower, the stream costs nothing.\n\n\
+     The condition is optional, percent-encoded, and has at most 4096 bytes and 32 regular expressions,\n\
+     which share 2 MiB. At most 8 clients can follow. A client that reads too slowly misses requests and\n\
+     gets a line `{\"skipped\": N}`; it never slows a request. An empty line says that the stream lives.\n\
+     The log may be off; without a follower, the stream costs nothing.\n\n\
      Three commands show a running edge. Each takes `--admin ADDRESS`, and `--token-file FILE` if needed:\n\n\
      * `petasos log --where 'verdict = miss and path ~ \"^/shop\"'` prints each request with its phases;\n\
      \x20 `--json` prints the lines of the stream.\n\

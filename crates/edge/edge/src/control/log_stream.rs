@@ -3,6 +3,7 @@
 //! Invariant: the stream ends with its client, with the hand-over to another process, or when its
 //! client reads nothing for `limits.write_timeout`. Nobody else waits for it.
 
+use crate::control::admin::SHIELD;
 use crate::control::counters::Metric;
 use crate::memory::followers::{FOLLOWERS_MAX, Following};
 use crate::request::client::{ClientConnection, ReceiveOutcome};
@@ -94,6 +95,9 @@ fn begin(shared: &Shared, client: &mut ClientConnection, request: &Request) -> B
     let mut head = ResponseHead::new(Status::OK);
     head.fields.push(names::CONTENT_TYPE, MEDIA_TYPE);
     head.fields.push(names::CACHE_CONTROL, "no-store");
+    for (name, value) in SHIELD {
+        head.fields.push(name, value);
+    }
     head.fields.push(names::DATE, http_date(shared.clock.now()));
     let recipient = Recipient::new(&request.head.method, request.head.version, false);
     let written = respond::write_head(&head, BodyFraming::Chunked, None, recipient);

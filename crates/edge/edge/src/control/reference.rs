@@ -42,20 +42,26 @@ const DASHBOARD: &str = "\
      cookies and parameters. A cookie or parameter without `=`, or with a name of more than 48 bytes, is\n\
      `(no name)`.\n\n\
      `GET /dashboard/history?minutes=N` has the values of the last N minutes, up to 43200 (30 days); a\n\
-     day without N. A series has at most 1440 values, so one value is the mean of several minutes in a\n\
-     longer history (`minutes_per_value`). `usual` is the range of the middle 80% of the values in the\n\
-     same hour of earlier days (UTC), once there are three such days.\n\n\
+     day without N. A series has at most 1440 values, so one value is of several minutes in a longer\n\
+     history (`minutes_per_value`). It is the mean over the time. For `hit ratio`, `p50`, `p95` and\n\
+     `origin p95` it is the mean over the requests, and for `errors` and `p99` the worst minute. `usual`\n\
+     is the range of the middle 80% of the values in the same hour of earlier days (UTC), once there are\n\
+     three such days.\n\n\
      Petasos keeps these values in the file `history` of `state_directory`, which grows to 5.5 MB.\n\
-     Without that directory, it keeps one day in memory. A minute is written once, so a clock that is\n\
-     set back replaces nothing. While the clock is wrong, a minute may replace the one that is a\n\
+     Without that directory, it keeps one day in memory. A minute in which a process begins or ends has\n\
+     fewer seconds; those of two processes become one value. A whole minute is written once, so a clock\n\
+     that is set back replaces nothing. While the clock is wrong, a minute may replace the one that is a\n\
      multiple of 30 days away. During an upgrade, the new process writes when the old one begins to\n\
      drain. If two processes share a state directory, only one of them writes the file\n\
      (`petasos_history_off`). A file of another format is moved to `history.old`.\n\n\
      `GET /dashboard/summary` is a summary of the last seven days in Markdown. The time that Petasos\n\
-     saved is an estimate: the hits, times the mean time that an origin took to begin its response to a\n\
-     miss or pass. The pages in it are those of this calendar week and the one before. When a week ends\n\
-     (Monday, UTC), Petasos writes its summary to `summaries/YYYY-Www.md` in `state_directory`. It keeps\n\
-     26 of these files, and the pages in `misses.json`, which it writes once an hour.";
+     saved is an estimate: the hits, times the mean time that an origin took to begin a response, those\n\
+     to background refreshes included. It needs minutes that counted these requests; earlier versions of\n\
+     Petasos did not. Sums are for each recorded hour, so that two weeks can be compared. The pages in it\n\
+     are those of this calendar week and the one before. When a week ends (Monday, UTC), Petasos writes\n\
+     its summary to `summaries/YYYY-Www.md` in `state_directory`. It tries again each minute if that\n\
+     fails, and writes a summary that is due for at most 30 days. It keeps 26 of these files, and the\n\
+     pages in `misses.json`, which it writes once an hour and when it stops.";
 
 /// The reference of everything that an operator can observe of a running edge, as Markdown.
 pub fn observing_reference() -> String {
@@ -79,9 +85,13 @@ pub fn observing_reference() -> String {
          A client on the same machine reads without a token. A client on another machine, or one whose\n\
          request a proxy has forwarded, needs the token of `token_file`. It sends the token as\n\
          `Authorization: Bearer TOKEN`; in Prometheus that is `authorization: {{ credentials_file: FILE }}`.\n\
-         Only `/healthz` and `/readyz` answer every client. Each request must name the address by an IP address,\n\
-         `localhost` or the configured name. This prevents a page of another site from sending requests\n\
-         through a visitor's browser.\n\n\
+         Only `/healthz` and `/readyz` answer every client. Each request must name the address by an IP\n\
+         address, `localhost` or the configured name. Petasos also refuses requests that a browser marks as\n\
+         sent for a page of another site (`Sec-Fetch-Site`), except a link to the dashboard. Thus such a page\n\
+         cannot use an operator's browser to send requests. Programs send no such field.\n\n\
+         Petasos knows by fields such as `X-Forwarded-For`, `Forwarded` or `Via` that a proxy forwarded a\n\
+         request. A proxy on the same machine that adds none of them makes all its clients local ones. Let no\n\
+         such proxy reach the admin address.\n\n\
          Every response carries `Cache-Status` with its reason; [reasons.md](reasons.md) lists the reasons.\n\n\
          {}\n{MESSAGES}\n\n{DASHBOARD}\n\n\
          ## Signals\n\n\

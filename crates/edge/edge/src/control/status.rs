@@ -9,7 +9,8 @@ use crate::request::date::http_date;
 use crate::shared::Shared;
 use crate::sites::Site;
 use acme::CertificateReport;
-use origin::{Origin, Standing};
+use clock::Monotonic;
+use origin::{CheckResult, LastCheck, Origin, Standing};
 use semantics::Reason;
 
 /// The state of the edge.
@@ -51,7 +52,7 @@ fn certificate_status(report: &CertificateReport) -> api::status::CertificateSta
 fn site_status(shared: &Shared, site: &Site) -> api::status::SiteStatus {
     let gauges = site.origin.gauges();
     let found = site.detection.found();
-    let memory = shared.limits.self_purge_memory;
+    let (memory, now) = (shared.limits.self_purge_memory, shared.clock.monotonic());
     api::status::SiteStatus {
         breaker: state_name(site.origin.breaker_state()).to_owned(),
         connections_idle: gauges.idle,
@@ -60,9 +61,9 @@ fn site_status(shared: &Shared, site: &Site) -> api::status::SiteStatus {
         fetches_waiting: gauges.waiting,
         names: site.plan.names.clone(),
         origin: site.plan.origin.to_string(),
-        origins: site.origin.origins().map(|origin| origin_status(origin)).collect(),
+        origins: site.origin.origins().map(|origin| origin_status(origin, now)).collect(),
         profile: site.plan.profile.clone(),
-        purges_itself: site.writes.purges_itself(memory, shared.clock.monotonic()),
+        purges_itself: site.writes.purges_itself(memory, now),
         recognition_confirmed: found.as_ref().map(Detected::confirmed_text),
         recognition_off: site.detection.is_off(),
         recognised_by: found.as_ref().map(Detected::evidence),
@@ -72,21 +73,49 @@ fn site_status(shared: &Shared, site: &Site) -> api::status::SiteStatus {
     }
 }
 
-fn origin_status(origin: &Origin) -> api::status::OriginStatus {
-    let gauges = origin.gauges();
-    let state = match origin.standing() {
+fn origin_status(origin: &Origin, now: Monotonic) -> api::status::OriginStatus {
+    let (gauges, standing) = (origin.gauges(), origin.standing());
+    let state = match standing {
         Standing::Well => "well",
         Standing::Failing => "failing",
         Standing::Silent => "silent",
         Standing::Unreachable => "unreachable",
     };
+    let record = origin.record();
+    // The record may be a second late; the state is new then.
+    let since = record.standing.filter(|(known, _)| *known == standing).map(|(_, since)| since);
     api::status::OriginStatus {
+        bytes_received: record.received_bytes,
+        bytes_sent: record.sent_bytes,
+        checks_failed: record.failed_checks,
+        connect_errors: record.connect_errors,
         connections_idle: gauges.idle,
+        down_secs: record.down.as_secs(),
+        downs: record.downs,
         fetches_active: gauges.active,
         fetches_max: gauges.limit,
         fetches_waiting: gauges.waiting,
+        last_check: record.last_check.map(|check| check_status(check, now)),
+        requests: record.requests,
+        response_errors: record.response_errors,
+        retries: record.retries,
+        server_errors: record.server_errors,
         state: state.to_owned(),
+        state_secs: since.map_or(0, |since| now.since(since).as_secs()),
         url: origin.url().to_string(),
+    }
+}
+
+fn check_status(check: LastCheck, now: Monotonic) -> api::status::CheckStatus {
+    api::status::CheckStatus {
+        ago_secs: now.since(check.at).as_secs(),
+        millis: u64::try_from(check.took.as_millis()).unwrap_or(u64::MAX),
+        result: match check.result {
+            CheckResult::Status(code) => code.to_string(),
+            CheckResult::Unreachable => "no connection".to_owned(),
+            CheckResult::NoResponse => "no response".to_owned(),
+            CheckResult::TimedOut => "too late".to_owned(),
+        },
     }
 }
 

@@ -4,8 +4,9 @@
 //! stored as a digest only, so that comparing it reveals nothing about it. A session ends with the
 //! token that it was begun with.
 
+use api::dashboard::History;
 use clock::Monotonic;
-use dashboard::{Change, Samples};
+use dashboard::{Change, Range, Samples};
 use platform::sound;
 use sha2::{Digest as _, Sha256};
 use std::collections::VecDeque;
@@ -27,8 +28,13 @@ pub(crate) const ATTEMPTS_MAX: u32 = 5;
 /// The period that [`ATTEMPTS_MAX`] is for.
 pub(crate) const ATTEMPTS_PERIOD: Duration = Duration::from_secs(60);
 
-/// Maximum number of clients whose attempts are counted one by one. All others count as one.
+/// Maximum number of clients whose attempts are counted one by one. All others count as one, except
+/// this machine.
 const CLIENTS_MAX: usize = 256;
+
+/// Number of IPv6 clients of one network of 48 bits that are counted one by one. One more counts
+/// with all others of it, because one customer of a provider may have such a network.
+const NEIGHBOURS_MAX: usize = 16;
 
 /// Maximum number of changes that are remembered.
 pub(crate) const CHANGES_MAX: usize = 50;
@@ -45,10 +51,42 @@ pub(crate) struct DashboardState {
     pub(crate) sessions: Sessions,
     pub(crate) changes: Changes,
     samples: Mutex<Samples>,
+    pub(crate) rendered: RenderedTable,
     /// Permits for event streams.
     pub(crate) listeners: Arc<Semaphore>,
     /// Permits for reading the directory of reports.
     pub(crate) report_readers: Arc<Semaphore>,
+}
+
+/// Names and HTML of sections.
+pub(crate) type RenderedSections = Arc<[(&'static str, Arc<str>)]>;
+
+/// The sections of the main page as they were at a moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Rendered {
+    pub(crate) at: Monotonic,
+    /// The minute of `history`, in minutes since 1970.
+    pub(crate) minute: u64,
+    pub(crate) history: Arc<History>,
+    pub(crate) sections: RenderedSections,
+}
+
+/// The sections that were rendered last, for each period of the charts.
+#[derive(Debug, Default)]
+pub(crate) struct RenderedTable {
+    all: Mutex<[Option<Rendered>; Range::ALL.len()]>,
+}
+
+impl RenderedTable {
+    pub(crate) fn of(&self, range: Range) -> Option<Rendered> {
+        sound(self.all.lock()).get(range as usize).cloned().flatten()
+    }
+
+    pub(crate) fn set(&self, range: Range, rendered: Rendered) {
+        if let Some(place) = sound(self.all.lock()).get_mut(range as usize) {
+            *place = Some(rendered);
+        }
+    }
 }
 
 /// The sessions of people who have logged in.
@@ -71,12 +109,25 @@ struct Session {
     ends: Monotonic,
 }
 
-/// Attempts of one client. `None` is a client without an address, or one of too many.
+/// Wrong or unfinished attempts of one client.
 #[derive(Debug)]
 struct Attempts {
-    client: Option<IpAddr>,
+    client: Guesser,
     count: u32,
     since: Monotonic,
+}
+
+/// Whose attempts are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Guesser {
+    /// This machine. No stranger can use up its attempts.
+    Local,
+    /// An IPv4 address or an IPv6 network of 64 bits.
+    Client(IpAddr),
+    /// Many clients of an IPv6 network of 48 bits.
+    Neighbours(Ipv6Addr),
+    /// Too many clients, or one without an address.
+    Rest,
 }
 
 /// The last purges and reloads.
@@ -91,6 +142,7 @@ impl Default for DashboardState {
             sessions: Sessions::default(),
             changes: Changes::default(),
             samples: Mutex::default(),
+            rendered: RenderedTable::default(),
             listeners: Arc::new(Semaphore::new(LISTENERS_MAX)),
             report_readers: Arc::new(Semaphore::new(REPORT_READERS_MAX)),
         }
@@ -145,11 +197,9 @@ impl Sessions {
 
     /// Counts an attempt to log in. Returns whether it may be made.
     pub(crate) fn may_attempt(&self, client: Option<IpAddr>, now: Monotonic) -> bool {
-        let client = client.map(network);
         let mut attempts = sound(self.attempts.lock());
         attempts.retain(|known| now.since(known.since) < ATTEMPTS_PERIOD);
-        let is_known = attempts.iter().any(|known| known.client == client);
-        let client = client.filter(|_| is_known || attempts.len() < CLIENTS_MAX);
+        let client = guesser(client, &attempts);
         if let Some(known) = attempts.iter_mut().find(|known| known.client == client) {
             known.count = known.count.saturating_add(1);
             return known.count <= ATTEMPTS_MAX;
@@ -158,11 +208,41 @@ impl Sessions {
         true
     }
 
+    /// Whether a client has made all attempts that it may make now.
+    pub(crate) fn is_exhausted(&self, client: Option<IpAddr>, now: Monotonic) -> bool {
+        let attempts = sound(self.attempts.lock());
+        let client = guesser(client, &attempts);
+        attempts.iter().any(|known| {
+            known.client == client && known.count >= ATTEMPTS_MAX && now.since(known.since) < ATTEMPTS_PERIOD
+        })
+    }
+
     /// Forgets the attempts of a client that has shown the token.
     pub(crate) fn forget_attempts(&self, client: Option<IpAddr>) {
-        let client = client.map(network);
-        sound(self.attempts.lock()).retain(|known| known.client != client);
+        let mut attempts = sound(self.attempts.lock());
+        let client = guesser(client, &attempts);
+        attempts.retain(|known| known.client != client);
     }
+}
+
+/// With whom the attempts of a client are counted.
+fn guesser(client: Option<IpAddr>, attempts: &[Attempts]) -> Guesser {
+    let Some(client) = client.map(network) else { return Guesser::Rest };
+    if client.is_loopback() || client == network(Ipv6Addr::LOCALHOST.into()) {
+        return Guesser::Local;
+    }
+    let one = Guesser::Client(client);
+    if attempts.iter().any(|known| known.client == one) {
+        return one;
+    }
+    let wider = |address: Ipv6Addr| Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 80));
+    if let IpAddr::V6(address) = client {
+        let is_near = |known: &&Attempts| matches!(known.client, Guesser::Client(IpAddr::V6(other)) if wider(other) == wider(address));
+        if attempts.iter().filter(is_near).count() >= NEIGHBOURS_MAX {
+            return Guesser::Neighbours(wider(address));
+        }
+    }
+    if attempts.len() < CLIENTS_MAX { one } else { Guesser::Rest }
 }
 
 impl Changes {
@@ -206,12 +286,12 @@ fn network(address: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::{
-        ATTEMPTS_MAX, ATTEMPTS_PERIOD, CHANGES_MAX, CLIENTS_MAX, Changes, SESSION_LIFE, SESSIONS_MAX,
-        Sessions,
+        ATTEMPTS_MAX, ATTEMPTS_PERIOD, CHANGES_MAX, CLIENTS_MAX, Changes, NEIGHBOURS_MAX, SESSION_LIFE,
+        SESSIONS_MAX, Sessions,
     };
     use clock::Monotonic;
     use dashboard::Change;
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
     const NOW: Monotonic = Monotonic::from_nanos(5);
 
@@ -257,6 +337,21 @@ mod tests {
         let attempt = |number: u32| sessions.may_attempt(Some(Ipv4Addr::from_bits(number).into()), NOW);
         let allowed = (0..100_000).filter(|number| attempt(*number)).count();
         assert_eq!(allowed, CLIENTS_MAX + ATTEMPTS_MAX as usize);
+        for local in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+            sessions.forget_attempts(local.parse().ok());
+            assert!(sessions.may_attempt(local.parse().ok(), NOW), "{local} has attempts of its own");
+        }
+    }
+
+    #[test]
+    fn network_of_one_customer_does_not_take_all_places() {
+        let sessions = Sessions::default();
+        let network =
+            |number: u128| Some(IpAddr::from(Ipv6Addr::from_bits(0x2001_0db8 << 96 | number << 64)));
+        let allowed = (0..60_000).filter(|number| sessions.may_attempt(network(*number), NOW)).count();
+        assert_eq!(allowed, NEIGHBOURS_MAX + ATTEMPTS_MAX as usize);
+        let other = "192.0.2.1".parse().ok();
+        assert_eq!((0..20).filter(|_| sessions.may_attempt(other, NOW)).count(), ATTEMPTS_MAX as usize);
     }
 
     #[test]

@@ -23,8 +23,13 @@ const READINGS_MAX: usize = 1;
 #[derive(Debug)]
 pub(crate) struct Minutes {
     state: Mutex<MinutesState>,
-    /// Whether the rows do not reach their file. Relaxed is enough: the flag is only reported.
+    /// Whether the rows do not reach their file. Relaxed is enough for these flags: they order no
+    /// other memory.
     is_off: AtomicBool,
+    /// Whether the file belongs to another process.
+    is_foreign: AtomicBool,
+    /// Whether the last row was given to the file.
+    has_ended: AtomicBool,
     /// Permits for readings of the whole past.
     pub(crate) readings: Semaphore,
     /// The permit of the one reading of the file. A reading that the disk does not end keeps it.
@@ -55,10 +60,11 @@ pub(crate) struct Percentiles {
 
 impl Default for Minutes {
     fn default() -> Self {
-        let (state, is_off) = (Mutex::default(), AtomicBool::new(false));
         Self {
-            state,
-            is_off,
+            state: Mutex::default(),
+            is_off: AtomicBool::new(false),
+            is_foreign: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             readings: Semaphore::new(READINGS_MAX),
             file_reading: Arc::new(Semaphore::new(1)),
         }
@@ -87,6 +93,26 @@ impl Minutes {
     /// Whether the rows do not reach their file.
     pub(crate) fn is_off(&self) -> bool {
         self.is_off.load(Ordering::Relaxed)
+    }
+
+    /// Records whether the file belongs to another process, which keeps its own past there.
+    pub(crate) fn set_foreign(&self, is_foreign: bool) {
+        self.is_foreign.store(is_foreign, Ordering::Relaxed);
+    }
+
+    /// Whether the file belongs to another process. A file that cannot be written may be read.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.is_foreign.load(Ordering::Relaxed)
+    }
+
+    /// Records that nothing more will be kept.
+    pub(crate) fn end(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nothing more will be kept, so that the process may end.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
     }
 
     /// The rows in memory.

@@ -2,8 +2,8 @@
 //!
 //! Invariants: one process writes the file, which has its lock. A process that takes over gets the
 //! lock when the old one begins its drain. If another process keeps its past in the same directory,
-//! this one writes nothing. One write runs at a time,
-//! on a thread for disks, so a disk that hangs holds one thread and [`WAITING_MAX`] rows.
+//! this one writes nothing. One write runs at a time, on a thread for disks, so a disk that hangs
+//! holds one thread and [`WAITING_MAX`] rows. A file that was removed or replaced is begun anew.
 
 use crate::control::counters::Metric;
 use crate::shared::Shared;
@@ -11,6 +11,7 @@ use history::{HEADER_BYTES, MINUTES, RECORD_BYTES, Row};
 use platform::{Access, Disk, DiskFile, DiskLock};
 use std::collections::VecDeque;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -25,7 +26,10 @@ const LOCK_FILE: &str = "history.lock";
 const FORMER_FILE: &str = "history.old";
 
 /// Largest file of another format that is moved. A larger one stays, and nothing is written.
-const FORMER_BYTES_MAX: usize = 64 << 20;
+const FORMER_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes of one read of a whole file.
+const READ_BYTES: usize = 64 << 10;
 
 /// Maximum number of rows that wait for the disk.
 const WAITING_MAX: usize = 120;
@@ -48,7 +52,8 @@ pub(crate) struct HistoryWriter {
 /// The file of this process.
 struct OpenHistory {
     file: Arc<dyn DiskFile>,
-    _lock: DiskLock,
+    /// It is held as long as this value lives.
+    lock: DiskLock,
 }
 
 /// What a write has left.
@@ -95,11 +100,37 @@ impl HistoryWriter {
                 }
             }
         }
-        let (disk, directory) = (Arc::clone(&shared.system.disk), directory.clone());
+        self.begin(shared, directory);
+    }
+
+    /// Begins to write the rows that wait.
+    fn begin(&mut self, shared: &Shared, directory: &Path) {
+        let (disk, directory) = (Arc::clone(&shared.system.disk), directory.to_owned());
         let (open, rows) = (self.open.take(), std::mem::take(&mut self.waiting));
         self.given = rows.len() as u64;
         let work = move || write_rows(&*disk, &directory, open, rows);
         self.running = Some(shared.disk_threads.begin(work));
+    }
+
+    /// Writes the last row and those that wait, for as long as a disk may take.
+    pub(crate) async fn end(&mut self, shared: &Shared, row: Option<Row>) {
+        let Some(directory) = &shared.plan.state_directory else { return };
+        self.finish_running(shared).await;
+        self.waiting.extend(row);
+        if self.running.is_none() && !self.waiting.is_empty() {
+            self.begin(shared, directory);
+            self.finish_running(shared).await;
+        }
+    }
+
+    /// Waits for the write that is under way, for as long as a disk may take.
+    async fn finish_running(&mut self, shared: &Shared) {
+        let Some(running) = &mut self.running else { return };
+        match tokio::time::timeout(shared.limits.disk_timeout, running).await {
+            Ok(Ok(written)) => self.take(shared, written),
+            Ok(Err(_)) => self.running = None,
+            Err(_) => {}
+        }
     }
 
     fn take(&mut self, shared: &Shared, written: Written) {
@@ -112,6 +143,7 @@ impl HistoryWriter {
         self.is_refused = outcome == Outcome::Locked;
         self.owns_file = self.open.is_some();
         shared.minutes.set_off(outcome != Outcome::Done);
+        shared.minutes.set_foreign(self.is_refused);
         if was_refused && self.is_refused {
             return tracing::debug!("another process keeps the past in the state directory");
         }
@@ -131,14 +163,35 @@ fn path_of(directory: &Path) -> PathBuf {
 
 /// The rows of the file up to the minute `now`; none if it cannot be read. Blocks.
 pub(crate) fn rows_in(disk: &dyn Disk, directory: &Path, now: u64) -> Vec<Row> {
-    let content = disk.read(&path_of(directory)).unwrap_or_default();
+    let content = read_at_most(disk, &path_of(directory), history::FILE_BYTES).unwrap_or_default();
     history::read(&content, now).unwrap_or_default()
+}
+
+/// The content of a file of the state directory, whose length is checked before it takes memory.
+///
+/// # Errors
+/// As the system reports them, or if the file has more than `bytes_max` bytes.
+pub(crate) fn read_at_most(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let file = disk.open(path, Access::Read)?;
+    let mut content = Vec::new();
+    let mut piece = vec![0; READ_BYTES];
+    loop {
+        let bytes = read_whole(&*file, &mut piece, content.len() as u64)?;
+        let read = piece.get(..bytes).unwrap_or_default();
+        if content.len() as u64 + read.len() as u64 > bytes_max {
+            return Err(io::Error::other(format!("it has more than {bytes_max} bytes")));
+        }
+        content.extend_from_slice(read);
+        if bytes < READ_BYTES {
+            return Ok(content);
+        }
+    }
 }
 
 /// Writes rows; those that could not be written are left.
 fn write_rows(disk: &dyn Disk, directory: &Path, open: Option<OpenHistory>, rows: VecDeque<Row>) -> Written {
     let mut rows = rows;
-    let open = match open.map_or_else(|| open_in(disk, directory), Ok) {
+    let open = match open.map_or_else(|| open_in(disk, directory), |open| followed(disk, directory, open)) {
         Ok(open) => open,
         // The process before this one still writes, or another one always does.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -168,6 +221,32 @@ fn problem(directory: &Path, error: &io::Error) -> String {
 fn open_in(disk: &dyn Disk, directory: &Path) -> io::Result<OpenHistory> {
     disk.create_directory(directory)?;
     let lock = disk.lock(&directory.join(LOCK_FILE))?;
+    let file = open_file(disk, directory)?;
+    Ok(OpenHistory { file, lock })
+}
+
+/// The open file, or the one that has its name now if it was removed or replaced meanwhile.
+fn followed(disk: &dyn Disk, directory: &Path, open: OpenHistory) -> io::Result<OpenHistory> {
+    let is_same = match disk.open(&path_of(directory), Access::Read) {
+        Ok(named) => is_same_file(&*named, &*open.file)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) => return Err(error),
+    };
+    if is_same {
+        return Ok(open);
+    }
+    Ok(OpenHistory { file: open_file(disk, directory)?, lock: open.lock })
+}
+
+/// Whether two handles are of one file. A disk without files of the system cannot tell.
+fn is_same_file(one: &dyn DiskFile, other: &dyn DiskFile) -> io::Result<bool> {
+    let (Some(one), Some(other)) = (one.system_file(), other.system_file()) else { return Ok(true) };
+    let (one, other) = (one.metadata()?, other.metadata()?);
+    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
+}
+
+/// Opens the file, which gets its header if it is new or of another format.
+fn open_file(disk: &dyn Disk, directory: &Path) -> io::Result<Arc<dyn DiskFile>> {
     let file = disk.open(&path_of(directory), Access::Write)?;
     let mut found = [0; HEADER_BYTES];
     let bytes = read_whole(&*file, &mut found, 0)?;
@@ -178,16 +257,14 @@ fn open_in(disk: &dyn Disk, directory: &Path) -> io::Result<OpenHistory> {
         }
         write_whole(&*file, &history::header(), 0)?;
     }
-    Ok(OpenHistory { file, _lock: lock })
+    Ok(file)
 }
 
 /// Copies a file of another format to its other name.
 fn move_former(disk: &dyn Disk, directory: &Path) -> io::Result<()> {
     let (path, former) = (path_of(directory), directory.join(FORMER_FILE));
-    let content = disk.read(&path)?;
-    if content.len() > FORMER_BYTES_MAX {
-        return Err(io::Error::other("it is a large file of another format; move it away"));
-    }
+    let content = read_at_most(disk, &path, FORMER_BYTES_MAX)
+        .map_err(|error| io::Error::other(format!("it has another format; move it away: {error}")))?;
     disk.replace(&former, &content)?;
     tracing::warn!(
         "{} had another format and is now {}; the values of each minute begin anew",
@@ -197,14 +274,11 @@ fn move_former(disk: &dyn Disk, directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a row, unless its minute was written already.
+/// Writes a row, or joins it with another part of its minute. A whole minute is written once.
 fn write_row(file: &dyn DiskFile, row: &Row) -> io::Result<()> {
     let (mut place, offset) = ([0; RECORD_BYTES], history::offset_of(row.minute));
     read_whole(file, &mut place, offset)?;
-    if history::holds(&place, row.minute) {
-        return Ok(());
-    }
-    write_whole(file, &row.record(), offset)
+    history::updated(&place, row).map_or(Ok(()), |row| write_whole(file, &row.record(), offset))
 }
 
 /// Fills `buffer` as far as the file goes; returns the number of bytes.
@@ -235,7 +309,12 @@ const _: () = assert!(MINUTES * RECORD_BYTES as u64 <= 20_000_000);
 
 #[cfg(test)]
 mod tests {
-    use super::{FILE, FORMER_FILE, Outcome, Written, write_rows};
+    use super::{
+        FILE, FORMER_BYTES_MAX, FORMER_FILE, HistoryWriter, Outcome, Written, read_at_most, write_rows,
+    };
+    use crate::shared::Shared;
+    use crate::system::System;
+    use config::EdgePlan;
     use history::{Figure, Row, header};
     use platform::SystemDisk;
     use std::collections::VecDeque;
@@ -284,6 +363,75 @@ mod tests {
         assert_eq!(written.outcome, Outcome::Done);
         assert_eq!(read(directory.path()), [(29_000_001, Some(1.0))]);
         assert_eq!(std::fs::read(directory.path().join(FORMER_FILE)).unwrap(), other);
+    }
+
+    #[test]
+    fn parts_of_a_minute_by_two_processes_become_one_row() {
+        let directory = tempfile::tempdir().unwrap();
+        for (secs, value) in [(20, 3.0), (40, 0.0), (60, 9.0)] {
+            let part = row(29_000_001, value).lasting(secs);
+            let written = write_rows(&SystemDisk, directory.path(), None, [part].into());
+            assert_eq!(written.outcome, Outcome::Done);
+        }
+        assert_eq!(read(directory.path()), [(29_000_001, Some(1.0))]);
+    }
+
+    #[test]
+    fn file_that_was_removed_or_replaced_is_begun_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut open = None;
+        for minute in 1..=3 {
+            let written =
+                write_rows(&SystemDisk, directory.path(), open, [row(29_000_000 + minute, 1.0)].into());
+            assert_eq!(written.outcome, Outcome::Done);
+            assert_eq!(read(directory.path()).len(), 1, "minute {minute}");
+            open = written.open;
+            let file = directory.path().join(FILE);
+            match minute {
+                1 => std::fs::remove_file(file).unwrap(),
+                _ => std::fs::rename(
+                    tempfile::NamedTempFile::new_in(&directory).unwrap().into_temp_path(),
+                    file,
+                )
+                .unwrap(),
+            }
+        }
+    }
+
+    #[test]
+    fn large_files_are_not_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(FILE);
+        std::fs::write(&path, vec![7; 200_000]).unwrap();
+        assert_eq!(read_at_most(&SystemDisk, &path, 200_000).unwrap().len(), 200_000);
+        assert!(read_at_most(&SystemDisk, &path, 199_999).is_err());
+        // It takes no space.
+        std::fs::File::create(&path).unwrap().set_len(FORMER_BYTES_MAX + 1).unwrap();
+        let written = write_rows(&SystemDisk, directory.path(), None, [row(1, 1.0)].into());
+        assert!(matches!(written.outcome, Outcome::Failed(why) if why.contains("another format")));
+    }
+
+    #[tokio::test]
+    async fn failed_write_leaves_the_past_readable() {
+        let directory = tempfile::tempdir().unwrap();
+        let shared = |directory: &Path| {
+            let mut plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
+            plan.state_directory = Some(directory.to_owned());
+            Shared::new(plan, None, System::of_machine())
+        };
+        let flags = |shared: &Shared| (shared.minutes.is_off(), shared.minutes.is_foreign());
+        let mut writer = HistoryWriter::default();
+        let first = shared(directory.path());
+        writer.end(&first, Some(row(29_000_001, 1.0))).await;
+        assert_eq!(flags(&first), (false, false));
+        let second = shared(directory.path());
+        HistoryWriter::default().end(&second, Some(row(29_000_002, 1.0))).await;
+        assert_eq!(flags(&second), (true, true), "the file belongs to the first process");
+        drop(writer);
+        std::fs::remove_file(directory.path().join(FILE)).unwrap();
+        std::fs::create_dir(directory.path().join(FILE)).unwrap();
+        HistoryWriter::default().end(&second, Some(row(29_000_002, 1.0))).await;
+        assert_eq!(flags(&second), (true, false), "the disk fails");
     }
 
     #[test]

@@ -37,19 +37,26 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     let watch = MachineWatch::new(shared.system.processes.clone());
     let (mut watch, _) = watch.sampled(shared.plan.memory_bytes).await;
     loop {
-        tokio::select! {
+        let is_last = tokio::select! {
             biased;
-            // Another process may take the file over.
-            () = shared.drained() => return weekly.end(&shared.current()),
-            () = tokio::time::sleep(until_next(shared.clock.now().as_micros())) => {}
-        }
+            () = shared.drained() => true,
+            () = tokio::time::sleep(until_next(shared.clock.now().as_micros())) => false,
+        };
         let shared = shared.current();
         let (returned, machine) = watch.sampled(shared.plan.memory_bytes).await;
         watch = returned;
-        if let Some((row, last)) = sampler.sample(&shared, machine) {
+        let sample = sampler.sample(&shared, machine, is_last);
+        let row = sample.map(|(row, last)| {
             shared.minutes.add(row, last);
-            writer.write(&shared, row);
+            row
+        });
+        if is_last {
+            // Another process may take the files over.
+            writer.end(&shared, row).await;
+            weekly.end(&shared, minute_of(&shared)).await;
+            return shared.minutes.end();
         }
+        row.into_iter().for_each(|row| writer.write(&shared, row));
         if writer.owns_file() {
             weekly.tick(&shared, minute_of(&shared));
         }
@@ -77,6 +84,7 @@ struct Counters {
     bytes: u64,
     reloads: u64,
     purges: u64,
+    /// The times of requests to origins, background refreshes included.
     origin: TimeFigures,
     times: HashMap<(Box<str>, Verdict), TimeFigures>,
 }
@@ -135,22 +143,27 @@ impl Sampler {
         Self { minute: minute_of(shared), at: shared.clock.monotonic(), counters: Counters::read(shared) }
     }
 
-    /// The values of the minute that has ended; `None` if none has.
+    /// The values of the minute that has ended; `None` if none has. If `is_last`, those of the
+    /// present minute so far.
     fn sample(
         &mut self,
         shared: &Shared,
         machine: api::dashboard::MachineFigures,
+        is_last: bool,
     ) -> Option<(Row, LastMinute)> {
         let (minute, now) = (minute_of(shared), shared.clock.monotonic());
         let time = now.since(self.at);
-        if minute == self.minute || time < TIME_MIN {
+        let is_over = minute != self.minute;
+        if !is_over && !is_last || time < TIME_MIN {
             return None;
         }
         let counters = Counters::read(shared);
         let earlier = std::mem::replace(&mut self.counters, counters);
         (self.minute, self.at) = (minute, now);
         let times = self.counters.times_since(&earlier);
-        let mut row = Row::new(minute.saturating_sub(1));
+        // The first and the last minute of a process are shorter.
+        let mut row =
+            Row::new(minute.saturating_sub(u64::from(is_over))).lasting(time.as_secs_f64().round() as u32);
         self.set_rates(&mut row, &earlier, time);
         set_times(&mut row, &times);
         let store = shared.store.stats();
@@ -184,6 +197,7 @@ impl Sampler {
             (Figure::Errors, requests(&[Verdict::Failed])),
             (Figure::Bytes, since(now.bytes, earlier.bytes) / secs),
             (Figure::OriginLoad, origin.micros() as f64 / 1e6 / secs),
+            (Figure::OriginRequests, origin.count() as f64 / secs),
             (Figure::Reloads, since(now.reloads, earlier.reloads)),
             (Figure::Purges, since(now.purges, earlier.purges)),
         ] {
@@ -252,10 +266,10 @@ mod tests {
         shared.cells(0).add(Metric::BytesSent, 3000);
         shared.origin_work.count(0, Duration::from_millis(600));
         clock.advance(Duration::from_secs(30));
-        assert!(sampler.sample(&shared, MachineFigures::default()).is_none(), "within the minute");
+        assert!(sampler.sample(&shared, MachineFigures::default(), false).is_none(), "within the minute");
         clock.advance(Duration::from_secs(30));
         let machine = MachineFigures { cpu_percent: Some(40.0), ..MachineFigures::default() };
-        let (row, last) = sampler.sample(&shared, machine).unwrap();
+        let (row, last) = sampler.sample(&shared, machine, false).unwrap();
         assert_eq!(row.minute, START / 60);
         let near = |figure: Figure, expected: f64| {
             let value = row.get(figure).unwrap();
@@ -271,6 +285,7 @@ mod tests {
             (Figure::P99, 20_000.0),
             (Figure::OriginP95, 600.0),
             (Figure::OriginLoad, 0.01),
+            (Figure::OriginRequests, 1.0 / 60.0),
             (Figure::Bytes, 50.0),
             (Figure::Connections, 0.0),
             (Figure::Cpu, 40.0),
@@ -288,9 +303,24 @@ mod tests {
         let (clock, shared) = edge();
         let mut sampler = Sampler::new(&shared);
         clock.advance(Duration::from_secs(60));
-        let (row, last) = sampler.sample(&shared, MachineFigures::default()).unwrap();
+        let (row, last) = sampler.sample(&shared, MachineFigures::default(), false).unwrap();
         assert_eq!((row.get(Figure::Requests), row.get(Figure::P50)), (Some(0.0), None));
         assert_eq!((row.get(Figure::HitRatio), last.percentiles.len()), (None, 0));
+    }
+
+    #[test]
+    fn first_and_last_minute_state_their_seconds() {
+        let (clock, shared) = edge();
+        clock.advance(Duration::from_secs(40));
+        let mut sampler = Sampler::new(&shared);
+        clock.advance(Duration::from_secs(20));
+        let (first, _) = sampler.sample(&shared, MachineFigures::default(), false).unwrap();
+        assert_eq!((first.minute, first.secs), (START / 60, 20));
+        clock.advance(Duration::from_secs(15));
+        shared.cells(0).add(Metric::BytesSent, 150);
+        let (last, _) = sampler.sample(&shared, MachineFigures::default(), true).unwrap();
+        assert_eq!((last.minute, last.secs, last.get(Figure::Bytes)), (START / 60 + 1, 15, Some(10.0)));
+        assert!(sampler.sample(&shared, MachineFigures::default(), true).is_none());
     }
 
     #[test]
@@ -301,7 +331,7 @@ mod tests {
             shared.cells(0).add(Metric::BytesSent, 600);
             clock.advance(Duration::from_secs(60));
             clock.set_wall(Timestamp::from_secs(wall));
-            let (row, _) = sampler.sample(&shared, MachineFigures::default()).unwrap();
+            let (row, _) = sampler.sample(&shared, MachineFigures::default(), false).unwrap();
             assert_eq!((row.minute, row.get(Figure::Bytes)), (expected, Some(10.0)));
         }
     }

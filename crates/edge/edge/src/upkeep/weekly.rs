@@ -1,14 +1,15 @@
 //! Writes a summary of each week into `state_directory`, and keeps the pages that cost the origins
 //! the most in this week and the one before.
 //!
-//! Invariants: one piece of work runs at a time, on a thread for disks, and nothing waits for it. A
-//! process that does not run when a week ends writes its summary when it starts. What was counted
-//! in the hour before an unclean end is lost.
+//! Invariants: one piece of work runs at a time, on a thread for disks, and only the end of the
+//! process waits for it. The pages of a week stay in their file until its summary is written: a
+//! write that fails is repeated each minute, and a process that does not run when a week ends
+//! writes its summary when it starts. What was counted in the hour before an unclean end is lost.
 
 use crate::memory::origin_work::{PageList, PageWork, Work};
 use crate::shared::Shared;
-use crate::upkeep::history_writer::rows_in;
-use history::{MINUTES_OF_DAY, SummaryFacts, Table, WeekFigures, WorstMiss, iso_week, summary};
+use crate::upkeep::history_writer::{read_at_most, rows_in};
+use history::{MINUTES, MINUTES_OF_DAY, SummaryFacts, Table, WeekFigures, WorstMiss, iso_week, summary};
 use platform::{Disk, HashMap};
 use semantics::Reason;
 use serde::{Deserialize, Serialize};
@@ -33,7 +34,7 @@ const PAGES_MAX: usize = 64;
 const SAVE_EVERY: u32 = 60;
 
 /// Largest file of pages that is read.
-const PAGES_BYTES_MAX: usize = 1 << 20;
+const PAGES_BYTES_MAX: u64 = 1 << 20;
 
 /// A year and a week of it.
 type Week = (u64, u64);
@@ -55,16 +56,28 @@ pub(crate) struct StoredPage {
     origin_micros: u64,
 }
 
+/// A week whose summary is not written yet.
+#[derive(Clone, Debug)]
+struct DueWeek {
+    week: Week,
+    pages: Vec<StoredPage>,
+}
+
 /// The work on summaries.
 #[derive(Debug, Default)]
 pub(crate) struct Weekly {
     /// The week that the pages are counted for. `None`: the file was not read yet.
     week: Option<Week>,
+    /// The last week, until its summary is written.
+    due: Option<DueWeek>,
     /// Minutes since the pages were written.
     unsaved: u32,
     reading: Option<oneshot::Receiver<Option<StoredWeeks>>>,
-    writing: Option<oneshot::Receiver<io::Result<()>>>,
+    writing: Option<Writing>,
 }
+
+/// A write that is under way. It returns the week whose summary it has written, if any.
+type Writing = oneshot::Receiver<io::Result<Option<Week>>>;
 
 impl Weekly {
     /// Does what is due in the minute `now`.
@@ -81,43 +94,65 @@ impl Weekly {
         if counted != week {
             shared.origin_work.end_week();
             self.week = Some(week);
-            // After a jump of the clock there is no week before this one.
-            if is_before(counted, now) {
-                self.finish(shared, (disk, directory), (counted, now));
-            }
-            return;
+            let pages = weeks_of(shared, week).before;
+            self.fall_due(DueWeek { week: counted, pages }, now);
         }
         self.unsaved += 1;
-        if self.unsaved >= SAVE_EVERY {
+        if self.due.is_some() || self.unsaved >= SAVE_EVERY {
             self.unsaved = 0;
-            let weeks = weeks_of(shared, week);
-            self.writing = Some(shared.disk_threads.begin(move || save(&*disk, &directory, &weeks)));
+            self.write(shared, (disk, directory), (week, now));
         }
     }
 
-    /// Writes the pages for the next process, if nothing is being written.
-    pub(crate) fn end(&mut self, shared: &Shared) {
+    /// Writes the pages for the next process, and a summary that is due, for as long as a disk may
+    /// take.
+    pub(crate) async fn end(&mut self, shared: &Shared, now: u64) {
+        self.finish_writing(shared).await;
         let (Some(week), Some(directory)) = (self.week, shared.plan.state_directory.clone()) else { return };
-        if !self.is_writing(shared) {
-            let (disk, weeks) = (Arc::clone(&shared.system.disk), weeks_of(shared, week));
-            // Nobody waits for the result: the process ends.
-            drop(shared.disk_threads.begin(move || save(&*disk, &directory, &weeks)));
+        if self.writing.is_none() {
+            self.write(shared, (Arc::clone(&shared.system.disk), directory), (week, now));
+            self.finish_writing(shared).await;
+        }
+    }
+
+    /// Waits for the write that is under way, for as long as a disk may take.
+    async fn finish_writing(&mut self, shared: &Shared) {
+        let Some(writing) = &mut self.writing else { return };
+        if let Ok(written) = tokio::time::timeout(shared.limits.disk_timeout, writing).await {
+            self.writing = None;
+            written.into_iter().for_each(|written| self.take(shared, written));
         }
     }
 
     /// Whether a write is under way. Reports one that has failed.
     fn is_writing(&mut self, shared: &Shared) -> bool {
         let Some(writing) = &mut self.writing else { return false };
-        match writing.try_recv() {
+        let written = match writing.try_recv() {
             Err(oneshot::error::TryRecvError::Empty) => return true,
-            Ok(Err(error)) => {
+            Ok(written) => Some(written),
+            Err(oneshot::error::TryRecvError::Closed) => None,
+        };
+        self.writing = None;
+        written.into_iter().for_each(|written| self.take(shared, written));
+        false
+    }
+
+    /// Takes the result of a write, and reports one that has failed.
+    fn take(&mut self, shared: &Shared, written: io::Result<Option<Week>>) {
+        match written {
+            Ok(Some(week)) => self.due = self.due.take().filter(|due| due.week != week),
+            Ok(None) => {}
+            Err(error) => {
                 let problem = format!("the weekly summary cannot be kept in state_directory: {error}");
                 shared.complaints.tell(&problem, shared.clock.monotonic());
             }
-            Ok(Ok(())) | Err(oneshot::error::TryRecvError::Closed) => {}
         }
-        self.writing = None;
-        false
+    }
+
+    /// Notes that a week has ended, unless its minutes are no longer kept or are in the future: the
+    /// clock may have jumped.
+    fn fall_due(&mut self, due: DueWeek, now: u64) {
+        self.due = first_minute_of(due.week, now).map(|_| due);
     }
 
     /// Reads the pages of the process before this one.
@@ -136,28 +171,37 @@ impl Weekly {
         self.week = Some(week);
         if stored.week == week {
             shared.origin_work.restore_week(works(&stored.pages), works(&stored.before));
-        } else if is_before(stored.week, now) {
+            return;
+        }
+        if is_before(stored.week, now) {
             shared.origin_work.restore_week(Vec::new(), works(&stored.pages));
-            self.finish(shared, (disk, directory), (stored.week, now));
+        }
+        self.fall_due(DueWeek { week: stored.week, pages: stored.pages }, now);
+        if self.due.is_some() {
+            self.write(shared, (disk, directory), (week, now));
         }
     }
 
-    /// Writes the summary of the week before this one.
-    fn finish(
+    /// Writes the pages of `week`, after the summary that is due.
+    fn write(
         &mut self,
         shared: &Shared,
         (disk, directory): (Arc<dyn Disk>, PathBuf),
         (week, now): (Week, u64),
     ) {
-        let weeks = weeks_of(shared, iso_week(now));
+        let weeks = weeks_of(shared, week);
         let memory = shared.minutes.rows();
-        let first = first_minute_of(week, now);
+        let due = self.due.clone().and_then(|due| Some((first_minute_of(due.week, now)?, due)));
         self.writing = Some(shared.disk_threads.begin(move || {
-            let table = Table::new(rows_in(&*disk, &directory, now), &memory);
-            let text = summary_of(&table, week, first, &misses(&weeks.before));
-            // Before the new week, so that the next start writes a summary that is missing.
-            write_summary(&*disk, &directory, week, &text)?;
-            save(&*disk, &directory, &weeks)
+            let written = due.as_ref().map(|(_, due)| due.week);
+            if let Some((first, DueWeek { week, pages })) = due {
+                let table = Table::new(rows_in(&*disk, &directory, now), &memory);
+                let text = summary_of(&table, week, first, &misses(&pages));
+                // Before the new week, so that the next start writes a summary that is missing.
+                write_summary(&*disk, &directory, week, &text)?;
+            }
+            save(&*disk, &directory, &weeks)?;
+            Ok(written)
         }));
     }
 }
@@ -167,15 +211,12 @@ fn is_before(week: Week, now: u64) -> bool {
     iso_week(now.saturating_sub(7 * MINUTES_OF_DAY)) == week
 }
 
-/// The first minute of the week before that of `now`, if that is `week`; of an older one, none is
-/// known.
-fn first_minute_of(week: Week, now: u64) -> u64 {
-    let mut minute = now - now % MINUTES_OF_DAY;
-    while iso_week(minute) != week && minute >= MINUTES_OF_DAY && now - minute < 15 * MINUTES_OF_DAY {
-        minute -= MINUTES_OF_DAY;
-    }
-    // The last day of the week was found.
-    minute.saturating_sub(6 * MINUTES_OF_DAY)
+/// The first minute of a week that has ended and whose minutes are kept; `None` of other weeks.
+fn first_minute_of(week: Week, now: u64) -> Option<u64> {
+    let today = now - now % MINUTES_OF_DAY;
+    let days = (0..MINUTES / MINUTES_OF_DAY).map_while(|days| today.checked_sub(days * MINUTES_OF_DAY));
+    let last = days.filter(|_| iso_week(now) != week).find(|minute| iso_week(*minute) == week)?;
+    Some(last.saturating_sub(6 * MINUTES_OF_DAY))
 }
 
 fn summary_of(table: &Table, (year, week): Week, first: u64, misses: &[WorstMiss]) -> String {
@@ -249,8 +290,8 @@ fn works(pages: &[StoredPage]) -> PageList {
 
 /// The pages in their file; `None` without a file, or with one that cannot be read.
 fn load(disk: &dyn Disk, directory: &Path) -> Option<StoredWeeks> {
-    let content = disk.read(&directory.join(PAGES_FILE)).ok()?;
-    if content.len() > PAGES_BYTES_MAX { None } else { serde_json::from_slice(&content).ok() }
+    let content = read_at_most(disk, &directory.join(PAGES_FILE), PAGES_BYTES_MAX).ok()?;
+    serde_json::from_slice(&content).ok()
 }
 
 fn save(disk: &dyn Disk, directory: &Path, weeks: &StoredWeeks) -> io::Result<()> {
@@ -289,7 +330,7 @@ mod tests {
     use crate::system::System;
     use clock::{ManualClock, Timestamp};
     use config::EdgePlan;
-    use history::{MINUTES_OF_DAY, iso_week};
+    use history::{MINUTES, MINUTES_OF_DAY, iso_week};
     use platform::SystemDisk;
     use semantics::Reason;
     use std::path::Path;
@@ -322,6 +363,39 @@ mod tests {
         });
     }
 
+    fn end(weekly: &mut Weekly, shared: &Shared, now: u64) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(weekly.end(shared, now));
+    }
+
+    #[test]
+    fn week_whose_summary_cannot_be_written_stays_due() {
+        let directory = tempfile::tempdir().unwrap();
+        let (first, mut weekly) = (edge(directory.path()), Weekly::default());
+        settle(&mut weekly, &first, MONDAY + 5);
+        miss(&first, "http://a.test/shop");
+        end(&mut weekly, &first, MONDAY + 6);
+        // A file in the place of the directory of summaries.
+        std::fs::write(directory.path().join(SUMMARIES), "").unwrap();
+        weekly.tick(&first, MONDAY + WEEK);
+        miss(&first, "http://a.test/next");
+        end(&mut weekly, &first, MONDAY + WEEK + 90);
+        let stored = load(&SystemDisk, directory.path()).unwrap();
+        assert_eq!((stored.week, stored.pages.len()), ((2026, 48), 1), "the file keeps the week");
+        std::fs::remove_file(directory.path().join(SUMMARIES)).unwrap();
+        settle(&mut weekly, &first, MONDAY + WEEK + 91);
+        let summary = || std::fs::read_to_string(directory.path().join(SUMMARIES).join("2026-W48.md"));
+        assert!(summary().unwrap().contains("http://a.test/shop"));
+        let stored = load(&SystemDisk, directory.path()).unwrap();
+        assert_eq!((stored.week, stored.pages.len(), stored.before.len()), ((2026, 49), 1, 1));
+        // The next process runs three weeks later.
+        let (second, mut weekly) = (edge(directory.path()), Weekly::default());
+        settle(&mut weekly, &second, MONDAY + 4 * WEEK);
+        let late = std::fs::read_to_string(directory.path().join(SUMMARIES).join("2026-W49.md")).unwrap();
+        assert!(late.contains("http://a.test/next"), "{late}");
+        assert_eq!(load(&SystemDisk, directory.path()).unwrap().before, [], "it is not the week before");
+    }
+
     #[test]
     fn ended_week_has_the_pages_of_both_processes() {
         let directory = tempfile::tempdir().unwrap();
@@ -334,9 +408,8 @@ mod tests {
         settle(&mut weekly, &first, MONDAY + 100);
         assert_eq!(load(&SystemDisk, directory.path()).unwrap().pages.len(), 1, "once an hour");
         miss(&first, "http://a.test/shop");
-        weekly.end(&first);
-        let requests = || load(&SystemDisk, directory.path()).unwrap().pages[0].requests;
-        testkit::eventually("the pages are written at the end", || requests() == 2);
+        end(&mut weekly, &first, MONDAY + 101);
+        assert_eq!(load(&SystemDisk, directory.path()).unwrap().pages[0].requests, 2, "and at the end");
         let (second, mut weekly) = (edge(directory.path()), Weekly::default());
         settle(&mut weekly, &second, MONDAY + 200);
         miss(&second, "http://a.test/shop");
@@ -396,8 +469,17 @@ mod tests {
     fn week_before_begins_at_its_monday() {
         assert_eq!(iso_week(MONDAY), (2026, 48));
         for now in [MONDAY + WEEK, MONDAY + 2 * WEEK - 1] {
-            assert_eq!((first_minute_of((2026, 48), now), is_before((2026, 48), now)), (MONDAY, true));
+            assert_eq!((first_minute_of((2026, 48), now), is_before((2026, 48), now)), (Some(MONDAY), true));
         }
         assert!(!is_before((2026, 48), MONDAY + 2 * WEEK) && !is_before((0, 0), MONDAY));
+        for (now, expected) in [
+            (MONDAY + 5, None),
+            (MONDAY - 5, None),
+            (MONDAY + 5 * WEEK, Some(MONDAY)),
+            (MONDAY + 7 * MINUTES_OF_DAY + MINUTES, None),
+        ] {
+            assert_eq!(first_minute_of((2026, 48), now), expected, "{now}");
+        }
+        assert_eq!(first_minute_of((0, 0), 7), None);
     }
 }

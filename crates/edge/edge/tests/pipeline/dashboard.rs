@@ -2,9 +2,13 @@
 
 use crate::support::{metric, plan, reason, socket};
 use address::Prefixes;
+use clock::Clock as _;
 use config::EdgePlan;
 use petasos_edge::{BoundEdge, PlanSource, RunningEdge, System};
+use platform::SystemClock;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use testkit::{Client, Origin, Response, eventually, response};
 
 /// An edge with a dashboard, in front of an origin whose pages have tags.
@@ -12,7 +16,7 @@ struct Stage {
     edge: RunningEdge,
     /// The plan that a reload puts in force.
     plan: Arc<Mutex<Result<EdgePlan, String>>>,
-    _origin: Origin,
+    origin: Origin,
     directory: tempfile::TempDir,
 }
 
@@ -32,6 +36,7 @@ impl Stage {
         let mut plan = plan(&origin.url());
         plan.purge_peers = Prefixes::default();
         plan.reports_directory = Some(directory.path().join("reports"));
+        plan.state_directory = Some(directory.path().join("state"));
         if let Some(token) = token {
             std::fs::write(directory.path().join("token"), token).unwrap();
             plan.token_file = Some(directory.path().join("token"));
@@ -42,7 +47,7 @@ impl Stage {
             move || stored.lock().unwrap().clone()
         });
         let edge = BoundEdge::bind_again(plan, source, System::of_machine()).unwrap().start().unwrap();
-        Self { edge, plan: stored, _origin: origin, directory }
+        Self { edge, plan: stored, origin, directory }
     }
 
     fn host(&self) -> String {
@@ -211,6 +216,11 @@ fn foreign_pages_can_neither_read_nor_change() {
     assert_eq!(stage.get("/dashboard", &["Sec-Fetch-Site: cross-site"]).status, 403);
     let link = ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"];
     assert_eq!(stage.get("/dashboard", &link).status, 200, "a link may open the dashboard");
+    for target in ["/log", "/status", "/dashboard/history", "/dashboard/requests/events", "/dashboard/events"]
+    {
+        assert_eq!(stage.get(target, &["Sec-Fetch-Site: cross-site"]).status, 403, "{target}");
+        assert_eq!(stage.get(target, &link).status, 403, "{target}");
+    }
     let length = form.content().len();
     let mut client = stage.client();
     let host = stage.host();
@@ -220,6 +230,44 @@ fn foreign_pages_can_neither_read_nor_change() {
     ));
     assert_eq!(client.read().status, 415, "a form of another kind");
     assert!(stage.is_stored("/a"));
+}
+
+#[test]
+fn last_seconds_before_a_stop_are_kept() {
+    let stage = Stage::start(None);
+    stage.is_stored("/a");
+    // A shorter time gives no values.
+    std::thread::sleep(Duration::from_millis(1100));
+    let Stage { edge, directory, .. } = stage;
+    edge.stop();
+    edge.join().unwrap();
+    let content = std::fs::read(directory.path().join("state/history")).unwrap();
+    let now = SystemClock::new().now().as_secs() / 60;
+    let rows = history::read(&content, now).unwrap();
+    let requests = |row: &history::Row| f64::from(row.secs) * row.get(history::Figure::Requests).unwrap();
+    let (counted, secs) =
+        (rows.iter().map(requests).sum::<f64>(), rows.iter().map(|row| row.secs).sum::<u32>());
+    assert!((0.5..1.5).contains(&counted) && secs >= 1, "{rows:?}");
+}
+
+#[test]
+fn origins_are_values_for_readers_only() {
+    let stage = Stage::start(Some("secret"));
+    stage.is_stored("/a");
+    eventually("the request is counted", || metric(&stage.edge, "petasos_requests_total", "") == 1);
+    let values = stage.get("/dashboard/origins.csv", &[]);
+    assert_eq!((values.status, values.field("Content-Type")), (200, Some("text/csv; charset=utf-8")));
+    let (head, line) = values.text().trim_end().split_once("\r\n").unwrap();
+    let found: HashMap<_, _> = head.split(',').zip(line.split(',')).collect();
+    assert_eq!((found["origin"], found["state"]), (&*stage.origin.url(), "well"));
+    let number = |name: &str| found[name].parse::<u64>().unwrap();
+    assert_eq!((number("requests"), number("connect_errors"), number("downs")), (1, 0, 0));
+    assert!(number("bytes_received") > 50 && number("bytes_sent") > 50, "{line}");
+    let status: api::status::EdgeStatus = serde_json::from_str(stage.get("/status", &[]).text()).unwrap();
+    assert_eq!(status.sites[0].origins[0].requests, 1);
+    let elsewhere = "X-Forwarded-For: 192.0.2.1";
+    assert_eq!(stage.get("/dashboard/origins.csv", &[elsewhere]).status, 303);
+    assert_eq!(stage.get("/dashboard/origins.csv", &[elsewhere, "Authorization: Bearer secret"]).status, 200);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::support::{Stage, admin};
 use api::dashboard::{CostKind, DashboardData, History};
+use history::Figure;
 use testkit::{Gate, eventually, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";
@@ -102,7 +103,7 @@ fn history_and_summary_are_served_without_a_past() {
     let stage = Stage::new(|_| response("200 OK", &[FRESH], b"page"));
     let answer = stage.call_admin("GET", "/dashboard/history?minutes=10", "");
     let history: History = serde_json::from_slice(&answer.body).unwrap();
-    assert_eq!((history.minutes_per_value, history.series.len()), (1, 20));
+    assert_eq!((history.minutes_per_value, history.series.len()), (1, Figure::ALL.len()));
     for series in &history.series {
         assert_eq!((series.values.len(), series.usual.len()), (10, 0), "{}", series.name);
         assert!(series.values.iter().all(Option::is_none));

@@ -9,8 +9,12 @@ use regex::bytes::{Regex, RegexBuilder};
 use std::cmp::Ordering;
 use std::time::Duration;
 
-/// Limits of a compiled regular expression, in bytes.
+/// Largest size of a compiled regular expression, in bytes.
 const PROGRAM_BYTES_MAX: usize = 1 << 20;
+
+/// Largest size of all compiled regular expressions of a filter together, in bytes. Each may have
+/// the same part of it.
+const PROGRAMS_BYTES_MAX: usize = 2 << 20;
 
 /// The deepest nesting in a regular expression.
 const NESTING_MAX: u32 = 50;
@@ -36,8 +40,13 @@ enum Test {
 }
 
 impl Condition {
-    /// The condition that these parts make.
-    pub(super) fn new(row: &'static FieldRow, operator: &str, value: &str) -> Result<Self, FilterFault> {
+    /// The condition that these parts make, in a filter with this number of regular expressions.
+    pub(super) fn new(
+        row: &'static FieldRow,
+        operator: &str,
+        value: &str,
+        patterns: usize,
+    ) -> Result<Self, FilterFault> {
         let (is_negated, plain) = match operator {
             "!=" => (true, "="),
             "!~" => (true, "~"),
@@ -46,7 +55,7 @@ impl Condition {
         let test = match (row.value, plain) {
             (FieldValue::Text(_), "=") => Test::Equals(value.as_bytes().to_vec()),
             (FieldValue::Word(_, known), "=") => word(row, value, &known())?,
-            (FieldValue::Text(_) | FieldValue::Word(..), "~") => Test::Matches(pattern(value)?),
+            (FieldValue::Text(_) | FieldValue::Word(..), "~") => Test::Matches(pattern(value, patterns)?),
             (FieldValue::Address(_), "=") => prefix(row, value)?,
             (FieldValue::Number(_) | FieldValue::Size(_) | FieldValue::Time(_), _) => {
                 let Some(orders) = orders(plain) else { return Err(bad_operator(row, operator)) };
@@ -118,10 +127,11 @@ fn word(row: &FieldRow, value: &str, known: &[&'static str]) -> Result<Test, Fil
     })
 }
 
-fn pattern(text: &str) -> Result<Regex, FilterFault> {
+fn pattern(text: &str, patterns: usize) -> Result<Regex, FilterFault> {
+    let bytes_max = PROGRAM_BYTES_MAX.min(PROGRAMS_BYTES_MAX / patterns.max(1));
     let built = RegexBuilder::new(text)
-        .size_limit(PROGRAM_BYTES_MAX)
-        .dfa_size_limit(PROGRAM_BYTES_MAX)
+        .size_limit(bytes_max)
+        .dfa_size_limit(bytes_max)
         .nest_limit(NESTING_MAX)
         .build();
     // The error draws the expression in several lines; its last line is the reason.

@@ -1,6 +1,6 @@
 //! Faults of filter expressions, as users read them.
 
-use super::{DEPTH_MAX, FILTER_BYTES_MAX};
+use super::{DEPTH_MAX, FILTER_BYTES_MAX, PATTERNS_MAX};
 
 /// Why an expression is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,6 +74,9 @@ pub enum FilterFault {
     /// More nesting than [`DEPTH_MAX`].
     #[error("more than {DEPTH_MAX} levels of parentheses")]
     TooDeep,
+    /// More regular expressions than [`PATTERNS_MAX`].
+    #[error("more than {PATTERNS_MAX} regular expressions; join some of them by `|`")]
+    TooManyPatterns,
     /// An expression longer than [`FILTER_BYTES_MAX`].
     #[error("longer than {FILTER_BYTES_MAX} bytes")]
     TooLong,

@@ -6,7 +6,7 @@ use super::condition::Condition;
 use super::fault::{FilterError, FilterFault};
 use super::field::{FIELDS, FieldRow, hint};
 use super::lexer::{Placed, Token, column_of, tokens};
-use super::{DEPTH_MAX, FILTER_BYTES_MAX, Node};
+use super::{DEPTH_MAX, FILTER_BYTES_MAX, Node, PATTERNS_MAX};
 
 /// The longest piece of an expression that a message repeats, in characters.
 const FOUND_CHARS_MAX: usize = 40;
@@ -16,7 +16,13 @@ pub(super) fn read(text: &str) -> Result<Node, FilterError> {
     if text.len() > FILTER_BYTES_MAX {
         return Err(FilterError { column: 1, fault: FilterFault::TooLong });
     }
-    let mut parser = Parser { tokens: &tokens(text)?, end: column_of(text, ""), depth: 0 };
+    let tokens = tokens(text)?;
+    let patterns = tokens.iter().filter(|placed| matches!(placed.token, Token::Operator("~" | "!~")));
+    if let Some(beyond) = patterns.clone().nth(PATTERNS_MAX) {
+        return Err(FilterError { column: beyond.column, fault: FilterFault::TooManyPatterns });
+    }
+    let patterns = patterns.count();
+    let mut parser = Parser { tokens: &tokens, end: column_of(text, ""), depth: 0, patterns };
     let root = parser.alternatives()?;
     if parser.tokens.is_empty() { Ok(root) } else { Err(parser.expected("`and`, `or` or the end")) }
 }
@@ -27,6 +33,8 @@ struct Parser<'a> {
     /// The column after the expression.
     end: usize,
     depth: usize,
+    /// Number of regular expressions in the whole expression.
+    patterns: usize,
 }
 
 impl Parser<'_> {
@@ -85,7 +93,7 @@ impl Parser<'_> {
         else {
             return Err(self.expected("a value: a word, or a text in quotes"));
         };
-        let condition = Condition::new(row, operator, value).map_err(|fault| {
+        let condition = Condition::new(row, operator, value, self.patterns).map_err(|fault| {
             let is_of_operator = matches!(fault, FilterFault::BadOperator { .. });
             FilterError { column: if is_of_operator { at_operator } else { *at_value }, fault }
         })?;

@@ -1,6 +1,6 @@
 //! Tests of the filter language, also against a slow model of it.
 
-use super::{DEPTH_MAX, FIELDS, Filter};
+use super::{DEPTH_MAX, FIELDS, Filter, FilterFault, PATTERNS_MAX};
 use crate::record::examples::{bare, miss};
 use crate::record::{ClientName, RequestRecord};
 use proptest::prelude::*;
@@ -171,6 +171,17 @@ fn model() -> impl Strategy<Value = Model> {
             (inner.clone(), inner).prop_map(|(a, b)| Model::Or(Box::new(a), Box::new(b))),
         ]
     })
+}
+
+#[test]
+fn regular_expressions_share_their_memory() {
+    let joined = |pattern: &str, count| vec![format!("path ~ \"{pattern}\""); count].join(" or ");
+    assert!(Filter::parse(&joined("^/shop", PATTERNS_MAX)).is_ok());
+    let error = Filter::parse(&joined("^/shop", PATTERNS_MAX + 1)).unwrap_err();
+    assert_eq!(error.fault, FilterFault::TooManyPatterns);
+    assert!(Filter::parse(&joined(r"\w{10}", 1)).is_ok());
+    let error = Filter::parse(&joined(r"\w{10}", PATTERNS_MAX)).unwrap_err();
+    assert!(matches!(error.fault, FilterFault::Pattern(_)), "{error}");
 }
 
 proptest! {

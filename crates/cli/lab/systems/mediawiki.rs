@@ -3,6 +3,8 @@
 
 use super::running_lab::{Cms, LoginForm, RunningLab, is_known, sees};
 use super::visitor::{FormFields, LabVisitor, between, within_two_seconds};
+use std::path::Path;
+use std::process::Command;
 use testkit::Response;
 
 const MEDIAWIKI: Cms = Cms {
@@ -58,6 +60,7 @@ fn mediawiki_behind_the_edge() {
     running.anonymous_pages_become_hits();
     running.users_see_their_own_pages_only();
     an_edit_is_seen_by_everybody(&running);
+    package_finds_nothing_to_change(&running);
     running.cookies_that_mean_nothing_do_not_matter();
 }
 
@@ -108,6 +111,25 @@ fn an_edit_is_seen_by_everybody(running: &RunningLab) {
         running.is_shared_again(page);
     }
     running.no_purge_was_refused();
+}
+
+/// Runs the check of `integrations/mediawiki`, as the wiki's owner does. The lab includes the
+/// package's settings.
+fn package_finds_nothing_to_change(running: &RunningLab) {
+    let check = concat!(env!("CARGO_MANIFEST_DIR"), "/../../integrations/mediawiki/petasosCheck.php");
+    let settings = Path::new(running.value("site")).join("conf/LocalSettings.php");
+    let output = |edge: &str| {
+        let mut command = Command::new("php8.2");
+        command.arg(check).args(["--page", "/wiki/Welcome", "--edge", edge]).env("MW_CONFIG_FILE", &settings);
+        let output = command.output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (is_good, said) = output(running.value("edge"));
+    assert!(is_good && said.contains("Everything is as it should be."), "{said}");
+    assert_eq!(said.matches("ok ").count(), 9, "{said}");
+    // The web server in place of the edge.
+    let (is_good, said) = output(running.value("nginx_objects"));
+    assert!(!is_good && said.contains("does not obey purges"), "{said}");
 }
 
 /// Edits a page. The text is also the edit's summary, which the history shows.

@@ -89,6 +89,11 @@ impl RunningLab {
         Self { cms, edge, lab, owners: Owners::default(), strangers: Cell::new(0) }
     }
 
+    /// The value of one of the lab's variables.
+    pub(crate) fn value(&self, name: &str) -> &str {
+        self.lab.value(name)
+    }
+
     /// A new visitor with this name.
     pub(crate) fn visitor(&self, name: &str) -> LabVisitor<'_> {
         self.visitor_of(name, self.edge.address)

@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn each_key_is_proposed_once() {
         let url = HttpUrl::parse("http://shop.test/").unwrap();
-        let remedies = ["stripped_cookies = [\"sid\"]\nttl = \"5m\"", "ttl = \"5m\"", "ttl = \"1h\""];
+        let remedies = ["stripped_cookies = [\"sid\"]\nttl = \"5m\"", "ttl = \"5m\"", "ttl = \"9m\""];
         let pages = remedies.map(|remedy| {
             let mut page = page(PageClass::Setting);
             page.remedy = Some(remedy.to_owned());

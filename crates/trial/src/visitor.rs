@@ -301,16 +301,7 @@ impl<'a> Visitor<'a> {
             let reason = failed.or(visit.stopped).or_else(endless);
             return Err(self.no_page(&reason.unwrap_or_else(|| "no page answered".to_owned())));
         }
-        visit.skipped = frontier
-            .skipped()
-            .by_count()
-            .into_iter()
-            .map(|(cause, count)| SkippedLinks {
-                links: count.links,
-                what: cause.name(),
-                reason: cause.reason(),
-            })
-            .collect();
+        visit.skipped = skipped_links(&frontier);
         Ok(visit)
     }
 
@@ -612,6 +603,17 @@ fn add_links(frontier: &mut Frontier, planned: &PlannedPage, response: &FetchedR
     let is_nofollow =
         fields.all("X-Robots-Tag").any(|value| forbids_following(&String::from_utf8_lossy(value)));
     frontier.add_document(planned, &found, is_nofollow);
+}
+
+/// The links that were not followed, by their causes.
+fn skipped_links(frontier: &Frontier) -> Vec<SkippedLinks> {
+    let counts = frontier.skipped().by_count().into_iter();
+    let links = |(cause, count): (SkipCause, &crawl::SkipCount)| SkippedLinks {
+        links: count.links,
+        what: cause.name(),
+        reason: cause.reason(),
+    };
+    counts.map(links).collect()
 }
 
 /// Where a redirect leads.

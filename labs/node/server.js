@@ -10,6 +10,12 @@ const articles = new Map([["bread", "Bread"], ["plums", "Plums"], ["lamps", "Lam
 const app = express();
 // Petasos is the only proxy in front, and connects from this machine.
 app.set("trust proxy", "loopback");
+// The log shows what a visit of the site requests.
+app.use((request, response, next) => {
+  const line = `"${request.method} ${request.originalUrl} HTTP/1.1"`;
+  response.on("finish", () => console.log(`${line} ${response.statusCode}`));
+  next();
+});
 // `rolling` sends the cookie with every response to a visitor with a session, files included.
 const cookie = { secure: "auto" };
 app.use(session({ secret: SECRET, resave: false, saveUninitialized: false, rolling: true, cookie }));

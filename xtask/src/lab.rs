@@ -12,6 +12,7 @@ mod php;
 mod python;
 mod stack;
 mod traffic;
+pub(crate) mod trial;
 mod wagtail;
 pub(crate) mod webservers;
 mod wordpress;

@@ -50,6 +50,10 @@ pub(crate) enum Long {
     /// visitor a session. Measures the hit ratios of files and pages, and checks that no visitor
     /// receives another's data
     Applications(lab::applications::Args),
+    /// Run `petasos try` on the sites of the labs, and check its statements: the software and the
+    /// pages from memory, that nothing changes at the site, that only some sites get a factor, and
+    /// that the load ends soon after the first failures. The results are those of docs/try.md
+    Try(lab::trial::Args),
     /// Visit the example of each system in Chromium, in front of the real system. With `--source`,
     /// a given Drupal 7 takes the place of its stub
     Examples(examples::Args),
@@ -83,6 +87,7 @@ pub(crate) fn run(long: &Long) -> Result<()> {
         Long::Advisories => tools::advisories(),
         Long::Sessions => test::sessions(),
         Long::Applications(args) => lab::applications(args),
+        Long::Try(args) => lab::trial::run(args),
         Long::Examples(args) => examples::run(args),
         Long::Package(args) => installation::run(args),
         Long::Moves(args) => moves::run(args),

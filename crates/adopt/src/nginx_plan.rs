@@ -35,7 +35,10 @@ struct Server<'a> {
 
 /// nginx' servers, as they were read.
 pub(crate) struct Nginx<'a> {
+    /// The directives of all servers.
     http: Vec<&'a Directive>,
+    /// The blocks with these directives. None if the file of a site was read alone.
+    blocks: Vec<&'a Directive>,
     servers: Vec<Server<'a>>,
     pub(crate) hosts: Vec<Host>,
     pub(crate) trusted_proxies: Vec<String>,
@@ -87,11 +90,9 @@ pub(crate) fn is_loopback(ip: IpAddr) -> bool {
 /// Finds the servers. `items` are those of the main file or of a file that `http` includes.
 pub(crate) fn survey<'a>(items: &'a [Directive], sources: &Sources) -> Result<Nginx<'a>, Refusal> {
     let top = flatten(items);
-    let http: Vec<&Directive> = if top.iter().any(|item| item.name == "http") {
-        top.iter().filter(|item| item.name == "http").flat_map(|item| flat_block(item)).collect()
-    } else {
-        top
-    };
+    let blocks: Vec<&Directive> = top.iter().copied().filter(|item| item.name == "http").collect();
+    let http: Vec<&Directive> =
+        if blocks.is_empty() { top } else { blocks.iter().flat_map(|item| flat_block(item)).collect() };
     let mut nginx = Nginx {
         servers: Vec::new(),
         hosts: Vec::new(),
@@ -100,6 +101,7 @@ pub(crate) fn survey<'a>(items: &'a [Directive], sources: &Sources) -> Result<Ng
         ports: BTreeSet::new(),
         notes: Vec::new(),
         http: http.clone(),
+        blocks,
     };
     for directive in http.iter().copied().filter(|item| item.name == "server") {
         let Some(server) = nginx.server(directive, sources)? else { continue };
@@ -248,6 +250,11 @@ impl<'a> Nginx<'a> {
             self.move_server(server, loopback, *fate, sources)?;
             uses_map |= tell_scheme(server.directive, sources);
             self.tell_of(server);
+        }
+        // Every server has these, unless it has its own. Those that stay at an address of the
+        // machine get the usual values, because no X-Forwarded-Proto reaches them.
+        for block in &self.blocks {
+            uses_map |= tell_block(block, sources);
         }
         let first = servers.iter().zip(&self.hosts).next().filter(|(_, host)| !has_default && !host.any_name);
         if let Some((server, host)) = first {
@@ -434,38 +441,44 @@ fn content(items: &[&Directive]) -> Vec<String> {
 
 /// Lets the application see the scheme and port of the visitor. Returns whether the maps are used.
 fn tell_scheme(server: &Directive, sources: &mut Sources) -> bool {
+    let below = all(server.children()).into_iter().filter(|item| item.block.is_some());
+    std::iter::once(server).chain(below).fold(false, |used, block| tell_block(block, sources) | used)
+}
+
+/// As [`tell_scheme`], for the directives of one block without those of the blocks in it.
+fn tell_block(block: &Directive, sources: &mut Sources) -> bool {
     let mut used = false;
-    let mut blocks = vec![server];
-    blocks.extend(all(server.children()).into_iter().filter(|item| item.block.is_some()));
-    for block in blocks {
-        let items = flat_block(block);
-        for item in &items {
-            let path = sources.files.get(item.file).map(|source| source.path.clone()).unwrap_or_default();
-            let is_packaged =
-                path.file_name().is_some_and(|name| PACKAGED.iter().any(|packaged| name == *packaged));
-            // The format of a log keeps its variables, as does the name of a file.
-            if !is_packaged && !item.name.ends_with("_log") {
-                used |= rename_variables(item, sources);
-            }
+    let items = flat_block(block);
+    let is_packaged = |item: &Directive, sources: &Sources| {
+        let path = sources.files.get(item.file).map(|source| source.path.clone()).unwrap_or_default();
+        path.file_name().is_some_and(|name| PACKAGED.iter().any(|packaged| name == *packaged))
+    };
+    for item in &items {
+        // The format of a log keeps its variables, as does the name of a file.
+        let is_of_log = item.name.ends_with("_log") || item.name == "log_format";
+        if !is_of_log && !is_packaged(item, sources) {
+            used |= rename_variables(item, sources);
         }
-        let Some((_, close)) = &block.block else { continue };
-        for kind in PARAMETERS {
-            if !items.iter().any(|item| item.name == kind) {
-                continue;
-            }
-            used = true;
-            let is_given = |name: &str| {
-                items.iter().any(|item| item.name == kind && item.word(0) == name && item.file == block.file)
-            };
-            let lines: Vec<String> = [
-                ("HTTPS", "$petasos_https if_not_empty"),
-                ("REQUEST_SCHEME", "$petasos_scheme"),
-                ("SERVER_PORT", "$petasos_port"),
-            ]
-            .into_iter()
-            .filter(|(name, _)| !is_given(name))
-            .map(|(name, value)| format!("{kind} {name} {value};"))
-            .collect();
+    }
+    let Some((_, close)) = &block.block else { return used };
+    for kind in PARAMETERS {
+        if !items.iter().any(|item| item.name == kind) {
+            continue;
+        }
+        used = true;
+        let is_given = |name: &str| {
+            items.iter().any(|item| item.name == kind && item.word(0) == name && !is_packaged(item, sources))
+        };
+        let lines: Vec<String> = [
+            ("HTTPS", "$petasos_https if_not_empty"),
+            ("REQUEST_SCHEME", "$petasos_scheme"),
+            ("SERVER_PORT", "$petasos_port"),
+        ]
+        .into_iter()
+        .filter(|(name, _)| !is_given(name))
+        .map(|(name, value)| format!("{kind} {name} {value};"))
+        .collect();
+        if !lines.is_empty() {
             insert_before_end(block, *close, &lines, sources);
         }
     }
@@ -523,7 +536,7 @@ fn maps(decision: &Decision) -> String {
         "# How visitors reach Petasos, which states it in X-Forwarded-Proto.\n\
          map $http_x_forwarded_proto $petasos_scheme {{ default $scheme; http http; https https; }}\n\
          map $petasos_scheme $petasos_https {{ default \"\"; https on; }}\n\
-         map $petasos_scheme $petasos_port {{ default {}; https {}; }}\n\n",
+         map $http_x_forwarded_proto $petasos_port {{ default $server_port; http {}; https {}; }}\n\n",
         port(false, 80),
         port(true, 443)
     )

@@ -57,6 +57,9 @@ pub(crate) struct Args {
     /// Cookies of a logged-in visitor, as NAME=VALUE; separate several by a semicolon
     #[arg(long, value_name = "COOKIE")]
     cookie: Option<String>,
+    /// Do not pause as long as Crawl-delay in robots.txt asks; only for a site on this machine
+    #[arg(long)]
+    no_delay: bool,
     /// Number of rounds of the load
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
@@ -99,11 +102,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::ending_with(EXIT_INTERRUPTED)?;
     let runtime = why::runtime()?;
     let is_local = runtime.block_on(is_on_this_machine(&url));
+    ensure!(is_local || !args.no_delay, "--no-delay is for a site on this machine, and {url} is not there");
     let fetcher = Fetcher { tls: tls(args, &url)?, clock: Arc::new(SystemClock::new()) };
     let edge = TemporaryEdge::start(&url, args.insecure, &machine())?;
     let [local, remote] = INTERVALS;
-    let terms =
-        VisitTerms { pages_max: args.pages.into(), interval_min: if is_local { local } else { remote } };
+    let terms = VisitTerms {
+        pages_max: args.pages.into(),
+        interval_min: if is_local { local } else { remote },
+        obeys_delay: !args.no_delay,
+    };
     let flag = interrupt.flag();
     let visitor = Visitor::new(&fetcher, url.clone(), edge.url(), cookie, terms, &flag);
     let visit = runtime.block_on(visitor.visit(|news| match news {
@@ -111,9 +118,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             note(format_args!("page {} of at most {}: {next}", visited + 1, args.pages));
         }
         VisitNews::Delayed(delay) => note(format_args!(
-            "robots.txt asks for {} s between two requests; the visit ends after {} minutes with what it has",
+            "robots.txt asks for {} s between two requests; the visit ends after {} minutes with what it has{}",
             delay.as_secs_f64(),
-            DELAYED_TIME_MAX.as_secs() / 60
+            DELAYED_TIME_MAX.as_secs() / 60,
+            if is_local { "; --no-delay leaves the pauses out" } else { "" }
         )),
     }))?;
     let report = trial::trial_report(&url, is_local, args.insecure, &visit);

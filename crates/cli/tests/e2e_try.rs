@@ -223,6 +223,8 @@ fn redirect_of_the_start_is_followed_on_the_site_only() {
     let origin = Origin::start(|seen| match seen.target() {
         "/" => response("302 Found", &["Location: /blog"], b""),
         "/away" => response("301 Moved Permanently", &["Location: https://other.test/x"], b""),
+        "/admin/" => response("302 Found", &["Location: /admin/login/?next=/admin/"], b""),
+        "/cookies" => response("302 Found", &["Location: /cookies", "Set-Cookie: has=1"], b""),
         "/blog" => html(&PAGE, "<p>blog</p>"),
         _ => not_found(),
     });
@@ -231,6 +233,13 @@ fn redirect_of_the_start_is_followed_on_the_site_only() {
     let output = petasos(["try", &format!("{}/away", origin.url())]);
     assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""));
     assert!(output.stderr.contains("to try that one: petasos try https://other.test/x"), "{}", output.stderr);
+    let output = petasos(["try", &format!("{}/admin/", origin.url())]);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""));
+    let endless = petasos(["try", &format!("{}/cookies", origin.url())]);
+    assert!(endless.stderr.contains("its redirects end nowhere, the last one at http"), "{}", endless.stderr);
+    let words =
+        "it redirects to /admin/login/?next=/admin/, which is not visited (log-in or registration form)";
+    assert!(output.stderr.contains(words), "{}", output.stderr);
 }
 
 #[test]
@@ -315,11 +324,18 @@ fn crawl_delay_that_takes_long_is_announced() {
     let line = lines.next().unwrap();
     assert_eq!(
         line,
-        "robots.txt asks for 20 s between two requests; the visit ends after 5 minutes with what it has"
+        "robots.txt asks for 20 s between two requests; the visit ends after 5 minutes with what it has; \
+         --no-delay leaves the pauses out"
     );
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(2));
     assert_eq!(origin.seen().len(), 1);
+    // The owner may leave the pauses out, but only at home.
+    let output = petasos(["try", &origin.url(), "--no-load", "--no-delay", "--pages", "1"]);
+    assert!(output.stdout.contains("1 OF 1 PAGES"), "{}{}", output.stdout, output.stderr);
+    let output = petasos(["try", "http://192.0.2.7/", "--no-delay"]);
+    assert_eq!(output.code, Some(2));
+    assert!(output.stderr.contains("--no-delay is for a site on this machine"), "{}", output.stderr);
 }
 
 #[test]

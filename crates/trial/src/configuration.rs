@@ -4,6 +4,7 @@
 
 use crate::report::TrialReport;
 use address::HttpUrl;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Lines of the temporary edge. No directory is named, so it writes no file.
@@ -38,13 +39,28 @@ pub(crate) fn proposed(url: &HttpUrl, is_insecure: bool, report: &TrialReport) -
         port(url),
         site(url, is_insecure)
     );
+    if let Some((profile, software)) = report.unproved_profile() {
+        // Writing into a String cannot fail, here and below.
+        let _ = writeln!(
+            text,
+            "\n# The pages look like {software}, but do not prove it. If that is right, use its profile.\n\
+             # (The next line replaces the profile above.)\n# profile = \"{profile}\""
+        );
+    }
+    // A key may occur once in the file, so that all proposals can take effect together.
+    let mut values: BTreeMap<String, String> = BTreeMap::new();
     for (setting, pages) in report.settings() {
         let pages = if pages == 1 { "1 page".to_owned() } else { format!("{pages} pages") };
-        // Writing into a String cannot fail, here and below.
         let _ = writeln!(text, "\n# With this setting, {pages} more can be answered from memory:");
         for line in setting.lines() {
-            if line.starts_with("profile ") {
-                text.push_str("# (The next line replaces the profile above.)\n");
+            let (key, value) = line.split_once(" = ").unwrap_or((line, ""));
+            let known = values.insert(key.to_owned(), value.to_owned());
+            if known.as_deref() == Some(value) {
+                let _ = writeln!(text, "# (As above: {key}.)");
+                continue;
+            }
+            if known.is_some() || key == "profile" {
+                let _ = writeln!(text, "# (The next line replaces the {key} above.)");
             }
             let _ = writeln!(text, "# {line}");
         }
@@ -82,6 +98,7 @@ mod tests {
     use crate::report::PageClass;
     use crate::testing::{page, report};
     use address::HttpUrl;
+    use profiles::Software;
 
     #[test]
     fn https_site_keeps_its_scheme_and_certificate_rules() {
@@ -108,5 +125,30 @@ mod tests {
             text.contains("replaces the profile above.)\n# profile = \"wordpress\"\n# stripped"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn profile_of_software_that_is_not_proved_is_proposed() {
+        let url = HttpUrl::parse("http://wiki.test/").unwrap();
+        let mut told = report(vec![page(PageClass::Memory)]);
+        told.software = vec![Software { name: "MediaWiki", evidence: "generator: MediaWiki".to_owned() }];
+        assert!(proposed(&url, false, &told).contains("\n# profile = \"mediawiki\"\n"));
+        told.profile = "mediawiki".to_owned();
+        assert!(!proposed(&url, false, &told).contains("# profile"));
+    }
+
+    #[test]
+    fn each_key_is_proposed_once() {
+        let url = HttpUrl::parse("http://shop.test/").unwrap();
+        let remedies = ["stripped_cookies = [\"sid\"]\nttl = \"5m\"", "ttl = \"5m\"", "ttl = \"9m\""];
+        let pages = remedies.map(|remedy| {
+            let mut page = page(PageClass::Setting);
+            page.remedy = Some(remedy.to_owned());
+            page
+        });
+        let text = proposed(&url, false, &report(pages.to_vec()));
+        assert_eq!(text.matches("# ttl = \"5m\"").count(), 1, "{text}");
+        assert!(text.contains("# (As above: ttl.)"), "{text}");
+        assert!(text.contains("# (The next line replaces the ttl above.)\n# ttl = "), "{text}");
     }
 }

@@ -30,6 +30,9 @@ const NEARLY_ALL_PERCENT: usize = 90;
 const COOKIE_REMEDY: &str =
     "Let the application set it only for visitors who log in, fill a cart or send a form.";
 
+/// What is added if the pages have form tokens of the session.
+const TOKEN_REMEDY: &str = "Load form tokens by a script, or put them only into pages with a form.";
+
 /// Builds the report of a visit. `is_insecure` says that the site's certificate is not verified.
 pub fn trial_report(url: &HttpUrl, is_local: bool, is_insecure: bool, visit: &SiteVisit) -> TrialReport {
     let mut pages: Vec<PageReport> = visit.pages.iter().map(page).collect();
@@ -64,6 +67,7 @@ pub fn trial_report(url: &HttpUrl, is_local: bool, is_insecure: bool, visit: &Si
             .collect(),
         skipped: visit.skipped.clone(),
         stopped: visit.stopped.clone(),
+        is_in_trouble: visit.is_in_trouble,
         load: LoadReport::NotMade { reason: "nothing was loaded yet".to_owned() },
         configuration: String::new(),
     };
@@ -76,9 +80,7 @@ fn page(facts: &PageFacts) -> PageReport {
     let verdict = &findings.verdict;
     let is_from_memory = matches!(facts.verdict, Some(CacheVerdict::Hit | CacheVerdict::Stale));
     let reason = verdict.reason.map(str::to_owned).or_else(|| facts.reason.clone());
-    let is_personal = facts.asks_for_password
-        || has_token(findings)
-        || [verdict.reason, facts.reason.as_deref()].contains(&Some(PASS_PATH));
+    let is_personal = is_for_one(facts) || has_token(findings);
     let (class, remedy) = if is_from_memory {
         (PageClass::Memory, None)
     } else if is_personal {
@@ -99,6 +101,12 @@ fn page(facts: &PageFacts) -> PageReport {
         anonymous: facts.anonymous.clone(),
         logged_in: facts.logged_in.clone(),
     }
+}
+
+/// Whether the page asks for a password, or the profile never shares its path.
+fn is_for_one(facts: &PageFacts) -> bool {
+    let reasons = [facts.findings.verdict.reason, facts.reason.as_deref()];
+    facts.asks_for_password || reasons.contains(&Some(PASS_PATH))
 }
 
 /// Whether the page has a form token that is new in each response.
@@ -124,15 +132,23 @@ fn line(setting: &SuggestedSetting) -> String {
 }
 
 /// The cookie that keeps nearly all pages from being shared: those that Petasos refuses to store
-/// because they set it for a visitor without cookies. Personal pages do not count.
+/// because they set it for a visitor without cookies.
+///
+/// Log-in forms and pages that the profile never shares do not count. Pages with a form token do:
+/// often each page has one that belongs to the session. Then no rule is proposed, because visitors
+/// would share the token.
 fn everybodys_cookie(visit: &SiteVisit, pages: &[PageReport]) -> Option<EverybodysCookie> {
     let mut setting: BTreeMap<&str, Vec<(&CookieSet, &Findings)>> = BTreeMap::new();
-    let all = pages.iter().filter(|page| page.class != PageClass::Personal).count();
+    let mut all = 0;
     for (facts, page) in visit.pages.iter().zip(pages) {
-        let has_it = |cookie: &&CookieSet| cookie.request != "looked-up";
-        if page.class == PageClass::Personal || page.reason.as_deref() != Some(SETS_COOKIE) {
+        if page.class == PageClass::Personal && (is_for_one(facts) || !has_token(&facts.findings)) {
             continue;
         }
+        all += 1;
+        if page.reason.as_deref() != Some(SETS_COOKIE) {
+            continue;
+        }
+        let has_it = |cookie: &&CookieSet| cookie.request != "looked-up";
         for cookie in facts.findings.cookies.iter().filter(has_it) {
             setting.entry(&cookie.name).or_default().push((cookie, &facts.findings));
         }
@@ -142,15 +158,17 @@ fn everybodys_cookie(visit: &SiteVisit, pages: &[PageReport]) -> Option<Everybod
     if found.len() * 100 < all * NEARLY_ALL_PERCENT {
         return None;
     }
+    let has_tokens = found.iter().any(|(_, findings)| has_token(findings));
     let rule = findings.settings.iter().find(|setting| setting.key == "stripped_cookies").map(line);
     let remedy = findings.obstacles.iter().find(|obstacle| obstacle.reason == SETS_COOKIE);
     let remedy = remedy.map(|obstacle| obstacle.remedy.clone()).filter(|remedy| !remedy.is_empty());
+    let remedy = remedy.unwrap_or_else(|| COOKIE_REMEDY.to_owned());
     Some(EverybodysCookie {
         name: name.to_owned(),
         software: cookie.software,
         pages: found.len(),
-        rule,
-        remedy: remedy.unwrap_or_else(|| COOKIE_REMEDY.to_owned()),
+        rule: rule.filter(|_| !has_tokens),
+        remedy: if has_tokens { format!("{remedy} {TOKEN_REMEDY}") } else { remedy },
     })
 }
 
@@ -236,6 +254,15 @@ mod tests {
         assert_eq!((found.name.as_str(), found.pages), ("sid", 1));
         assert_eq!(found.rule.as_deref(), Some("stripped_cookies = [\"sid\"]"));
         assert_eq!(cookie(vec![with_cookie(), without()]), None);
+        // The token of a session on each page is part of the cause, and must not be shared.
+        let tokens =
+            ["1a2b", "3c4d"].map(|token| format!("<p>A page</p><input name=csrf_token value={token}> end"));
+        let tokens = [tokens[0].as_str(), tokens[1].as_str()];
+        let with_token = facts(CacheVerdict::Miss, &[HTML, "Set-Cookie: sid=1"], tokens);
+        let found = cookie(vec![with_token.clone(), with_cookie()]).unwrap();
+        assert_eq!((found.pages, found.rule.as_deref()), (2, None));
+        assert!(found.remedy.contains("form tokens"), "{}", found.remedy);
+        assert_eq!(cookie(vec![with_token, without()]), None);
         assert_eq!(cookie(vec![with_cookie(), facts(CacheVerdict::Miss, &[HTML], ["a"; 2])]), None);
     }
 

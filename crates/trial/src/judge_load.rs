@@ -1,7 +1,7 @@
 //! Judges the measured load: whether there is a factor, and what it means.
 //!
 //! Invariant: there is no factor for a site that gives every visitor a cookie, for one that failed
-//! or became slower under the load, or for one on another machine.
+//! or became slower during the visit or under the load, or for one on another machine.
 
 use crate::factor::{across, factor};
 use crate::measure::{LoadResult, LoadTarget, RoundFigures, SideFigures, USERS};
@@ -16,6 +16,9 @@ use std::time::Duration;
 pub fn load_target(report: &TrialReport, edge: &HttpUrl, is_verified: bool) -> Result<LoadTarget, String> {
     if !report.is_on_this_machine {
         return Err("the site is not on this machine".to_owned());
+    }
+    if let Some(cause) = report.stopped.as_ref().filter(|_| report.is_in_trouble) {
+        return Err(format!("the visit had to end early ({cause})"));
     }
     if let Some(cookie) = &report.everybodys_cookie {
         return Err(format!("every visitor gets the cookie {}, which no factor would mention", cookie.name));
@@ -126,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn cookie_for_everybody_and_remote_site_are_not_loaded() {
+    fn cookie_for_everybody_trouble_and_remote_site_are_not_loaded() {
         let mut with_cookie = report(vec![page(PageClass::Memory)]);
         with_cookie.everybodys_cookie = Some(EverybodysCookie {
             name: "sid".to_owned(),
@@ -136,6 +139,11 @@ mod tests {
             remedy: String::new(),
         });
         assert!(load_target(&with_cookie, &edge(), true).unwrap_err().contains("the cookie sid"));
+        let mut troubled = report(vec![page(PageClass::Memory)]);
+        troubled.stopped = Some("it became slower".to_owned());
+        assert!(load_target(&troubled, &edge(), true).is_ok(), "the time was up");
+        troubled.is_in_trouble = true;
+        assert!(load_target(&troubled, &edge(), true).unwrap_err().contains("(it became slower)"));
         let mut remote = report(vec![page(PageClass::Memory)]);
         remote.is_on_this_machine = false;
         assert!(load_target(&remote, &edge(), true).is_err());

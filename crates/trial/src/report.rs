@@ -5,7 +5,7 @@
 use crate::factor::FactorRange;
 use crate::measure::{RoundFigures, SideFigures};
 use crate::sameness::Sameness;
-use profiles::Software;
+use profiles::{Profile, Software};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -33,6 +33,9 @@ pub struct TrialReport {
     pub skipped: Vec<SkippedLinks>,
     /// Why the visit ended before all pages were visited.
     pub stopped: Option<String>,
+    /// Whether it ended because the site failed, became slower or asked for a pause. Then the site
+    /// is not loaded.
+    pub is_in_trouble: bool,
     /// The cookie that the site sets for everybody and that keeps its pages from being shared.
     pub everybodys_cookie: Option<EverybodysCookie>,
     /// The layers of the site, as far as they can be seen from outside.
@@ -227,6 +230,16 @@ impl TrialReport {
         // Serialising plain data with string keys cannot fail.
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
         format!("{text}\n")
+    }
+
+    /// The profile for the found software if detection did not choose it, because the pages do not
+    /// prove the system. With the name of the software.
+    pub(crate) fn unproved_profile(&self) -> Option<(&'static str, &'static str)> {
+        let fits = |profile: &'static Profile| {
+            let of = self.software.iter().find(|software| profile.is_for(software.name))?;
+            Some((profile.name.as_str(), of.name))
+        };
+        Profile::all().iter().find_map(fits).filter(|(profile, _)| *profile != self.profile)
     }
 
     /// Number of pages that are answered from memory and are the same.

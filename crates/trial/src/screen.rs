@@ -60,7 +60,14 @@ fn site(lines: &mut TextLines, report: &TrialReport) {
             software.join(", ")
         },
     );
-    labelled(lines, "profile", &report.profile);
+    let profile = match report.unproved_profile() {
+        None => report.profile.clone(),
+        Some((profile, software)) => format!(
+            "{}; the pages do not prove {software}: set profile = \"{profile}\" if it is right",
+            report.profile
+        ),
+    };
+    labelled(lines, "profile", &profile);
 }
 
 /// The sentence that decides.

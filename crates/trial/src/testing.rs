@@ -54,6 +54,7 @@ pub(crate) fn report(pages: Vec<PageReport>) -> TrialReport {
         failed: Vec::new(),
         skipped: Vec::new(),
         stopped: None,
+        is_in_trouble: false,
         everybodys_cookie: None,
         layers: Vec::new(),
         first_byte_ms: 9.0,

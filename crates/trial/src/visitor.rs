@@ -8,7 +8,7 @@ use crate::report::SkippedLinks;
 use crate::sameness::{Sameness, sameness};
 use address::HttpUrl;
 use clock::Monotonic;
-use crawl::pace::{Pace, PaceDecision, PaceLimits, PacedOutcome, StopCause};
+use crawl::pace::{Pace, PaceDecision, PaceLimits, PacedOutcome, StopCause, TARGET_MIN};
 use crawl::{Frontier, FrontierLimits, PRODUCT_TOKEN, PlannedPage, Robots, Scope, SkipCause};
 use message::{RequestHead, names};
 use page::{document_links, forbids_following};
@@ -49,6 +49,8 @@ pub struct VisitTerms {
     /// Shortest time between the starts of two requests. A longer `Crawl-delay` of the site takes
     /// precedence.
     pub interval_min: Duration,
+    /// Whether a `Crawl-delay` counts. Only the owner of the site may say that it does not.
+    pub obeys_delay: bool,
 }
 
 /// The end of a request that says nothing about the site's speed.
@@ -157,6 +159,8 @@ pub struct SiteVisit {
     pub skipped: Vec<SkippedLinks>,
     /// Why the visit ended before all pages were visited.
     pub stopped: Option<String>,
+    /// Whether it ended because the site failed, became slower or asked for a pause.
+    pub is_in_trouble: bool,
 }
 
 /// Why the visit ends early.
@@ -196,7 +200,10 @@ pub struct Visitor<'a> {
     /// The cookie of the logged-in visitor: no line or one.
     cookie: Option<HeaderLine>,
     terms: VisitTerms,
+    limits: PaceLimits,
     pace: Pace,
+    /// The first page, and its time to the first byte.
+    reference: Option<(HttpUrl, Duration)>,
     interrupt: &'a AtomicBool,
     robots: Robots,
     /// When a visit at the pace of `Crawl-delay` ends.
@@ -214,9 +221,20 @@ impl<'a> Visitor<'a> {
         terms: VisitTerms,
         interrupt: &'a AtomicBool,
     ) -> Self {
-        let pace = Pace::new(PaceLimits { interval_min: terms.interval_min, ..PaceLimits::TRY });
-        let robots = Robots::unreachable();
-        Self { fetcher, start, edge, cookie, terms, pace, interrupt, robots, until: None }
+        let limits = PaceLimits { interval_min: terms.interval_min, ..PaceLimits::TRY };
+        Self {
+            fetcher,
+            start,
+            edge,
+            cookie,
+            terms,
+            limits,
+            pace: Pace::new(limits),
+            reference: None,
+            interrupt,
+            robots: Robots::unreachable(),
+            until: None,
+        }
     }
 
     /// Visits the pages. `told` gets the progress.
@@ -227,9 +245,9 @@ impl<'a> Visitor<'a> {
         let start = self.start.clone().into_url();
         let scope = Scope::new(&start, false);
         let robots = self.robots(&scope).await?;
-        if let Some(delay) = robots.crawl_delay() {
-            let interval_min = self.terms.interval_min.max(delay);
-            self.pace = Pace::new(PaceLimits { interval_min, ..PaceLimits::TRY });
+        if let Some(delay) = robots.crawl_delay().filter(|_| self.terms.obeys_delay) {
+            self.limits.interval_min = self.terms.interval_min.max(delay);
+            self.pace = Pace::new(self.limits);
             // The request for robots.txt counts, too.
             let now = self.fetcher.clock.monotonic();
             self.pace.started(now);
@@ -248,21 +266,21 @@ impl<'a> Visitor<'a> {
             Some(cause) => return Err(self.no_page(cause.reason())),
         }
         let mut visit = SiteVisit::default();
+        let mut redirected = None;
         while let Some(planned) = frontier.next_page() {
             told(VisitNews::Page { visited: visit.pages.len(), next: planned.url.as_str() });
             let is_first = visit.pages.is_empty() && visit.failed.is_empty();
             match self.planned(&planned, visit.pages.is_empty()).await {
                 Ok(PageOutcome::Visited(facts, response)) => {
                     add_links(&mut frontier, &planned, &response);
+                    self.reference.get_or_insert_with(|| (facts.url.clone(), facts.first_byte));
                     visit.pages.push(*facts);
                 }
                 Ok(PageOutcome::Redirected(location)) => {
-                    let foreign = frontier.add_redirect(&planned, &location) == Some(SkipCause::Foreign);
-                    if foreign && is_first {
-                        let to = planned.url.join(&location).map(|to| shell_word(to.as_str()));
-                        let to = to.unwrap_or_default();
-                        return Err(TrialError::Elsewhere { from: start.to_string(), to });
+                    if let Some(cause) = frontier.add_redirect(&planned, &location).filter(|_| is_first) {
+                        return Err(self.astray(&planned, &location, cause));
                     }
+                    redirected = planned.url.join(&location).ok();
                 }
                 Ok(PageOutcome::Failed(_, Some(error))) if is_first => {
                     return Err(TrialError::Unreachable { url: start.to_string(), error });
@@ -271,6 +289,7 @@ impl<'a> Visitor<'a> {
                 Err(Halt::Interrupted) => return Err(TrialError::Interrupted),
                 Err(halt) => {
                     visit.stopped = halt.text();
+                    visit.is_in_trouble = matches!(halt, Halt::Stopped(_));
                     break;
                 }
             }
@@ -278,20 +297,11 @@ impl<'a> Visitor<'a> {
         }
         if visit.pages.is_empty() {
             let failed = visit.failed.first().map(|(_, what)| what.clone());
-            return Err(
-                self.no_page(&failed.or(visit.stopped).unwrap_or_else(|| "no page answered".to_owned()))
-            );
+            let endless = || redirected.map(|to| format!("its redirects end nowhere, the last one at {to}"));
+            let reason = failed.or(visit.stopped).or_else(endless);
+            return Err(self.no_page(&reason.unwrap_or_else(|| "no page answered".to_owned())));
         }
-        visit.skipped = frontier
-            .skipped()
-            .by_count()
-            .into_iter()
-            .map(|(cause, count)| SkippedLinks {
-                links: count.links,
-                what: cause.name(),
-                reason: cause.reason(),
-            })
-            .collect();
+        visit.skipped = skipped_links(&frontier);
         Ok(visit)
     }
 
@@ -303,6 +313,16 @@ impl<'a> Visitor<'a> {
 
     fn no_page(&self, reason: &str) -> TrialError {
         TrialError::NoPage { url: self.start.to_string(), reason: reason.to_owned() }
+    }
+
+    /// The start redirects to what is not visited, and no other page is known.
+    fn astray(&self, planned: &PlannedPage, location: &str, cause: SkipCause) -> TrialError {
+        let to = planned.url.join(location).map(String::from).unwrap_or_default();
+        if cause == SkipCause::Foreign {
+            return TrialError::Elsewhere { from: self.start.to_string(), to: shell_word(&to) };
+        }
+        let what = cause.name();
+        self.no_page(&format!("it redirects to {to}, which is not visited ({what}); name another page"))
     }
 
     /// Reads robots.txt. It is also the first contact with the site.
@@ -530,9 +550,30 @@ impl<'a> Visitor<'a> {
                 }
                 PaceDecision::At(moment) => tokio::time::sleep(moment.since(now).min(TICK)).await,
                 PaceDecision::Await => tokio::time::sleep(TICK).await,
+                PaceDecision::Stop(cause) if self.is_refuted(cause).await? => {}
                 PaceDecision::Stop(cause) => return Err(Halt::Stopped(cause)),
             }
         }
+    }
+
+    /// Whether the site only seems to be slower: several pages in a row may need more time than
+    /// those before them. The first page is requested again, and its time decides. Then the pace is
+    /// learnt anew.
+    async fn is_refuted(&mut self, cause: StopCause) -> Result<bool, Halt> {
+        let (StopCause::Slower { .. }, Some((url, before))) = (cause, self.reference.clone()) else {
+            return Ok(false);
+        };
+        let request = plain_request(&url, &[]);
+        let started = self.fetcher.clock.monotonic();
+        let fetched = self.unless_interrupted(self.fetcher.fetch(&url, request, &[])).await?;
+        let ended = outcome(fetched.as_ref(), false);
+        if ended.is_failure || is_slower(before, ended.took) {
+            return Ok(false);
+        }
+        self.pace = Pace::new(self.limits);
+        self.pace.started(started);
+        self.pace.ended(self.fetcher.clock.monotonic(), ended);
+        Ok(true)
     }
 
     async fn unless_interrupted<T>(&self, work: impl Future<Output = T>) -> Result<T, Halt> {
@@ -562,6 +603,17 @@ fn add_links(frontier: &mut Frontier, planned: &PlannedPage, response: &FetchedR
     let is_nofollow =
         fields.all("X-Robots-Tag").any(|value| forbids_following(&String::from_utf8_lossy(value)));
     frontier.add_document(planned, &found, is_nofollow);
+}
+
+/// The links that were not followed, by their causes.
+fn skipped_links(frontier: &Frontier) -> Vec<SkippedLinks> {
+    let counts = frontier.skipped().by_count().into_iter();
+    let links = |(cause, count): (SkipCause, &crawl::SkipCount)| SkippedLinks {
+        links: count.links,
+        what: cause.name(),
+        reason: cause.reason(),
+    };
+    counts.map(links).collect()
 }
 
 /// Where a redirect leads.
@@ -613,6 +665,11 @@ fn verdict(response: &FetchedResponse) -> Option<CacheVerdict> {
     CacheVerdict::of(|name| last(name).map(|field| &field.value[..]))
 }
 
+/// Whether a page takes longer than before, by the measure of the pace.
+fn is_slower(before: Duration, now: Duration) -> bool {
+    now > before + (before / 2).max(TARGET_MIN)
+}
+
 /// Whether the responses with a cookie differ from those without one.
 fn is_changed(without: &[FetchedResponse], with: Vec<FetchedResponse>) -> bool {
     !with.is_empty() && with.into_iter().all(|response| sameness(without, &[Ok(response)]).is_difference())
@@ -636,7 +693,7 @@ fn stop_text(cause: StopCause) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_changed, location, outcome, shell_word, verdict_of};
+    use super::{is_changed, is_slower, location, outcome, shell_word, verdict_of};
     use crate::testing::answer;
     use record::CacheVerdict;
     use std::time::Duration;
@@ -675,6 +732,13 @@ mod tests {
         assert!(is_changed(&without, vec![other.clone(), other.clone()]));
         assert!(!is_changed(&without, vec![plain, other]));
         assert!(!is_changed(&without, Vec::new()));
+    }
+
+    #[test]
+    fn page_is_slower_only_beyond_the_target_of_the_pace() {
+        let ms = Duration::from_millis;
+        assert!(!is_slower(ms(10), ms(60)) && is_slower(ms(10), ms(61)));
+        assert!(!is_slower(ms(200), ms(300)) && is_slower(ms(200), ms(301)));
     }
 
     #[test]

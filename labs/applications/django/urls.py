@@ -1,5 +1,5 @@
 """The admin, as in Django's tutorial, and robots.txt, which the lab requests to see if Django
-answers.
+answers. Visits of robots are permitted, so that the lab shows what they meet.
 """
 
 from django.contrib import admin
@@ -8,5 +8,5 @@ from django.urls import path
 
 urlpatterns = [
     path("admin/", admin.site.urls),
-    path("robots.txt", lambda request: HttpResponse("User-agent: *\nDisallow: /admin/\n", content_type="text/plain")),
+    path("robots.txt", lambda request: HttpResponse("User-agent: *\nDisallow:\n", content_type="text/plain")),
 ]

@@ -1,6 +1,8 @@
 //! The applications' lab: four sites that give every visitor a session. MoinMoin and Flask run
-//! behind gunicorn, a Django admin behind gunicorn and nginx, PHP behind PHP-FPM and nginx. The
-//! lab's purpose is described in `labs/applications/README.md`.
+//! behind gunicorn, a Django admin behind gunicorn and nginx, PHP behind PHP-FPM and nginx. Two
+//! sites without sessions are there for `petasos try`: a static directory in nginx, and a Flask
+//! application that fails under load. The lab's purpose is described in
+//! `labs/applications/README.md`.
 //!
 //! Invariant: environment and data are marked when they are complete, and the next run removes
 //! incomplete ones. The measurement and its limits are in `crates/cli/lab/applications`. This
@@ -39,7 +41,7 @@ macro_rules! gunicorn {
                 $settings,
                 "{{site}}/venv/bin/python -m gunicorn ",
                 $application,
-                " --workers 2 --threads 4 --no-control-socket --chdir {{site}}/",
+                " --workers 2 --threads 4 --no-control-socket --access-logfile - --chdir {{site}}/",
                 $directory,
                 " --worker-tmp-dir {{site}}/tmp --bind ",
                 $address
@@ -54,7 +56,7 @@ pub(crate) const STACK: Stack = Stack {
     title: "applications'",
     name: "applications",
     host: "applications.test",
-    // All four sites have this file.
+    // All sites have this file.
     page: "/robots.txt",
     log_in: "/+login",
     packages: &[&["chromium", "nginx-core", "php8.2-fpm", "php8.2-opcache", "python3-venv"]],
@@ -63,6 +65,9 @@ pub(crate) const STACK: Stack = Stack {
         ("flask", "a shop window in Flask"),
         ("django", "nginx, Django's admin"),
         ("php", "nginx, a shop window in PHP"),
+        ("moin_front", "nginx, MoinMoin"),
+        ("static", "nginx, a static directory"),
+        ("failing", "a shop in Flask that fails under load"),
     ],
     secrets: &["user_password", "secret_key"],
     templates: &[
@@ -73,6 +78,7 @@ pub(crate) const STACK: Stack = Stack {
             files::verbatim!("django/urls.py", "applications/django/urls.py"),
             files::verbatim!("django/fill.py", "applications/django/fill.py"),
             files::verbatim!("conf/fill-moin.py", "applications/moin/fill.py"),
+            files::verbatim!("failing/app.py", "applications/failing/app.py"),
             files::rendered!("flask/app.py", "applications/flask/app.py"),
             files::verbatim!("flask/templates/page.html", "applications/flask/templates/page.html"),
             files::verbatim!("flask/static/style.css", "applications/flask/static/style.css"),
@@ -87,6 +93,12 @@ pub(crate) const STACK: Stack = Stack {
             files::verbatim!("php/logo.svg", "applications/flask/static/logo.svg"),
             files::verbatim!("php/front.svg", "applications/flask/static/front.svg"),
             files::verbatim!("php/door.svg", "applications/flask/static/door.svg"),
+            files::verbatim!("static/index.html", "applications/static/index.html"),
+            files::verbatim!("static/boats.html", "applications/static/boats.html"),
+            files::verbatim!("static/trips/index.html", "applications/static/trips/index.html"),
+            files::verbatim!("static/trips/island.html", "applications/static/trips/island.html"),
+            files::verbatim!("static/robots.txt", "applications/static/robots.txt"),
+            files::verbatim!("static/style.css", "applications/flask/static/style.css"),
         ],
     ],
     is_current: |_| true,
@@ -103,6 +115,13 @@ pub(crate) const STACK: Stack = Stack {
             ReadyCondition::Pages(&["moin"])
         ),
         gunicorn!("flask", "", "app:app", "flask", "{{flask}}", ReadyCondition::Pages(&["flask"])),
+        // One process with more threads than connections of its database, so that it can fail.
+        StackStep::Start(StackServer {
+            name: "gunicorn-failing",
+            command: "{{site}}/venv/bin/python -m gunicorn app:app --workers 1 --threads 8 --no-control-socket \
+                      --chdir {{site}}/failing --worker-tmp-dir {{site}}/tmp --bind {{failing}}",
+            ready: ReadyCondition::Pages(&["failing"]),
+        }),
         gunicorn!(
             "django",
             "env DJANGO_SETTINGS_MODULE=settings ",
@@ -112,7 +131,7 @@ pub(crate) const STACK: Stack = Stack {
             ReadyCondition::Socket("django.sock")
         ),
         php::START_OPCODE,
-        front::start_nginx(&["django", "php"]),
+        front::start_nginx(&["django", "moin_front", "php", "static"]),
     ],
 };
 

@@ -7,6 +7,7 @@
 use super::stack::{ReadyCondition, StackServer, StackSite, StackStep, remove};
 use crate::place::output;
 use anyhow::Result;
+use std::collections::BTreeMap;
 use std::fs;
 
 /// Makes MariaDB's system tables.
@@ -23,9 +24,26 @@ pub(crate) const START: StackStep = StackStep::Start(StackServer {
 /// # Errors
 /// With the server's error message.
 pub(crate) fn run(site: &StackSite<'_>, statements: &str) -> Result<()> {
+    query(site, statements).map(|_| ())
+}
+
+/// As [`run`]. Returns the rows: one a line, with a tab between two values.
+fn query(site: &StackSite<'_>, statements: &str) -> Result<String> {
     let socket = format!("--socket={}", site.value("mariadb_socket")?);
     let mut client = site.place.account.step("mariadb");
-    output(client.args(["--no-defaults", &socket, "--user=root", "-e", statements])).map(|_| ())
+    output(client.args(["--no-defaults", &socket, "--user=root", "--batch", "-N", "-e", statements]))
+}
+
+/// The checksum of each table of a database, by the table's name.
+///
+/// # Errors
+/// With the server's error message.
+pub(crate) fn checksums(site: &StackSite<'_>, database: &str) -> Result<BTreeMap<String, String>> {
+    let tables = query(site, &format!("SHOW TABLES FROM {database}"))?;
+    let names: Vec<String> = tables.lines().map(|table| format!("{database}.{table}")).collect();
+    let sums = query(site, &format!("CHECKSUM TABLE {}", names.join(", ")))?;
+    let sums = sums.lines().filter_map(|line| line.split_once('\t'));
+    Ok(sums.map(|(table, sum)| (table.to_owned(), sum.to_owned())).collect())
 }
 
 /// Makes MariaDB's system tables, unless they exist.

@@ -127,6 +127,20 @@ pub(crate) fn up(stack: &Stack, dir: &Path, given: &[(&str, String)]) -> Result<
     })
 }
 
+/// Calls `work` with a stack that is up.
+///
+/// # Errors
+/// Those of `work`, and if the stack is not up.
+pub(crate) fn running<T>(
+    stack: &Stack,
+    dir: &Path,
+    work: impl FnOnce(&StackSite<'_>) -> Result<T>,
+) -> Result<T> {
+    let values = read_values(dir).with_context(|| format!("the {} lab is not up", stack.title))?;
+    let place = LabDirectory::find(dir, ServerAccount::for_servers()?)?;
+    work(&StackSite { stack, place: &place, values })
+}
+
 /// Stops all servers of the stack. The files stay, so that the next `up` takes only seconds.
 ///
 /// # Errors

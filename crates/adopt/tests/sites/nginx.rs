@@ -56,6 +56,25 @@ fn with_site(text: &str) -> Memory {
 const SITE: &str = "/etc/nginx/sites-available/default";
 
 #[test]
+fn directives_of_all_servers_tell_how_visitors_came() {
+    let main = "http {\n\tinclude fastcgi.conf;\n\tinclude own.conf;\n\tlog_format x $scheme;\n\tmap $scheme $hsts { https on; }\n\
+                \tserver { listen 80; server_name a.test; }\n\tserver { listen 127.0.0.1:9000; add_header X $scheme; }\n}\n";
+    let own = "proxy_set_header X-Forwarded-Proto $scheme;\nfastcgi_param REQUEST_SCHEME $scheme;\n";
+    let adoption = machine()
+        .with("/etc/nginx/nginx.conf", main)
+        .with("/etc/nginx/own.conf", own)
+        .adopt("/etc/nginx")
+        .unwrap();
+    let text = after(&adoption, "/etc/nginx/own.conf");
+    assert_eq!(text, own.replace("$scheme", "$petasos_scheme"));
+    let text = after(&adoption, "/etc/nginx/nginx.conf");
+    assert!(text.contains("map $petasos_scheme $hsts"), "{text}");
+    assert!(text.contains("log_format x $scheme;") && text.contains("add_header X $scheme;"), "{text}");
+    let added = "    fastcgi_param HTTPS $petasos_https if_not_empty;\n    fastcgi_param SERVER_PORT $petasos_port;\n}\n";
+    assert!(text.ends_with(added), "{text}");
+}
+
+#[test]
 fn default_site_moves_with_its_comments() {
     let adoption = with_site(DEFAULT).adopt("/etc/nginx").unwrap();
     assert_eq!(adoption.changes.len(), 1, "packaged files stay");
@@ -65,7 +84,7 @@ fn default_site_moves_with_its_comments() {
             "+# How visitors reach Petasos, which states it in X-Forwarded-Proto.",
             "+map $http_x_forwarded_proto $petasos_scheme { default $scheme; http http; https https; }",
             "+map $petasos_scheme $petasos_https { default \"\"; https on; }",
-            "+map $petasos_scheme $petasos_port { default 80; https 443; }",
+            "+map $http_x_forwarded_proto $petasos_port { default $server_port; http 80; https 443; }",
             "+",
             "-listen 80 default_server;",
             "-listen [::]:80 default_server;",

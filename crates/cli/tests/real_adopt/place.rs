@@ -1,16 +1,19 @@
 //! A directory with the configuration of a web server in Debian's layout, a document root, and
 //! PHP-FPM.
 
+use crate::debian;
+use crate::lab::{self, Lab};
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
 use testkit::{Client, HeldPort, PemFiles, Response, Trust, eventually};
 
 /// The page that shows what the application sees. Its content is small and has a lifetime.
-const PAGE: &str = "<?php\nif ($_SERVER['REQUEST_METHOD'] === 'GET') header('Cache-Control: max-age=60');\n\
+pub(crate) const PAGE: &str = "<?php\nif ($_SERVER['REQUEST_METHOD'] === 'GET') header('Cache-Control: max-age=60');\n\
                     echo 'scheme=', empty($_SERVER['HTTPS']) ? 'http' : 'https', \"\\n\";\n\
                     echo 'request_scheme=', $_SERVER['REQUEST_SCHEME'], \"\\n\";\n\
                     echo 'port=', $_SERVER['SERVER_PORT'], \"\\n\";\n\
@@ -20,11 +23,25 @@ const PAGE: &str = "<?php\nif ($_SERVER['REQUEST_METHOD'] === 'GET') header('Cac
 const MODULES: [&str; 9] =
     ["mpm_event", "authz_core", "mime", "dir", "proxy", "proxy_fcgi", "rewrite", "setenvif", "remoteip"];
 
-/// The kind of web server.
+/// The web server, and where its configuration comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
+    /// nginx with a site in Debian's layout, or as certbot leaves it.
     Nginx,
+    /// Apache, in the same way.
     Apache,
+    /// nginx as Debian's package configures it.
+    DebianNginx,
+    /// Apache as Debian's packages configure it.
+    DebianApache,
+    /// nginx with the configuration of a lab.
+    Lab(&'static Lab),
+}
+
+impl Server {
+    fn is_apache(self) -> bool {
+        matches!(self, Self::Apache | Self::DebianApache)
+    }
 }
 
 /// A process that gets SIGTERM when this is dropped, so that its own processes end too.
@@ -55,6 +72,8 @@ pub(crate) struct Place {
     tls: Option<HeldPort>,
     /// The port for the web server behind Petasos.
     pub(crate) inner: HeldPort,
+    /// Ports at addresses of the machine, which do not change.
+    _private: Vec<HeldPort>,
 }
 
 impl Place {
@@ -76,14 +95,31 @@ impl Place {
             certificate.write(path, "site");
         }
         let ports = (plain.number(), tls.as_ref().map(HeldPort::number));
+        // Apache's ETag of a file is weak while the file is younger than a second.
+        let before = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        for name in ["index.html", "folder/index.html", "static.txt"] {
+            File::options()
+                .write(true)
+                .open(path.join("root").join(name))
+                .unwrap()
+                .set_modified(before)
+                .unwrap();
+        }
+        let mut private = Vec::new();
         match server {
             Server::Nginx => write_nginx(path, ports),
             Server::Apache => write_apache(path, ports),
+            Server::DebianNginx => debian::write_nginx(path, plain.number()),
+            Server::DebianApache => debian::write_apache(path, plain.number()),
+            Server::Lab(lab) => private = lab::write(lab, path, plain.number()),
         }
-        let etc = path.join("etc");
-        symlink(etc.join("sites-available/site.conf"), etc.join("sites-enabled/site.conf")).unwrap();
+        if matches!(server, Server::Nginx | Server::Apache) {
+            let etc = path.join("etc");
+            symlink(etc.join("sites-available/site.conf"), etc.join("sites-enabled/site.conf")).unwrap();
+        }
         let php = start_php(path);
-        Self { server, running: None, _php: php, directory, plain, tls, inner: HeldPort::take() }
+        let inner = HeldPort::take();
+        Self { server, running: None, _php: php, directory, plain, tls, inner, _private: private }
     }
 
     /// A path of the site.
@@ -93,24 +129,41 @@ impl Place {
 
     /// The main file of the web server.
     pub(crate) fn main_file(&self) -> PathBuf {
-        self.path(if self.server == Server::Nginx { "etc/nginx.conf" } else { "etc/apache2.conf" })
+        self.path(if self.server.is_apache() { "etc/apache2.conf" } else { "etc/nginx.conf" })
+    }
+
+    /// The requests that are compared.
+    pub(crate) fn requests(&self) -> &'static [&'static str] {
+        match self.server {
+            Server::Lab(lab) => lab.requests,
+            _ => &[
+                "GET /",
+                "GET /static.txt",
+                "GET /folder",
+                "GET /missing",
+                "GET /page.php?a=1",
+                "POST /page.php",
+            ],
+        }
     }
 
     /// Starts the web server and waits until it serves.
     pub(crate) fn start(&mut self) {
         let main = self.main_file();
-        let mut command = match self.server {
-            Server::Nginx => {
-                let mut command = Command::new("/usr/sbin/nginx");
-                command.args(["-e", "stderr", "-g", "daemon off;", "-c"]).arg(main);
-                command
+        let mut command;
+        if self.server.is_apache() {
+            command = Command::new("/usr/sbin/apache2");
+            command
+                .args(["-D", "FOREGROUND", "-f"])
+                .arg(main)
+                .envs(debian::apache_variables(self.directory.path()));
+        } else {
+            command = Command::new("/usr/sbin/nginx");
+            if !matches!(self.server, Server::Lab(_)) {
+                command.args(["-g", "daemon off;"]);
             }
-            Server::Apache => {
-                let mut command = Command::new("/usr/sbin/apache2");
-                command.args(["-D", "FOREGROUND", "-f"]).arg(main);
-                command
-            }
-        };
+            command.args(["-e", "stderr", "-c"]).arg(main);
+        }
         self.running = Some(spawn(&mut command, "nginx-core or apache2-bin"));
         eventually("the web server accepts connections", || self.is_open());
     }
@@ -162,9 +215,10 @@ impl Place {
             None => client,
         };
         let length = if request.starts_with("POST") { "Content-Length: 0\r\n" } else { "" };
-        let host = port.number();
+        let host = if let Server::Lab(lab) = self.server { lab.host } else { "localhost" };
         client.send(format!(
-            "{request} HTTP/1.1\r\nHost: localhost:{host}\r\n{length}Connection: close\r\n\r\n"
+            "{request} HTTP/1.1\r\nHost: {host}:{}\r\n{length}Connection: close\r\n\r\n",
+            port.number()
         ));
         client.read()
     }

@@ -90,6 +90,7 @@ fn untuned() -> tempfile::TempDir {
         ("usr/sbin/mariadbd", ""),
         ("var/lib/mysql/ibdata1", "more than a thousand bytes: "),
         ("var/www/html/wp-includes/version.php", ""),
+        ("var/www/html/wp-config.php", ""),
     ] {
         let path = folder.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

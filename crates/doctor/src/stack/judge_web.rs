@@ -66,7 +66,7 @@ fn compression(fact: &WebFact) -> Finding {
         format!("{}: {}{others} is sent uncompressed ({} bytes)", fact.url, first.path, first.bytes);
     let fix = match server(fact) {
         Server::Nginx => {
-            "write `gzip on; gzip_proxied any; gzip_vary on; gzip_types text/css text/plain text/xml \
+            "write `gzip on; gzip_proxied any; gzip_vary on; gzip_types text/css text/javascript text/plain text/xml \
              application/javascript application/json application/xml image/svg+xml;` in the block http of \
              /etc/nginx/nginx.conf in place of its lines, then systemctl reload nginx"
         }
@@ -97,13 +97,21 @@ fn keep_alive(fact: &WebFact) -> Finding {
         .because("a browser then connects anew for every file of a page, which costs a round trip each, and more with TLS")
 }
 
+/// Whether a path is that of a file, and not of a program such as MediaWiki's `load.php`, which knows
+/// its lifetimes.
+fn is_static(path: &str) -> bool {
+    let name = path.split('?').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+    name.rsplit_once('.').is_some_and(|(_, extension)| !extension.starts_with("php"))
+}
+
 fn lifetimes(fact: &WebFact) -> Option<Finding> {
     let is_short = |file: &&FileFact| match file.lifetime {
         Lifetime::Unstated => true,
         Lifetime::Secs(secs) => secs < LIFETIME_SECS_MIN,
     };
-    let count = fact.files.len();
-    let short: Vec<_> = fact.files.iter().filter(is_short).collect();
+    let files = || fact.files.iter().filter(|file| is_static(&file.path));
+    let count = files().count();
+    let short: Vec<_> = files().filter(is_short).collect();
     let Some(first) = short.first() else {
         return (count > 0).then(|| {
             Finding::ok(
@@ -193,6 +201,12 @@ mod tests {
             let found = warning(&WebFact { files: vec![file("/a.css", Some("br"), lifetime)], ..good() });
             assert!(found.message.contains("1 of 1 files") && found.fix.unwrap().contains("expires 7d"));
         }
+    }
+
+    #[test]
+    fn lifetimes_of_programs_are_theirs() {
+        let program = file("/load.php?modules=startup&raw=1.css", Some("br"), Lifetime::Secs(300));
+        assert_eq!(web(&WebFact { files: vec![program], ..good() }).len(), 2);
     }
 
     #[test]

@@ -33,6 +33,10 @@ pub(super) fn php(root: &Root) -> Vec<PhpFact> {
         let Some(version) = directory.file_name().and_then(|name| name.to_str()) else { continue };
         for (kind, name) in [(PhpKind::Fpm, "fpm"), (PhpKind::Apache, "apache2")] {
             let own = directory.join(name);
+            let module = format!("/etc/apache2/mods-enabled/php{version}.load");
+            if kind == PhpKind::Apache && !root.exists(Path::new(&module)) {
+                continue;
+            }
             let Some(main) = root.read(&own.join("php.ini")) else { continue };
             let mut settings = Assignments::default();
             settings.add(&own.join("php.ini"), &main);
@@ -86,9 +90,16 @@ pub(super) fn applications(root: &Root) -> Vec<ApplicationFact> {
             candidates.insert(path);
         }
     }
+    let mut found: Vec<_> = candidates.iter().filter_map(|path| application(root, path)).collect();
+    // Debian links from one directory of an application to another.
     let mut places = BTreeSet::new();
-    candidates.retain(|path| places.insert(root.place(path)));
-    candidates.iter().filter_map(|path| application(root, path)).collect()
+    found.retain(|one| {
+        places.insert(root.place(match &one.kind {
+            ApplicationKind::WordPress { .. } => &one.directory,
+            ApplicationKind::MediaWiki { settings, .. } => settings,
+        }))
+    });
+    found
 }
 
 /// The directories after a word at the beginning of lines.
@@ -101,17 +112,28 @@ fn named_directories(text: &str, word: &str) -> Vec<PathBuf> {
     text.lines().filter_map(named).collect()
 }
 
+/// The application in a directory, if somebody has configured it.
 fn application(root: &Root, directory: &Path) -> Option<ApplicationFact> {
     let kind = if root.exists(&directory.join("wp-includes/version.php")) {
         // Debian's package has the directory of contents elsewhere.
         let debian = Path::new("/var/lib/wordpress/wp-content");
         let is_debian = directory == Path::new("/usr/share/wordpress") && root.exists(debian);
+        let is_configured = if is_debian {
+            !root.list_files(Path::new("/etc/wordpress"), "php").is_empty()
+        } else {
+            // WordPress also looks one level above.
+            [directory, directory.parent().unwrap_or(directory)]
+                .iter()
+                .any(|place| root.exists(&place.join("wp-config.php")))
+        };
+        if !is_configured {
+            return None;
+        }
         let content = if is_debian { debian.to_owned() } else { directory.join("wp-content") };
         let drop_in = root.read(&content.join("object-cache.php"));
         ApplicationKind::WordPress { content, drop_in }
     } else if root.exists(&directory.join("includes/Setup.php")) {
         let settings = directory.join("LocalSettings.php");
-        // Without it, nobody has installed a wiki.
         let main_cache = main_cache(&root.read(&settings)?);
         ApplicationKind::MediaWiki { settings, main_cache }
     } else {
@@ -259,6 +281,8 @@ mod tests {
             ("etc/php/8.2/fpm/pool.d/aaa.conf", "[www]\npm.max_children = 9\n"),
             ("etc/php/8.2/cli/php.ini", ""),
             ("etc/php/8.2/apache2/php.ini", ""),
+            ("etc/php/8.1/apache2/php.ini", ""),
+            ("etc/apache2/mods-enabled/php8.2.load", ""),
         ]);
         let link = folder.path().join("etc/php/8.2/fpm/conf.d/10-opcache.ini");
         std::os::unix::fs::symlink("/etc/php/8.2/mods-available/opcache.ini", link).unwrap();
@@ -282,11 +306,15 @@ mod tests {
 
     #[test]
     fn applications_are_found_where_servers_name_them() {
-        let (_folder, root) = folder(&[
+        let (folder, root) = folder(&[
             ("etc/nginx/sites-enabled/a", "server {\n    root /home/shop/public;\n}\n"),
             ("home/shop/public/wp-includes/version.php", ""),
             ("home/shop/public/wp-content/object-cache.php", "Petasos"),
+            ("home/shop/wp-config.php", ""),
             ("var/www/b/html/wp-includes/version.php", ""),
+            ("var/www/b/html/wp-config.php", ""),
+            ("var/www/c/wp-includes/version.php", "nobody has configured it"),
+            ("etc/wordpress/config-default.php", ""),
             ("usr/share/wordpress/wp-includes/version.php", ""),
             ("var/lib/wordpress/wp-content/object-cache.php", "Redis"),
             ("srv/wiki/includes/Setup.php", ""),
@@ -312,6 +340,12 @@ mod tests {
             [Some("Petasos".to_owned()), Some("redis".to_owned()), Some("Redis".to_owned()), None]
         );
         assert_eq!(found[0].php_files, 2);
+        std::os::unix::fs::symlink("/srv/wiki", folder.path().join("srv/again")).unwrap();
+        let link = folder.path().join("var/lib/wiki");
+        fs::create_dir_all(link.join("includes")).unwrap();
+        fs::write(link.join("includes/Setup.php"), "").unwrap();
+        std::os::unix::fs::symlink("/srv/wiki/LocalSettings.php", link.join("LocalSettings.php")).unwrap();
+        assert_eq!(applications(&root).len(), 4, "links lead to no further application");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! change.
 
 use crate::{
-    changes, crash, examples, fuzz, installation, lab, monitoring, moves, simulate, soak, test, tools,
+    changes, crash, examples, fuzz, installation, lab, mercury, monitoring, moves, simulate, soak, test,
+    tools,
 };
 use anyhow::Result;
 use std::ffi::OsString;
@@ -61,9 +62,13 @@ pub(crate) enum Long {
     /// certificate by ACME, upgrade it under load, remove and purge it. No request may fail, and
     /// nothing may be left behind. Needs root
     Package(installation::Args),
-    /// Carry out the moves of docs/operations.md, word for word, in a Debian root under systemd:
-    /// from Varnish, from nginx and from a page cache of WordPress, and back. Needs root
+    /// Carry out the moves of docs/operations.md and the whole way of docs/guide.md, word for word,
+    /// in a Debian root under systemd: from Varnish, from nginx and from a page cache of WordPress,
+    /// and back. Needs root
     Moves(moves::Args),
+    /// Set up the stacks of contrib/mercury by their own scripts, each in a Debian root under
+    /// systemd. No layer may be missing, and their removal must be complete. Needs root
+    Mercury(mercury::Args),
     /// Check the alert rules in contrib/prometheus with promtool, and run their tests
     Monitoring,
     /// Send 20,000 requests of an ordinary site's visitors through Petasos, 67 a second. 95% must
@@ -91,6 +96,7 @@ pub(crate) fn run(long: &Long) -> Result<()> {
         Long::Examples(args) => examples::run(args),
         Long::Package(args) => installation::run(args),
         Long::Moves(args) => moves::run(args),
+        Long::Mercury(args) => mercury::run(args),
         Long::Monitoring => monitoring::run(),
         Long::Traffic(args) => lab::traffic(args),
     }

@@ -19,6 +19,7 @@ mod installation;
 mod lab;
 mod layers;
 mod long;
+mod mercury;
 mod monitoring;
 mod moves;
 mod node;

@@ -78,3 +78,72 @@ fn doctor_reports_a_configuration_that_cannot_be_used() {
     let (code, _) = doctor(directory.path(), "", &["--user", "nobody-of-this-name"]);
     assert_eq!(code, Some(2));
 }
+
+/// A folder with the configuration of an untuned machine: no opcode cache, a small buffer pool.
+fn untuned() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, text) in [
+        ("etc/php/8.2/fpm/php.ini", "memory_limit = 128M\n"),
+        ("etc/php/8.2/mods-available/opcache.ini", "zend_extension=opcache.so\n"),
+        ("etc/php/8.2/fpm/pool.d/www.conf", "[www]\npm.max_children = 500\n"),
+        ("etc/mysql/my.cnf", "[mysqld]\ninnodb_buffer_pool_size = 1K\n"),
+        ("usr/sbin/mariadbd", ""),
+        ("var/lib/mysql/ibdata1", "more than a thousand bytes: "),
+        ("var/www/html/wp-includes/version.php", ""),
+        ("var/www/html/wp-config.php", ""),
+    ] {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text.repeat(if text.starts_with("more") { 100 } else { 1 })).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn stack_names_missing_layers_with_their_lines() {
+    let origin = Origin::start(|seen| match seen.target() {
+        "/" => {
+            let page = format!("<link rel=stylesheet href=/style.css><p>{}", "text ".repeat(1000));
+            response(
+                "200 OK",
+                &["Content-Type: text/html", "Server: nginx", "Connection: close"],
+                page.as_bytes(),
+            )
+        }
+        _ => response("200 OK", &["Content-Type: text/css", "Content-Encoding: gzip"], b"short"),
+    });
+    let folder = untuned();
+    let root = folder.path().to_str().unwrap();
+    let output = petasos(["doctor", "--stack", "--root", root, "--url", &format!("{}/", origin.url())]);
+    let said = output.stdout;
+    assert_eq!(output.code, Some(1), "{said}");
+    has(
+        &said,
+        &[
+            "warning  opcode cache   PHP 8.2 (FPM): not loaded",
+            "503 pages a second instead of 15.8",
+            "fix: run `phpenmod -v 8.2 -s fpm opcache`, then systemctl restart php8.2-fpm",
+            "unseen   PHP workers    PHP 8.2 (FPM), pool www: up to 500 workers; none runs",
+            "warning  object cache   WordPress at /var/www/html: none",
+            "warning  database       MariaDB: a buffer pool of 0.0 MiB for tables of",
+            "in line 2 of /etc/mysql/my.cnf, then systemctl restart mariadb",
+            "/ is sent uncompressed",
+            "fix: write `gzip on;",
+            "the server closes the connection after each response",
+            "2 of 2 files give browsers no lifetime of an hour, such as /style.css",
+            "fix: write `location ~* ",
+            "0 failures, 6 warnings",
+        ],
+    );
+    let output = petasos(["doctor", "--stack", "--json", "--root", root]);
+    has(&output.stdout, &["\"worst\": \"warning\"", "\"why\": \"without it", "\"level\": \"unseen\""]);
+}
+
+#[test]
+fn stack_of_this_machine_is_examined_without_failure() {
+    let output = petasos(["doctor", "--stack"]);
+    assert!(matches!(output.code, Some(0 | 1)), "{}", output.stdout);
+    has(&output.stdout, &[" object cache ", " database ", "0 failures, "]);
+    let refused = petasos(["doctor", "--stack", "/etc/petasos/petasos.toml"]);
+    assert_eq!(refused.code, Some(2));
+}

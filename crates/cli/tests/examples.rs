@@ -1,5 +1,6 @@
 //! The files in `examples/`: each is a good configuration, and the index lists each of them. The
-//! group `examples` of the test command starts them.
+//! group `examples` of the test command starts them. The stacks of `contrib/mercury` are good
+//! configurations too.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
@@ -51,6 +52,29 @@ fn every_example_is_a_good_configuration() {
             let expected = output.stderr.matches("client_address = \"leader\"").count();
             assert_eq!(warnings, expected, "{name}: {}", output.stderr);
         }
+    }
+}
+
+#[test]
+fn every_stack_is_a_good_configuration() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    for name in ["mediawiki", "wordpress"] {
+        let stack = examples().join("../contrib/mercury").join(name).join("petasos.toml");
+        let text = std::fs::read_to_string(stack).unwrap();
+        let text =
+            text.replace("/var/cache/petasos", &path("disk")).replace("/var/lib/petasos", &path("state"));
+        let file = path("petasos.toml");
+        std::fs::write(&file, text).unwrap();
+        let output = petasos_with(&[], ["check", &file]);
+        assert_eq!(output.code, Some(0), "{name}: {}", output.stderr);
+        let warnings = output.stderr.matches("warning: ").count();
+        assert_eq!(
+            warnings,
+            output.stderr.matches("client_address = \"leader\"").count(),
+            "{}",
+            output.stderr
+        );
     }
 }
 

@@ -10,6 +10,8 @@ use std::fmt::Write as _;
 pub enum Level {
     /// Nothing is wrong.
     Ok,
+    /// It could not be seen from here.
+    Unseen,
     /// The edge runs, but worse than it could.
     Warning,
     /// The edge, or a part of it, does not run.
@@ -20,6 +22,7 @@ impl Level {
     const fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
+            Self::Unseen => "unseen",
             Self::Warning => "warning",
             Self::Failure => "failure",
         }
@@ -35,7 +38,10 @@ pub struct Finding {
     pub level: Level,
     /// What was found, without a full stop.
     pub message: String,
-    /// How to mend it. Always there if the level is not [`Level::Ok`].
+    /// Why it matters, without a full stop. Only layers of an application have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// How to mend it, or how to see it. Always there if the level is not [`Level::Ok`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
@@ -43,15 +49,25 @@ pub struct Finding {
 impl Finding {
     /// Nothing is wrong.
     pub(crate) fn ok(subject: &'static str, message: impl Into<String>) -> Self {
-        Self { subject, level: Level::Ok, message: message.into(), fix: None }
+        Self { subject, level: Level::Ok, message: message.into(), why: None, fix: None }
+    }
+
+    /// It could not be seen; `how` would show it.
+    pub(crate) fn unseen(subject: &'static str, message: impl Into<String>, how: impl Into<String>) -> Self {
+        Self { level: Level::Unseen, ..Self::warning(subject, message, how) }
     }
 
     pub(crate) fn warning(subject: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { subject, level: Level::Warning, message: message.into(), fix: Some(fix.into()) }
+        Self { subject, level: Level::Warning, message: message.into(), why: None, fix: Some(fix.into()) }
     }
 
     pub(crate) fn failure(subject: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { level: Level::Failure, ..Self::warning(subject, message, fix) }
+    }
+
+    /// The finding with the reason why it matters.
+    pub(crate) fn because(self, why: &str) -> Self {
+        Self { why: Some(why.to_owned()), ..self }
     }
 
     /// A finding about the configuration.
@@ -87,15 +103,19 @@ impl Report {
         Self { worst, findings }
     }
 
-    /// The report for a terminal: a line for each finding, and one for each fix.
+    /// The report for a terminal: a line for each finding, and one for each reason and fix.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for finding in &self.findings {
-            let Finding { subject, level, message, fix } = finding;
+            let Finding { subject, level, message, why, fix } = finding;
             // Writing into a String cannot fail.
             let _ = writeln!(text, "{:<8} {subject:<14} {}", level.word(), message.replace('\n', "\n  "));
+            if let Some(why) = why {
+                let _ = writeln!(text, "{:<8} {:<14} why: {why}", "", "");
+            }
             if let Some(fix) = fix {
-                let _ = writeln!(text, "{:<8} {:<14} fix: {fix}", "", "");
+                let word = if *level == Level::Unseen { "see" } else { "fix" };
+                let _ = writeln!(text, "{:<8} {:<14} {word}: {fix}", "", "");
             }
         }
         let of = |level| self.findings.iter().filter(|finding| finding.level == level).count();
@@ -122,6 +142,8 @@ mod tests {
             Finding::ok("clock", "it is right"),
             Finding::failure("port", "127.0.0.1:80 is taken", "stop nginx"),
             Finding::of_problem(&Diagnostic::warning("a caution", Place::Default)),
+            Finding::unseen("database", "it is elsewhere", "run it there"),
+            Finding::warning("PHP", "it is slow", "write a line").because("pages wait"),
         ];
         let report = Report::new(findings);
         assert_eq!(report.worst, Level::Failure);
@@ -130,7 +152,9 @@ mod tests {
             "ok       clock          it is right\n",
             "failure  port           127.0.0.1:80 is taken\n                        fix: stop nginx\n",
             "warning  configuration  a caution\n",
-            "1 failures, 1 warnings\n",
+            "unseen   database       it is elsewhere\n                        see: run it there\n",
+            "it is slow\n                        why: pages wait\n                        fix: write a line\n",
+            "1 failures, 2 warnings\n",
         ] {
             assert!(text.contains(line), "{line} in\n{text}");
         }
@@ -139,6 +163,8 @@ mod tests {
             json.contains("\"worst\": \"failure\"") && json.contains("\"fix\": \"stop nginx\""),
             "{json}"
         );
+        assert!(json.contains("\"level\": \"unseen\"") && json.contains("\"why\": \"pages wait\""), "{json}");
         assert_eq!(Report::new(Vec::new()).worst, Level::Ok);
+        assert!(Level::Ok < Level::Unseen && Level::Unseen < Level::Warning);
     }
 }

@@ -180,7 +180,7 @@ pub(crate) fn memory(wanted: u64, machine: u64) -> Finding {
 }
 
 /// A size for people: in GiB from one on, else in MiB.
-fn rounded(bytes: u64) -> String {
+pub(crate) fn rounded(bytes: u64) -> String {
     let tenths = |unit: u64| (bytes.saturating_mul(10) / unit / 10, bytes.saturating_mul(10) / unit % 10);
     let ((whole, tenth), unit) =
         if bytes >= 1 << 30 { (tenths(1 << 30), "GiB") } else { (tenths(1 << 20), "MiB") };

@@ -1,5 +1,6 @@
 //! Examines whether this machine can run a configuration of the edge: ports, permissions, file
-//! descriptors, memory, clock, disk, and the origins' names and ports.
+//! descriptors, memory, clock, disk, and the origins' names and ports. The module `stack` examines
+//! which layers the application behind the edge lacks.
 //!
 //! ```text
 //!   EdgePlan -> examine -> probe (asks the system) -> facts
@@ -15,7 +16,9 @@ mod facts;
 mod finding;
 mod judge;
 mod probe;
+mod stack;
 
 pub use account::{Account, AccountError};
 pub use examine::examine;
 pub use finding::{Finding, Level, Report};
+pub use stack::{StackTerms, examine_stack};

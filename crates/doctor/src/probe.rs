@@ -32,7 +32,7 @@ const BLOCK_UNIT_BYTES: u64 = 512;
 
 /// Runs a question on a thread of its own. `None` if there is no answer in time; the thread then
 /// ends with the process.
-fn in_time<T: Send + 'static>(question: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub(crate) fn in_time<T: Send + 'static>(question: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (answer, answered) = mpsc::sync_channel(1);
     thread::spawn(move || {
         // Nobody waits any more if it took too long.

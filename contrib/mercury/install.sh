@@ -1,0 +1,38 @@
+#!/bin/sh
+# Sets up a tuned WordPress or MediaWiki with Petasos in front, on a fresh Debian 12, as root:
+#
+#   sh contrib/mercury/install.sh wordpress www.example.org ./petasos_0.1.0-1_amd64.deb
+#
+# A fourth argument `CERT.pem,KEY.pem` takes the place of a certificate by ACME. The commands may be
+# run again.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+application=$1 host=$2 deb=$3 certificate=${4:-$2}
+export DEBIAN_FRONTEND=noninteractive
+
+# nginx and PHP-FPM come first: the application depends on any web server with PHP, and apt would
+# choose Apache, which wants port 80.
+for list in "$here/packages" "$here/$application/packages"; do
+    # shellcheck disable=SC2046
+    apt-get install --yes --quiet --no-install-recommends $(cat "$list")
+done
+
+install -m 644 "$here/php.ini" /etc/php/8.2/fpm/conf.d/90-mercury.ini
+install -m 644 "$here/fpm.conf" /etc/php/8.2/fpm/pool.d/zz-mercury.conf
+install -m 644 "$here/mariadb.cnf" /etc/mysql/mariadb.conf.d/90-mercury.cnf
+install -m 644 "$here/nginx-http.conf" /etc/nginx/conf.d/mercury.conf
+install -m 644 "$here/$application/nginx.conf" /etc/nginx/sites-available/mercury
+ln -sf ../sites-available/mercury /etc/nginx/sites-enabled/mercury
+rm -f /etc/nginx/sites-enabled/default
+systemctl restart mariadb php8.2-fpm
+mariadb <"$here/database.sql"
+sh "$here/$application/setup.sh" "$host"
+nginx -t
+systemctl restart nginx
+
+apt-get install --yes --quiet "$(realpath "$deb")"
+sed "s#\"www\.example\.org\"#\"$certificate\"#" "$here/$application/petasos.toml" >/etc/petasos/petasos.toml
+echo "names = [\"$host\"]" >>/etc/petasos/petasos.toml
+petasos check /etc/petasos/petasos.toml
+systemctl restart petasos
+echo "https://$host/ runs. The password of its administrator is in /root/site-password."

@@ -1,0 +1,13 @@
+#!/bin/sh
+# Removes the stack. Its configuration files are gone, and the other programs still run.
+set -eu
+cd /root/petasos
+sh contrib/mercury/remove.sh >/root/remove.log 2>&1 || {
+    tail -n 20 /root/remove.log
+    exit 1
+}
+test -z "$(find /etc -name '*mercury*')"
+test ! -e /usr/bin/petasos
+for program in mariadb php8.2-fpm nginx; do
+    systemctl is-active "$program"
+done

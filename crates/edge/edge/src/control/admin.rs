@@ -13,7 +13,7 @@ use crate::accepted::secure;
 use crate::control::changes::{self, order_text, outcome_text};
 use crate::control::counters::Metric;
 use crate::control::dashboard::{self, Answered};
-use crate::control::dashboard_access::{guesses_too_often, is_from_elsewhere, name_of};
+use crate::control::dashboard_access::{guesses_too_often, is_from_elsewhere, name_of, opens_tab};
 use crate::control::figures;
 use crate::control::log_stream::{self, StreamRefusal};
 use crate::control::metrics;
@@ -50,6 +50,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// The part of the places, as a divisor, that one client on another machine may hold, and the part
 /// that only clients on this machine may hold. Strangers thus cannot shut the operator out.
 const PLACES_PART: usize = 4;
+/// The connections that one other machine may always have: a browser opens six to a host, and the
+/// stream of the dashboard keeps one of them.
+const ADDRESS_PLACES_MIN: usize = 8;
 
 /// Pause after a connection could not be accepted for lack of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -171,7 +174,7 @@ impl AdminEntrance {
             places: Arc::new(Semaphore::new(places)),
             others: Arc::new(Semaphore::new(places - places / PLACES_PART)),
             addresses: Arc::default(),
-            address_max: (places / PLACES_PART).max(1),
+            address_max: (places / PLACES_PART).max(ADDRESS_PLACES_MIN).min(places),
             refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
         }
     }
@@ -359,7 +362,10 @@ fn refusal(
     let is_call = purge::api::ApiRoute::of(&request.target).is_some()
         || [detection_call::PATH, RELOAD_PATH].contains(&path(request))
         || path(request) == warm_call::PATH && request.method == Method::Post;
-    let is_foreign = !is_own(request, &shared.plan.admin, arrival.is_secured) || is_from_elsewhere(request);
+    // A link on another site may lead to a page here, but not to a stream that takes a follower.
+    let is_link = opens_tab(request) && path(request) != LOG_PATH;
+    let is_foreign =
+        !is_own(request, &shared.plan.admin, arrival.is_secured) || is_from_elsewhere(request) && !is_link;
     let refused = if is_foreign {
         FOREIGN
     } else if is_certified {
@@ -760,14 +766,16 @@ mod tests {
     }
 
     #[test]
-    fn page_of_another_site_reaches_no_path() {
+    fn page_of_another_site_may_only_link_to_pages() {
         let host = ("Host", "127.0.0.1:8081");
         let navigation = [("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")];
         for target in ["/log", "/dashboard/history", "/metrics", "/status", "/healthz"] {
             for site in ["cross-site", "same-site"] {
                 let fields = [host, ("Sec-Fetch-Site", site), navigation[0], navigation[1]];
                 assert_eq!(asked(Method::Get, target, &fields[..2]).0, 403, "{target}");
-                assert_eq!(asked(Method::Get, target, &fields).0, 403, "{target}: a link");
+                let link = if target == "/log" { 403 } else { 200 };
+                assert_eq!(asked(Method::Get, target, &fields).0, link, "{target}: a link");
+                assert_eq!(asked(Method::Post, target, &fields).0, 403, "{target}");
             }
         }
         for site in ["same-origin", "none"] {

@@ -326,7 +326,7 @@ final class Changes
     }
 
     /** Whether visitors can see a post, or pages contain it. */
-    private static function isShown(\WP_Post $post): bool
+    public static function isShown(\WP_Post $post): bool
     {
         return $post->post_status === 'publish' || ($post->post_type === 'attachment' && $post->post_status === 'inherit');
     }

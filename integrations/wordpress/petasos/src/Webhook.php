@@ -24,6 +24,12 @@ final class Webhook
     /** A request names at most this many URLs, as networks allow. More of them purge everything. */
     private const URLS_MAX = 30;
 
+    /**
+     * Tags that accompany those of changed posts. Pages with only these are archives and links, which
+     * a request does not name, as README.md says. Any other tag can be on pages all over the site.
+     */
+    private const BESIDE_POSTS = '(?:link|comments|type|list|tax)-.+|posts|lists|terms|feed|home|front|search|404|rest';
+
     private const BODY = '{"tags": {tags}, "urls": {urls}, "everything": {everything}}';
 
     /** Whether the setting is a URL that can be requested. */
@@ -60,27 +66,49 @@ final class Webhook
         return $why;
     }
 
+    /** Whether there is a webhook whose content has a list of URLs. */
+    public static function namesUrls(): bool
+    {
+        return strpos(Settings::text('PETASOS_WEBHOOK_BODY', self::BODY), '{urls}') !== false && Settings::text('PETASOS_WEBHOOK_URL') !== '';
+    }
+
     /**
-     * URLs of the posts that these tags name, and the front page. Empty if there are too many.
+     * The old and new URLs of the posts that these tags name, and the front page. Empty if there are
+     * too many, if one is unknown, or if a tag is on pages all over the site.
      *
      * @param  list<string> $tags
      * @return list<string>
      */
-    public static function urlsOf(array $tags, string $prefix): array
+    public static function urlsOf(array $tags, string $prefix, OldUrls $old): array
     {
-        if (strpos(Settings::text('PETASOS_WEBHOOK_BODY', self::BODY), '{urls}') === false || Settings::text('PETASOS_WEBHOOK_URL') === '') {
+        if ($tags === [] || !self::namesUrls()) {
             return [];
         }
         $urls = [home_url('/')];
         foreach ($tags as $tag) {
-            $is_post = preg_match('/^' . preg_quote($prefix, '/') . 'post-(\d+)$/D', $tag, $match) === 1;
-            $url = $is_post ? get_permalink((int) $match[1]) : false;
-            if (is_string($url)) {
-                $urls[] = $url;
+            if (preg_match('/^' . preg_quote($prefix, '/') . '(?:post-(\d+)|' . self::BESIDE_POSTS . ')$/D', $tag, $match) !== 1) {
+                return [];
             }
+            $found = isset($match[1]) ? self::urlsOfPost((int) $match[1], $old) : [];
+            if ($found === null) {
+                return [];
+            }
+            array_push($urls, ...$found);
         }
         $urls = array_values(array_unique($urls));
-        return $tags === [] || count($urls) > self::URLS_MAX ? [] : $urls;
+        return count($urls) > self::URLS_MAX ? [] : $urls;
+    }
+
+    /** @return ?list<string> the URLs of a post before and after its change; null if none is known */
+    private static function urlsOfPost(int $id, OldUrls $old): ?array
+    {
+        $urls = $old->of($id);
+        // A file that is uploaded to a draft is not public, but it has no other URL than this one.
+        $url = is_post_publicly_viewable($id) || get_post_type($id) === 'attachment' ? get_permalink($id) : false;
+        if (is_string($url)) {
+            $urls[] = $url;
+        }
+        return $urls === [] ? null : $urls;
     }
 
     /** The content for this purge. */

@@ -70,6 +70,28 @@ return [
         same([count(Webhook::urlsOf(array_slice($tags, 0, 29), '', $old)), Webhook::urlsOf($tags, '', $old), Webhook::urlsOf([], '', $old)], [30, [], []]);
         same(Webhook::urlsOf(['b2.post-7', 'b2.link-9', 'b2.posts'], 'b2.', $old), ['http://a.test/', 'http://a.test/?p=7']);
     },
+    'no content has only empty lists' => static function () use ($ok, $body): void {
+        $url = 'http://a.test/b';
+        foreach ([
+            [[], [$url], '{"tags": {tags}}', '{"all": 1}', '{"all": 1}'],
+            [['mine'], [], '{"files": {urls}}', '{"all": 1}', '{"all": 1}'],
+            [['mine'], [], '{"files": {urls}, "all": {everything}}', null, '{"files": [], "all": true}'],
+            [[], [$url], '{"all": 2}', null, '{"all": 2}'],
+            [['mine'], [$url], '{"tags": {tags}}', '{"all": 1}', '{"tags": ["mine"]}'],
+        ] as [$tags, $urls, $template, $for_all, $content]) {
+            Site::reset();
+            [$network, $got] = network($ok);
+            Settings::adopt(array_filter(['PETASOS_WEBHOOK_URL' => $network, 'PETASOS_WEBHOOK_BODY' => $template, 'PETASOS_WEBHOOK_BODY_ALL' => $for_all]));
+            same(Webhook::send($tags, $urls), null);
+            same($body($got()), $content);
+        }
+    },
+    'a URL that is no UTF-8 is a failure, not a fatal error' => static function (): void {
+        Site::reset();
+        Settings::adopt(['PETASOS_WEBHOOK_URL' => 'http://127.0.0.1:1']);
+        same(strpos((string) Webhook::send([], ["http://a.test/\xff"]), 'UTF-8') !== false, true);
+        same(isset(Site::$options[Webhook::FAILURE]), true);
+    },
     'a tag of pages all over the site purges everything' => static function () use ($ok, $body, $values): void {
         foreach (['site', 'menu', 'menu-3', 'widgets', 'term-2', 'author-1', 'mine', 'post-99'] as $tag) {
             Site::reset();

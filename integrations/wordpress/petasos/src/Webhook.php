@@ -59,7 +59,8 @@ final class Webhook
         }
         try {
             $why = self::ask($url, self::body($tags, $urls));
-        } catch (\RuntimeException $error) {
+        } catch (\RuntimeException | \JsonException $error) {
+            // A URL that is no UTF-8 has no JSON. The editor's request must not fail because of it.
             $why = $error->getMessage();
         }
         $why === null ? delete_option(self::FAILURE) : update_option(self::FAILURE, ['why' => $why, 'since' => time()], false);
@@ -115,11 +116,14 @@ final class Webhook
     private static function body(array $tags, array $urls): string
     {
         $template = Settings::text('PETASOS_WEBHOOK_BODY', self::BODY);
-        $is_all = $tags === [] && $urls === [];
-        // An empty list of URLs would purge nothing, although pages have changed.
-        $lacks_urls = $urls === [] && strpos($template, '{urls}') !== false && strpos($template, '{tags}') === false;
-        if ($is_all || $lacks_urls) {
-            $for_all = Settings::text('PETASOS_WEBHOOK_BODY_ALL', strpos($template, '{everything}') === false ? '' : $template);
+        // Empty lists would purge nothing, although pages have changed.
+        $says_tags = $tags !== [] && strpos($template, '{tags}') !== false;
+        $says_urls = $urls !== [] && strpos($template, '{urls}') !== false;
+        $is_all = !$says_tags && !$says_urls;
+        if ($is_all) {
+            // A content without any list says the same of each purge.
+            $is_partial = preg_match('/\{(?:tags|urls)\}/', $template) === 1 && strpos($template, '{everything}') === false;
+            $for_all = Settings::text('PETASOS_WEBHOOK_BODY_ALL', $is_partial ? '' : $template);
             if ($for_all === '') {
                 throw new \RuntimeException('there is no content for a purge of everything');
             }

@@ -346,6 +346,20 @@ class Webhook(unittest.TestCase):
                 webhook.send(tags=["a"])
             self.assertEqual(network.requests, [])
 
+    def test_no_content_has_only_empty_lists(self):
+        for template, what, expected in [
+            ('{"tags": {tags}}', {"urls": ["u"]}, {"all": 1}),
+            ('{"tags": {tags}}', {"tags": ["a"]}, {"tags": ["a"]}),
+            ('{"files": {urls}, "all": {everything}}', {"tags": ["a"]}, {"files": [], "all": True}),
+        ]:
+            with Recorder() as network:
+                hook = {"URL": network.address, "BODY": template}
+                if "everything" not in template:
+                    hook["BODY_ALL"] = '{"all": 1}'
+                with override_settings(PETASOS={"WEBHOOK": hook}):
+                    self.assertIsNone(webhook.send(**what))
+                self.assertEqual(network.calls(), [expected])
+
     def test_no_secret_leaves_for_another_host_or_the_log(self):
         with Recorder() as thief, Recorder(307, [("Location", thief.address)]) as network:
             for value in ("s3cret", "s3cret\nX: y", "s3cr\u20act"):

@@ -122,7 +122,18 @@ class Pages(unittest.TestCase):
         self.assertEqual(page("/stated/")[:2], ("public, max-age=60", "stated"))
         self.assertEqual(page("/limited/")[:2], ("max-age=60", None))
         self.assertEqual(page("/limited/", None, HTTP_COOKIE="sessionid=x")[0], "max-age=60, private")
-        self.assertEqual(page("/stated/", None, HTTP_COOKIE="sessionid=x")[:2], ("public, max-age=60", "stated"))
+        self.assertEqual(page("/stated/", None, HTTP_COOKIE="csrftoken=x")[:2], ("public, max-age=60", "stated"))
+
+    def test_no_statement_shares_a_page_of_one_visitor(self):
+        alice = Client()
+        alice.force_login(User.objects.get_or_create(username="alice")[0])
+        self.assertIn("s-maxage=60", page("/claimed/", alice)[0])
+        self.assertIn("s-maxage=60", page("/claimed/", HTTP_AUTHORIZATION="Bearer x")[0])
+        self.assertEqual(page("/claimed/?revalidated")[:2], ("no-cache, public, s-maxage=60", None))
+        for query, client in [("personal", None), ("revalidated&personal", None), ("cookie", None), ("user", alice)]:
+            self.assertEqual(page(f"/claimed/?{query}", client)[:2], (PRIVATE, None), query)
+        with override_settings(PETASOS={"EXCLUDE_PATHS": ["/claimed/*"]}):
+            self.assertEqual(page("/claimed/")[:2], (PRIVATE, None))
 
     def test_page_from_the_page_cache_is_private_because_its_tags_are_unknown(self):
         self.assertEqual(page("/kept/")[1], "kept")

@@ -21,7 +21,7 @@ example.make_tables()
 from django.conf import settings  # noqa: E402
 from django.contrib.auth.models import User  # noqa: E402
 from django.core.checks import run_checks  # noqa: E402
-from django.core.management import CommandError, call_command  # noqa: E402
+from django.core.management import BaseCommand, CommandError, call_command  # noqa: E402
 from django.db import transaction  # noqa: E402
 from django.test import Client, override_settings  # noqa: E402
 from django.utils.functional import SimpleLazyObject  # noqa: E402
@@ -401,7 +401,7 @@ class Checks(unittest.TestCase):
             ({"WEBHOOK": {"URL": "https://x", "HEADERS": {"X-Key": 7}}}, "petasos.E005"),
             ({"WEBHOOK": {"URL": "https://x:y"}}, "petasos.E005"),
             ({"ADMIN": ""}, "petasos.W010"),
-            ({"TOKEN_FILE": "/nowhere"}, "petasos.E011"),
+            ({"TOKEN_FILE": "/nowhere"}, "petasos.W014"),
             ({"ADMIN": "", "EDGE": "http://10.0.0.2"}, "petasos.W011"),
             ({"ADMIN": "", "EDGE": "http://10.0.0.2", "TOKEN": "x"}, "petasos.W012"),
             ({"MODELS": []}, "petasos.W013"),
@@ -413,8 +413,8 @@ class Checks(unittest.TestCase):
     def test_settings_of_the_site_are_checked(self):
         good = {"ADMIN": "http://127.0.0.1:8081", "MODELS": ["news"]}
         for wrong, expected in [
-            ({"MIDDLEWARE": []}, "petasos.E020"),
-            ({"MIDDLEWARE": settings.MIDDLEWARE[::-1]}, "petasos.E021"),
+            ({"MIDDLEWARE": []}, "petasos.W020"),
+            ({"MIDDLEWARE": settings.MIDDLEWARE[::-1]}, "petasos.W021"),
             ({"SESSION_SAVE_EVERY_REQUEST": True}, "petasos.W022"),
             ({"CSRF_USE_SESSIONS": True}, "petasos.W023"),
             ({"MIDDLEWARE": [*settings.MIDDLEWARE, "django.middleware.cache.FetchFromCacheMiddleware"]}, "petasos.W024"),
@@ -422,6 +422,19 @@ class Checks(unittest.TestCase):
         ]:
             with override_settings(**wrong):
                 self.assertEqual(ids(**good), [expected], wrong)
+
+    def test_commands_run_without_token_file_or_middleware(self):
+        class Any(BaseCommand):
+            requires_system_checks = "__all__"
+
+            def handle(self, *_, **__):
+                return "done"
+
+        values = {"ADMIN": "http://127.0.0.1:8081", "MODELS": ["news"], "TOKEN_FILE": "/nowhere"}
+        for order in ([], settings.MIDDLEWARE[::-1]):
+            with override_settings(PETASOS=values, MIDDLEWARE=order):
+                output = call_command(Any(), skip_checks=False, stdout=io.StringIO(), stderr=io.StringIO())
+            self.assertEqual(output, "done")
 
     def test_deployment_checks_reach_edges_and_pages(self):
         def found(**values):

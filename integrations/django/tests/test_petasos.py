@@ -8,6 +8,7 @@ import json
 import sys
 import tempfile
 import threading
+import traceback
 import types
 import unittest
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -310,6 +311,18 @@ class Purges(unittest.TestCase):
             with self.assertLogs("petasos"):
                 self.assertEqual(len(petasos_django.purge("a")), 1)
             self.assertEqual(recorder.requests, [])
+
+    def test_no_error_has_the_token(self):
+        for token in ("s3cret\nX: b", "s3cr\u20act"):
+            with Recorder() as recorder, override_settings(PETASOS={"ADMIN": recorder.address, "TOKEN": token}):
+                with self.assertLogs("petasos") as logs:
+                    errors = petasos_django.purge("a")
+                self.assertIn("cannot be sent", errors[0])
+                self.assertNotIn("s3cr", "".join(errors + logs.output))
+                with self.assertRaises(edge.EdgeError) as raised:
+                    edge.Edge(recorder.address, True, token).test()
+                self.assertNotIn("s3cr", "".join(traceback.format_exception(None, raised.exception, None)))
+                self.assertEqual(recorder.requests, [])
 
     def test_command_purges_what_it_is_told(self):
         with Recorder() as recorder, override_settings(PETASOS={"ADMIN": recorder.address}):

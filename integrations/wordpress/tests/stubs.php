@@ -156,7 +156,7 @@ function get_post_type(int $id)
 
 function is_post_type_viewable(string $type): bool
 {
-    return $type !== 'wp_block';
+    return !in_array($type, ['wp_block', 'product_variation'], true);
 }
 
 function is_post_publicly_viewable(int $id): bool
@@ -173,6 +173,23 @@ function get_permalink($post)
         return false;
     }
     return 'http://a.test/' . ($post->post_status === 'publish' && $post->post_name !== '' ? "$post->post_name/" : "?p=$post->ID");
+}
+
+/** @return object|false the user, unless the number is 3 */
+function get_userdata(int $id)
+{
+    return $id === 3 ? false : new stdClass();
+}
+
+/** User 1 has posts. */
+function count_user_posts(int $id, array $types): string
+{
+    return $id === 1 && $types === ['post'] ? '5' : '0';
+}
+
+function get_post_types(array $which): array
+{
+    return ['post'];
 }
 
 function wp_next_scheduled(string $hook): bool

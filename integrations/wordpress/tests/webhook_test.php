@@ -93,10 +93,11 @@ return [
         same(isset(Site::$options[Webhook::FAILURE]), true);
     },
     'a tag of pages all over the site purges everything' => static function () use ($ok, $body, $values): void {
-        foreach (['site', 'menu', 'menu-3', 'widgets', 'term-2', 'author-1', 'mine', 'post-99'] as $tag) {
+        foreach (['site', 'menu', 'menu-3', 'widgets', 'term-2', 'author-1', 'author-3', 'mine', 'post-99', 'post-50'] as $tag) {
             Site::reset();
             [$network, $got] = network($ok);
             Settings::adopt(['PETASOS_WEBHOOK_URL' => $network] + $values);
+            Site::$posts[50] = new WP_Post(50, 'publish', '', 'wp_block');
             $purges = new Purges('');
             $purges->add($tag, 'post-7');
             $purges->send();
@@ -108,6 +109,22 @@ return [
         Settings::adopt(['PETASOS_WEBHOOK_URL' => $network] + $values);
         same((new Purges('b2.'))->everything(), true);
         same($body($got()), '{"purge_everything": true}');
+    },
+    'comments and product variations have a page, customers have none' => static function () use ($ok, $body, $values): void {
+        foreach ([
+            ['comments-7', 'type-comment', '["http://a.test/","http://a.test/?p=7"]'],
+            ['post-8', 'type-product', '["http://a.test/","http://a.test/?p=8"]'],
+            ['author-2', 'feed', '["http://a.test/"]'],
+        ] as [$tag, $other, $urls]) {
+            Site::reset();
+            [$network, $got] = network($ok);
+            Settings::adopt(['PETASOS_WEBHOOK_URL' => $network] + $values);
+            Site::$posts[8] = new WP_Post(8, 'publish', '', 'product_variation');
+            $purges = new Purges('');
+            $purges->add($tag, $other);
+            $purges->send();
+            same($body($got()), "{\"files\": $urls}", $tag);
+        }
     },
     'a post that is no longer at its URL is purged there' => static function () use ($ok, $body, $values): void {
         $post = static fn (string $status, string $name): WP_Post => new WP_Post(7, $status, $name);

@@ -28,7 +28,10 @@ final class Webhook
      * Tags that accompany those of changed posts. Pages with only these are archives and links, which
      * a request does not name, as README.md says. Any other tag can be on pages all over the site.
      */
-    private const BESIDE_POSTS = '(?:link|comments|type|list|tax)-.+|posts|lists|terms|feed|home|front|search|404|rest';
+    private const BESIDE_POSTS = '(?:link|type|list|tax)-.+|posts|lists|terms|authors|comments|feed|home|front|search|404|rest';
+
+    /** Types of posts that are not public by themselves, but have the permalink of a public page. */
+    private const PARTS = ['attachment', 'product_variation'];
 
     private const BODY = '{"tags": {tags}, "urls": {urls}, "everything": {everything}}';
 
@@ -87,10 +90,13 @@ final class Webhook
         }
         $urls = [home_url('/')];
         foreach ($tags as $tag) {
-            if (preg_match('/^' . preg_quote($prefix, '/') . '(?:post-(\d+)|' . self::BESIDE_POSTS . ')$/D', $tag, $match) !== 1) {
+            if (preg_match('/^' . preg_quote($prefix, '/') . '(?:(post|comments|author)-(\d+)|' . self::BESIDE_POSTS . ')$/D', $tag, $match) !== 1) {
                 return [];
             }
-            $found = isset($match[1]) ? self::urlsOfPost((int) $match[1], $old) : [];
+            $found = [];
+            if (isset($match[2])) {
+                $found = $match[1] === 'author' ? self::urlsOfAuthor((int) $match[2]) : self::urlsOfPost((int) $match[2], $old);
+            }
             if ($found === null) {
                 return [];
             }
@@ -105,11 +111,22 @@ final class Webhook
     {
         $urls = $old->of($id);
         // A file that is uploaded to a draft is not public, but it has no other URL than this one.
-        $url = is_post_publicly_viewable($id) || get_post_type($id) === 'attachment' ? get_permalink($id) : false;
+        $url = is_post_publicly_viewable($id) || in_array(get_post_type($id), self::PARTS, true) ? get_permalink($id) : false;
         if (is_string($url)) {
             $urls[] = $url;
         }
         return $urls === [] ? null : $urls;
+    }
+
+    /**
+     * No URLs for a user without posts: customers who change their profile must not purge the site.
+     *
+     * @return ?list<string> null if pages all over the site may name this user
+     */
+    private static function urlsOfAuthor(int $id): ?array
+    {
+        $is_author = get_userdata($id) === false || (int) count_user_posts($id, get_post_types(['public' => true])) > 0;
+        return $is_author ? null : [];
     }
 
     /** The content for this purge. */

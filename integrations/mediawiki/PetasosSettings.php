@@ -8,8 +8,8 @@
  *
  * `$petasosEdges` are the addresses where the edges listen, each HOST:PORT. `$petasosProxies` are
  * further addresses and prefixes whose X-Forwarded-For MediaWiki believes, such as those of edges
- * that have a name there. `$petasosMaxAge` is the longest time for which an edge may keep a page, in
- * seconds.
+ * that have a name there. `$petasosMaxAge` is the longest time for which an edge may keep a page,
+ * in seconds.
  *
  * Needs MediaWiki 1.39 or newer, and PHP's extension curl.
  */

@@ -25,12 +25,12 @@ final class Webhook
     private const URLS_MAX = 30;
 
     /**
-     * Tags that accompany those of changed posts. Pages with only these are archives and links, which
-     * a request does not name, as README.md says. Any other tag can be on pages all over the site.
+     * Tags that accompany those of changed posts. Pages with only these are archives and links. A
+     * request does not name them, see README.md. Any other tag can be on pages all over the site.
      */
     private const BESIDE_POSTS = '(?:link|type|list|tax)-.+|posts|lists|terms|authors|comments|feed|home|front|search|404|rest';
 
-    /** Types of posts that are not public by themselves, but have the permalink of a public page. */
+    /** Types of posts that are not public themselves, but have the permalink of a public page. */
     private const PARTS = ['attachment', 'product_variation'];
 
     private const BODY = '{"tags": {tags}, "urls": {urls}, "everything": {everything}}';
@@ -77,7 +77,7 @@ final class Webhook
     }
 
     /**
-     * The old and new URLs of the posts that these tags name, and the front page. Empty if there are
+     * The old and new URLs of the posts that these tags name, and the front page. Empty if they are
      * too many, if one is unknown, or if a tag is on pages all over the site.
      *
      * @param  list<string> $tags
@@ -106,7 +106,7 @@ final class Webhook
         return count($urls) > self::URLS_MAX ? [] : $urls;
     }
 
-    /** @return ?list<string> the URLs of a post before and after its change; null if none is known */
+    /** @return ?list<string> URLs of a post before and after its change; null if none is known */
     private static function urlsOfPost(int $id, OldUrls $old): ?array
     {
         $urls = $old->of($id);

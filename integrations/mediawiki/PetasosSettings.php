@@ -7,8 +7,9 @@
  *     require_once '/etc/mediawiki/petasos/PetasosSettings.php';
  *
  * `$petasosEdges` are the addresses where the edges listen, each HOST:PORT. `$petasosProxies` are
- * further addresses and prefixes whose X-Forwarded-For MediaWiki believes. `$petasosMaxAge` is the
- * longest time for which an edge may keep a page, in seconds.
+ * further addresses and prefixes whose X-Forwarded-For MediaWiki believes, such as those of edges
+ * that have a name there. `$petasosMaxAge` is the longest time for which an edge may keep a page,
+ * in seconds.
  *
  * Needs MediaWiki 1.39 or newer, and PHP's extension curl.
  */
@@ -38,13 +39,17 @@ $wgCdnMaxAge = $petasosMaxAge;
 $wgCdnServers = $petasosEdges;
 
 // The servers whose X-Forwarded-For is believed. MediaWiki compares addresses without ports, so the
-// list above would not do. Petasos replaces the field by the visitor's true address.
-$wgCdnServersNoPurge = array_merge( $petasosProxies, array_map(
-	static function ( $edge ) {
-		return trim( preg_replace( '/:\d+$/D', '', $edge ), '[]' );
-	},
-	$petasosEdges
-) );
+// list above would not do. Petasos replaces the field by the visitor's true address. A name is no
+// address, and each request would have to wait for its resolution.
+$wgCdnServersNoPurge = $petasosProxies;
+foreach ( $petasosEdges as $petasosEdge ) {
+	$petasosHost = trim( preg_replace( '/:\d+$/D', '', $petasosEdge ), '[]' );
+	if ( filter_var( $petasosHost, FILTER_VALIDATE_IP ) !== false ) {
+		$wgCdnServersNoPurge[] = $petasosHost;
+	} elseif ( $petasosProxies === [] ) {
+		trigger_error( "\$petasosEdges: \"$petasosHost\" is a name; add its address to \$petasosProxies, or MediaWiki takes all visitors for the edge", E_USER_WARNING );
+	}
+}
 
 // Visitors of an intranet have private addresses. Without this, MediaWiki takes all of them for the
 // edge, and a block of one would block all.
@@ -61,4 +66,4 @@ if ( !is_string( $wgInternalServer ) || strncmp( $wgInternalServer, 'http://', 7
 // same work without starting PHP.
 $wgUseFileCache = false;
 
-unset( $petasosEdge );
+unset( $petasosEdge, $petasosHost );

@@ -2,6 +2,9 @@
 
 `manage.py check` reads settings only. `manage.py check --deploy` also sends a purge that matches no
 page to each edge, and requests the pages of `CHECK_PATHS` from Django itself, without a cookie.
+
+An error of a check without `--deploy` stops most commands, such as `migrate`. So only mistakes in
+`PETASOS` are errors there. What depends on the machine or the rest of the site is a warning.
 """
 
 import difflib
@@ -69,7 +72,9 @@ def check_purges(app_configs, **_):
         return [Warning("No edge is named, so nothing is purged.", hint=hint, id="petasos.W010")]
     found = []
     if values.TOKEN_FILE and not conf.token():
-        found.append(Error(f"The token file {values.TOKEN_FILE} cannot be read, or is empty.", id="petasos.E011"))
+        hint = "Commands may run as a user who cannot read it. The server needs it to purge."
+        text = f"The token file {values.TOKEN_FILE} cannot be read, or is empty."
+        found.append(Warning(text, hint=hint, id="petasos.W014"))
     elif not conf.token() and not values.ADMIN:
         hint = "Set PETASOS['TOKEN_FILE'], or list this machine in purge_peers of the edge."
         found.append(Warning("Purges carry no token.", hint=hint, id="petasos.W011"))
@@ -90,12 +95,12 @@ def check_site(app_configs, **_):
     order = list(settings.MIDDLEWARE)
     if MIDDLEWARE not in order:
         hint = f"Write {MIDDLEWARE!r} as its first entry."
-        found.append(Error("MIDDLEWARE lacks that of Petasos.", hint=hint, id="petasos.E020"))
+        found.append(Warning("MIDDLEWARE lacks that of Petasos.", hint=hint, id="petasos.W020"))
     else:
         early = [name for name in order[: order.index(MIDDLEWARE)] if name in INNER]
         if early:
             hint = "Write it as the first entry: it must see the cookies that the others set."
-            found.append(Error(f"The middleware of Petasos comes after {early[0]}.", hint=hint, id="petasos.E021"))
+            found.append(Warning(f"The middleware of Petasos comes after {early[0]}.", hint=hint, id="petasos.W021"))
     if settings.SESSION_SAVE_EVERY_REQUEST:
         hint = "Remove SESSION_SAVE_EVERY_REQUEST: it sets a cookie with each page that has a session."
         found.append(Warning("Each request saves its session.", hint=hint, id="petasos.W022"))

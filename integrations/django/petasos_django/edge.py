@@ -4,7 +4,8 @@ The address is one of two kinds. The admin address has a JSON API. The visitors'
 purge requests, for sites whose Django runs on another machine than the edge.
 
 Invariant: no redirect is followed, so the token reaches no other host. Each wait for the network
-has a limit, and so has the length of a response that is read. This module does not use Django.
+has a limit, and so has the length of a response that is read. No error contains the token. This
+module does not use Django.
 """
 
 import http.client
@@ -97,8 +98,12 @@ class Edge:
         sent.update(headers)
         try:
             status, text = request(self.address, method, target, sent, body, self.timeout)
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (OSError, http.client.HTTPException) as error:
             raise EdgeError(f"{self.address}: {error or type(error).__name__}") from error
+        except ValueError:
+            # The text of these errors may quote the token, so it is not even their cause.
+            what = "the token or another part cannot be sent" if is_address(self.address) else "this is no address"
+            raise EdgeError(f"{self.address}: {what}") from None
         if status != 200:
             raise EdgeError(f"{self.address}: it answered {status} {text[:200].strip()}")
 

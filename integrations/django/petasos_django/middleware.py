@@ -1,8 +1,9 @@
 """Sets Cache-Control and the cache tags of each page.
 
 Invariant: a page becomes `public` only if every anonymous visitor would get it. What a view states
-itself counts, except that a page with a sign of a visitor never stays shareable by `max-age`
-alone. A page that is not shareable has no tags.
+itself counts, with two exceptions. A page with a sign of a visitor never stays shareable by
+`max-age` alone. A page that is certainly of one visitor, or excluded, never stays shareable at all.
+A page that is not shareable has no tags.
 """
 
 from fnmatch import fnmatchcase
@@ -51,14 +52,17 @@ class PetasosMiddleware(MiddlewareMixin):
                 response[PURGES_FIELD] = "1"
             return response
         stated = response.get("Cache-Control", "").lower()
-        if "private" in stated or "no-store" in stated or "no-cache" in stated:
+        if "private" in stated or "no-store" in stated:
+            return response
+        certain = certain_reason(request, response, values)
+        if "no-cache" in stated and certain is None:
             return response
         if response.status_code in STATUSES_MISSING:
             request.petasos.tags.add(MISSING)
         tags = known_tags(request, values)
-        reason = reason_to_keep_private(request, response, values)
+        reason = certain or likely_reason(request, response, values)
         is_stated = "public" in stated or "s-maxage" in stated
-        if tags is not None and (reason is None or is_stated):
+        if tags is not None and (reason is None or (is_stated and certain is None)):
             return _share(response, stated, tags, values)
         reason = reason or "its tags are unknown, because it is from Django's page cache, or too long"
         if values.DEBUG:
@@ -85,10 +89,21 @@ def _share(response, stated, tags, values):
     return response
 
 
-def reason_to_keep_private(request, response, values):
-    """Why only this visitor may get the page, as a text; None if everybody may."""
+def certain_reason(request, response, values):
+    """Why nobody else may get the page, whatever its view states, as a text; or None."""
     if request.petasos.is_personal:
         return "a view has called petasos_django.personal"
+    if any(fnmatchcase(request.path, pattern) for pattern in values.EXCLUDE_PATHS):
+        return "the path is one of EXCLUDE_PATHS"
+    if response.cookies:
+        return f"the response sets the cookie {next(iter(response.cookies))}"
+    if is_logged_in(request):
+        return "a user is logged in"
+    return None
+
+
+def likely_reason(request, response, values):
+    """Why a page that states nothing may be of this visitor only, as a text; or None."""
     if response.status_code not in STATUSES:
         return f"the status is {response.status_code}"
     if "HTTP_AUTHORIZATION" in request.META:
@@ -96,14 +111,8 @@ def reason_to_keep_private(request, response, values):
     for name in request.COOKIES:
         if any(fnmatchcase(name, pattern) for pattern in private_cookies(values)):
             return f"the request has the cookie {name}"
-    if response.cookies:
-        return f"the response sets the cookie {next(iter(response.cookies))}"
-    if is_logged_in(request):
-        return "a user is logged in"
     if "*" in [part.strip() for part in response.get("Vary", "").split(",")]:
         return "the response varies by everything"
-    if any(fnmatchcase(request.path, pattern) for pattern in values.EXCLUDE_PATHS):
-        return "the path is one of EXCLUDE_PATHS"
     return None
 
 

@@ -70,8 +70,9 @@ def send(tags=(), urls=(), everything=False):
 def _body(webhook, tags, urls, everything):
     """The content for this purge."""
     template = webhook.get("BODY", BODY)
-    # A list of URLs that is empty would purge nothing, although pages have changed.
-    if everything or (not urls and "{urls}" in template and "{tags}" not in template):
+    # Empty lists would purge nothing, although pages have changed.
+    everything = everything or not ((tags and "{tags}" in template) or (urls and "{urls}" in template))
+    if everything:
         template = webhook.get("BODY_ALL", template)
     values = {"{tags}": tags, "{urls}": urls, "{everything}": everything}
     # One pass, so that a tag with the text of a placeholder stays as it is.

@@ -59,6 +59,19 @@ def stated(request):
     return HttpResponse("stated")
 
 
+@cache_control(public=True, s_maxage=60)
+def claimed(request):
+    """States that it is shared, although the query makes it personal."""
+    response = TemplateResponse(request, "list.html") if "user" in request.GET else HttpResponse("claimed")
+    if "cookie" in request.GET:
+        response.set_cookie("seen", "1")
+    if "personal" in request.GET:
+        petasos_django.personal(request)
+    if "revalidated" in request.GET:
+        response["Cache-Control"] = "no-cache"
+    return response
+
+
 @cache_control(max_age=60)
 def limited(request):
     return HttpResponse("limited")
@@ -85,6 +98,7 @@ urlpatterns = [
     path("many/", many),
     path("personal/", personal),
     path("stated/", stated),
+    path("claimed/", claimed),
     path("limited/", limited),
     path("kept/", kept),
     path("login/", log_in),

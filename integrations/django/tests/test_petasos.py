@@ -8,6 +8,7 @@ import json
 import sys
 import tempfile
 import threading
+import traceback
 import types
 import unittest
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -21,7 +22,7 @@ example.make_tables()
 from django.conf import settings  # noqa: E402
 from django.contrib.auth.models import User  # noqa: E402
 from django.core.checks import run_checks  # noqa: E402
-from django.core.management import CommandError, call_command  # noqa: E402
+from django.core.management import BaseCommand, CommandError, call_command  # noqa: E402
 from django.db import transaction  # noqa: E402
 from django.test import Client, override_settings  # noqa: E402
 from django.utils.functional import SimpleLazyObject  # noqa: E402
@@ -122,7 +123,18 @@ class Pages(unittest.TestCase):
         self.assertEqual(page("/stated/")[:2], ("public, max-age=60", "stated"))
         self.assertEqual(page("/limited/")[:2], ("max-age=60", None))
         self.assertEqual(page("/limited/", None, HTTP_COOKIE="sessionid=x")[0], "max-age=60, private")
-        self.assertEqual(page("/stated/", None, HTTP_COOKIE="sessionid=x")[:2], ("public, max-age=60", "stated"))
+        self.assertEqual(page("/stated/", None, HTTP_COOKIE=f"csrftoken={'a' * 32}")[:2], ("public, max-age=60", "stated"))
+
+    def test_no_statement_shares_a_page_of_one_visitor(self):
+        alice = Client()
+        alice.force_login(User.objects.get_or_create(username="alice")[0])
+        self.assertIn("s-maxage=60", page("/claimed/", alice)[0])
+        self.assertIn("s-maxage=60", page("/claimed/", HTTP_AUTHORIZATION="Bearer x")[0])
+        self.assertEqual(page("/claimed/?revalidated")[:2], ("no-cache, public, s-maxage=60", None))
+        for query, client in [("personal", None), ("revalidated&personal", None), ("cookie", None), ("user", alice)]:
+            self.assertEqual(page(f"/claimed/?{query}", client)[:2], (PRIVATE, None), query)
+        with override_settings(PETASOS={"EXCLUDE_PATHS": ["/claimed/*"]}):
+            self.assertEqual(page("/claimed/")[:2], (PRIVATE, None))
 
     def test_page_from_the_page_cache_is_private_because_its_tags_are_unknown(self):
         self.assertEqual(page("/kept/")[1], "kept")
@@ -300,6 +312,18 @@ class Purges(unittest.TestCase):
                 self.assertEqual(len(petasos_django.purge("a")), 1)
             self.assertEqual(recorder.requests, [])
 
+    def test_no_error_has_the_token(self):
+        for token in ("s3cret\nX: b", "s3cr\u20act"):
+            with Recorder() as recorder, override_settings(PETASOS={"ADMIN": recorder.address, "TOKEN": token}):
+                with self.assertLogs("petasos") as logs:
+                    errors = petasos_django.purge("a")
+                self.assertIn("cannot be sent", errors[0])
+                self.assertNotIn("s3cr", "".join(errors + logs.output))
+                with self.assertRaises(edge.EdgeError) as raised:
+                    edge.Edge(recorder.address, True, token).test()
+                self.assertNotIn("s3cr", "".join(traceback.format_exception(None, raised.exception, None)))
+                self.assertEqual(recorder.requests, [])
+
     def test_command_purges_what_it_is_told(self):
         with Recorder() as recorder, override_settings(PETASOS={"ADMIN": recorder.address}):
             run = lambda *words: call_command("petasos_purge", *words, stdout=io.StringIO())  # noqa: E731
@@ -346,6 +370,20 @@ class Webhook(unittest.TestCase):
                 webhook.send(tags=["a"])
             self.assertEqual(network.requests, [])
 
+    def test_no_content_has_only_empty_lists(self):
+        for template, what, expected in [
+            ('{"tags": {tags}}', {"urls": ["u"]}, {"all": 1}),
+            ('{"tags": {tags}}', {"tags": ["a"]}, {"tags": ["a"]}),
+            ('{"files": {urls}, "all": {everything}}', {"tags": ["a"]}, {"files": [], "all": True}),
+        ]:
+            with Recorder() as network:
+                hook = {"URL": network.address, "BODY": template}
+                if "everything" not in template:
+                    hook["BODY_ALL"] = '{"all": 1}'
+                with override_settings(PETASOS={"WEBHOOK": hook}):
+                    self.assertIsNone(webhook.send(**what))
+                self.assertEqual(network.calls(), [expected])
+
     def test_no_secret_leaves_for_another_host_or_the_log(self):
         with Recorder() as thief, Recorder(307, [("Location", thief.address)]) as network:
             for value in ("s3cret", "s3cret\nX: y", "s3cr\u20act"):
@@ -376,7 +414,7 @@ class Checks(unittest.TestCase):
             ({"WEBHOOK": {"URL": "https://x", "HEADERS": {"X-Key": 7}}}, "petasos.E005"),
             ({"WEBHOOK": {"URL": "https://x:y"}}, "petasos.E005"),
             ({"ADMIN": ""}, "petasos.W010"),
-            ({"TOKEN_FILE": "/nowhere"}, "petasos.E011"),
+            ({"TOKEN_FILE": "/nowhere"}, "petasos.W014"),
             ({"ADMIN": "", "EDGE": "http://10.0.0.2"}, "petasos.W011"),
             ({"ADMIN": "", "EDGE": "http://10.0.0.2", "TOKEN": "x"}, "petasos.W012"),
             ({"MODELS": []}, "petasos.W013"),
@@ -388,8 +426,8 @@ class Checks(unittest.TestCase):
     def test_settings_of_the_site_are_checked(self):
         good = {"ADMIN": "http://127.0.0.1:8081", "MODELS": ["news"]}
         for wrong, expected in [
-            ({"MIDDLEWARE": []}, "petasos.E020"),
-            ({"MIDDLEWARE": settings.MIDDLEWARE[::-1]}, "petasos.E021"),
+            ({"MIDDLEWARE": []}, "petasos.W020"),
+            ({"MIDDLEWARE": settings.MIDDLEWARE[::-1]}, "petasos.W021"),
             ({"SESSION_SAVE_EVERY_REQUEST": True}, "petasos.W022"),
             ({"CSRF_USE_SESSIONS": True}, "petasos.W023"),
             ({"MIDDLEWARE": [*settings.MIDDLEWARE, "django.middleware.cache.FetchFromCacheMiddleware"]}, "petasos.W024"),
@@ -397,6 +435,19 @@ class Checks(unittest.TestCase):
         ]:
             with override_settings(**wrong):
                 self.assertEqual(ids(**good), [expected], wrong)
+
+    def test_commands_run_without_token_file_or_middleware(self):
+        class Any(BaseCommand):
+            requires_system_checks = "__all__"
+
+            def handle(self, *_, **__):
+                return "done"
+
+        values = {"ADMIN": "http://127.0.0.1:8081", "MODELS": ["news"], "TOKEN_FILE": "/nowhere"}
+        for order in ([], settings.MIDDLEWARE[::-1]):
+            with override_settings(PETASOS=values, MIDDLEWARE=order):
+                output = call_command(Any(), skip_checks=False, stdout=io.StringIO(), stderr=io.StringIO())
+            self.assertEqual(output, "done")
 
     def test_deployment_checks_reach_edges_and_pages(self):
         def found(**values):

@@ -20,12 +20,15 @@ final class Site
     /** @var list<list<mixed>> hooks that ran, with their arguments */
     public static array $done = [];
 
+    /** @var array<int, ?WP_Post> posts by number; null for one that was deleted */
+    public static array $posts = [];
+
     public static bool $may_write = true;
     public static bool $is_network = false;
 
     public static function reset(): void
     {
-        self::$options = self::$hooks = self::$is = self::$done = [];
+        self::$options = self::$hooks = self::$is = self::$done = self::$posts = [];
         self::$may_write = true;
         self::$is_network = false;
         $_GET = $_COOKIE = [];
@@ -126,10 +129,67 @@ function do_action(string $hook, ...$arguments): void
     Site::$done[] = [$hook, ...$arguments];
 }
 
-/** A post with a number below 90 exists. */
-function get_permalink(int $id)
+final class WP_Post
 {
-    return $id < 90 ? "http://a.test/?p=$id" : false;
+    public int $ID;
+    public string $post_status;
+    public string $post_name;
+    public string $post_type;
+
+    public function __construct(int $id, string $status = 'publish', string $name = '', string $type = 'post')
+    {
+        [$this->ID, $this->post_status, $this->post_name, $this->post_type] = [$id, $status, $name, $type];
+    }
+}
+
+/** A post with a number below 90 exists, unless the test says otherwise. */
+function get_post(int $id): ?WP_Post
+{
+    return array_key_exists($id, Site::$posts) ? Site::$posts[$id] : ($id < 90 ? new WP_Post($id) : null);
+}
+
+function get_post_type(int $id)
+{
+    $post = get_post($id);
+    return $post === null ? false : $post->post_type;
+}
+
+function is_post_type_viewable(string $type): bool
+{
+    return !in_array($type, ['wp_block', 'product_variation'], true);
+}
+
+function is_post_publicly_viewable(int $id): bool
+{
+    $post = get_post($id);
+    return $post !== null && is_post_type_viewable($post->post_type) && $post->post_status === 'publish';
+}
+
+/** @param int|WP_Post $post */
+function get_permalink($post)
+{
+    $post = is_int($post) ? get_post($post) : $post;
+    if ($post === null) {
+        return false;
+    }
+    return 'http://a.test/' . ($post->post_status === 'publish' && $post->post_name !== '' ? "$post->post_name/" : "?p=$post->ID");
+}
+
+/** @return object|false the user, unless the number is 3 */
+function get_userdata(int $id)
+{
+    return $id === 3 ? false : new stdClass();
+}
+
+/** User 1 has posts. */
+function count_user_posts(int $id, array $types): string
+{
+    return $id === 1 && $types === ['post'] ? '5' : '0';
+}
+
+function get_post_types(array $which): array
+{
+    return ['post'];
 }
 
 function wp_next_scheduled(string $hook): bool

@@ -3,6 +3,7 @@
 
 declare(strict_types=1);
 
+use Petasos\OldUrls;
 use Petasos\Purges;
 use Petasos\Settings;
 use Petasos\SiteHealth;
@@ -46,7 +47,7 @@ return [
         [$network, $network_got] = network($ok);
         Settings::adopt(['PETASOS_ADMIN' => $edge, 'PETASOS_WEBHOOK_URL' => "$network/zone?x=1", 'PETASOS_WEBHOOK_HEADER' => 'X-Key: k3y'] + $values);
         $purges = new Purges('');
-        $purges->add('post-7', 'post-99', 'feed');
+        $purges->add('post-7', 'feed');
         $purges->send();
         same(json_decode($body($edge_got()), true)['type'], 'tag');
         $request = $network_got();
@@ -65,8 +66,106 @@ return [
             same([$body($request), strncmp($request, 'PUT / ', 6)], [$content, 0]);
         }
         $tags = array_map(static fn (int $number): string => "post-$number", range(1, 31));
-        same([count(Webhook::urlsOf(array_slice($tags, 0, 29), '')), Webhook::urlsOf($tags, ''), Webhook::urlsOf([], '')], [30, [], []]);
-        same(Webhook::urlsOf(['b2.post-7', 'post-8', 'b2.link-9'], 'b2.'), ['http://a.test/', 'http://a.test/?p=7']);
+        $old = new OldUrls();
+        same([count(Webhook::urlsOf(array_slice($tags, 0, 29), '', $old)), Webhook::urlsOf($tags, '', $old), Webhook::urlsOf([], '', $old)], [30, [], []]);
+        same(Webhook::urlsOf(['b2.post-7', 'b2.link-9', 'b2.posts'], 'b2.', $old), ['http://a.test/', 'http://a.test/?p=7']);
+    },
+    'no content has only empty lists' => static function () use ($ok, $body): void {
+        $url = 'http://a.test/b';
+        foreach ([
+            [[], [$url], '{"tags": {tags}}', '{"all": 1}', '{"all": 1}'],
+            [['mine'], [], '{"files": {urls}}', '{"all": 1}', '{"all": 1}'],
+            [['mine'], [], '{"files": {urls}, "all": {everything}}', null, '{"files": [], "all": true}'],
+            [[], [$url], '{"all": 2}', null, '{"all": 2}'],
+            [['mine'], [$url], '{"tags": {tags}}', '{"all": 1}', '{"tags": ["mine"]}'],
+        ] as [$tags, $urls, $template, $for_all, $content]) {
+            Site::reset();
+            [$network, $got] = network($ok);
+            Settings::adopt(array_filter(['PETASOS_WEBHOOK_URL' => $network, 'PETASOS_WEBHOOK_BODY' => $template, 'PETASOS_WEBHOOK_BODY_ALL' => $for_all]));
+            same(Webhook::send($tags, $urls), null);
+            same($body($got()), $content);
+        }
+    },
+    'a URL that is no UTF-8 is a failure, not a fatal error' => static function (): void {
+        Site::reset();
+        Settings::adopt(['PETASOS_WEBHOOK_URL' => 'http://127.0.0.1:1']);
+        same(strpos((string) Webhook::send([], ["http://a.test/\xff"]), 'UTF-8') !== false, true);
+        same(isset(Site::$options[Webhook::FAILURE]), true);
+    },
+    'a tag of pages all over the site purges everything' => static function () use ($ok, $body, $values): void {
+        foreach (['site', 'menu', 'menu-3', 'widgets', 'term-2', 'author-1', 'author-3', 'mine', 'post-99', 'post-50'] as $tag) {
+            Site::reset();
+            [$network, $got] = network($ok);
+            Settings::adopt(['PETASOS_WEBHOOK_URL' => $network] + $values);
+            Site::$posts[50] = new WP_Post(50, 'publish', '', 'wp_block');
+            $purges = new Purges('');
+            $purges->add($tag, 'post-7');
+            $purges->send();
+            same($body($got()), '{"purge_everything": true}', $tag);
+        }
+        Site::reset();
+        Site::$is_network = true;
+        [$network, $got] = network($ok);
+        Settings::adopt(['PETASOS_WEBHOOK_URL' => $network] + $values);
+        same((new Purges('b2.'))->everything(), true);
+        same($body($got()), '{"purge_everything": true}');
+    },
+    'comments and product variations have a page, customers have none' => static function () use ($ok, $body, $values): void {
+        foreach ([
+            ['comments-7', 'type-comment', '["http://a.test/","http://a.test/?p=7"]'],
+            ['post-8', 'type-product', '["http://a.test/","http://a.test/?p=8"]'],
+            ['author-2', 'feed', '["http://a.test/"]'],
+        ] as [$tag, $other, $urls]) {
+            Site::reset();
+            [$network, $got] = network($ok);
+            Settings::adopt(['PETASOS_WEBHOOK_URL' => $network] + $values);
+            Site::$posts[8] = new WP_Post(8, 'publish', '', 'product_variation');
+            $purges = new Purges('');
+            $purges->add($tag, $other);
+            $purges->send();
+            same($body($got()), "{\"files\": $urls}", $tag);
+        }
+    },
+    'a post that is no longer at its URL is purged there' => static function () use ($ok, $body, $values): void {
+        $post = static fn (string $status, string $name): WP_Post => new WP_Post(7, $status, $name);
+        $public = $post('publish', 'old');
+        foreach ([
+            ['wp_trash_post', [7], $post('trash', 'old__trashed'), ['old/']],
+            ['pre_post_update', [7], $post('draft', 'old'), ['old/']],
+            ['pre_post_update', [7], $post('publish', 'new'), ['old/', 'new/']],
+            ['post_updated', [7, $post('trash', 'x'), $public], $post('trash', 'x'), ['old/']],
+            ['before_delete_post', [7], null, ['old/']],
+            ['delete_attachment', [7], null, ['old/']],
+            ['add_term_relationship', [7], $post('publish', 'term/old'), ['old/', 'term/old/']],
+            ['no_hook', [7], $post('trash', 'old__trashed'), null],
+        ] as [$hook, $arguments, $after, $paths]) {
+            Site::reset();
+            [$network, $got] = network($ok);
+            Settings::adopt(['PETASOS_WEBHOOK_URL' => $network] + $values);
+            $purges = new Purges('');
+            $purges->begin();
+            Site::$posts[7] = $public;
+            foreach (Site::$hooks[$hook] ?? [] as $run) {
+                $run(...$arguments);
+            }
+            Site::$posts[7] = $after;
+            $purges->add('post-7', 'link-7', 'feed', '404');
+            $purges->send();
+            $urls = array_map(static fn (string $path): string => "http://a.test/$path", ['', ...($paths ?? [])]);
+            $content = $paths === null ? '{"purge_everything": true}' : '{"files": ' . json_encode($urls, JSON_UNESCAPED_SLASHES) . '}';
+            same($body($got()), $content, $hook);
+        }
+    },
+    'a retry, which knows no old URL, purges everything' => static function () use ($ok, $body, $values): void {
+        Site::reset();
+        [$network, $got] = network($ok);
+        Settings::adopt(['PETASOS_WEBHOOK_URL' => $network] + $values);
+        Site::$options[Purges::FAILURE] = ['why' => ['webhook' => 'x'], 'tags' => ['post-7'], 'since' => 1, 'tries' => 1];
+        $purges = new Purges('');
+        $purges->begin();
+        Site::$hooks[Purges::RETRY][0]();
+        same($body($got()), '{"purge_everything": true}');
+        same(Site::$options[Purges::FAILURE] ?? null, null);
     },
     'a tag is text, whatever is in it' => static function () use ($ok, $body): void {
         Site::reset();

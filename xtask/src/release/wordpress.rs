@@ -123,6 +123,7 @@ mod tests {
         "src/Languages.php",
         "src/Loopback.php",
         "src/Measurement.php",
+        "src/OldUrls.php",
         "src/PageTags.php",
         "src/Plugin.php",
         "src/Probe.php",

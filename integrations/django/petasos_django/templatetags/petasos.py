@@ -1,6 +1,8 @@
 """`{% petasos_tag article %}` in a template: the page shows this object, or lists this queryset.
 
-The template's context must have the request, by the context processor `request`.
+The template's context must have the request, by the context processor `request`. The tag must be
+outside of `{% cache %}`: inside, it runs only when the fragment is rendered, and a page with the
+stored fragment would lack its tags.
 """
 
 from django import template

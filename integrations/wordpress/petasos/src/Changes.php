@@ -226,7 +226,10 @@ final class Changes
             }
         };
         add_action('edited_term', $named, $last, 3);
-        add_action('created_term', $named, $last, 3);
+        // No page names a new term yet.
+        add_action('created_term', function (int $id, $number, string $taxonomy): void {
+            is_taxonomy_viewable($taxonomy) && $this->purges->add("tax-$taxonomy", '404');
+        }, $last, 3);
         add_action('edited_term', \Closure::fromCallable([$this, 'termMoved']), $last, 3);
         add_action('pre_delete_term', function (int $id, string $taxonomy) use ($named): void {
             $named($id, 0, $taxonomy);
@@ -326,7 +329,7 @@ final class Changes
     }
 
     /** Whether visitors can see a post, or pages contain it. */
-    private static function isShown(\WP_Post $post): bool
+    public static function isShown(\WP_Post $post): bool
     {
         return $post->post_status === 'publish' || ($post->post_type === 'attachment' && $post->post_status === 'inherit');
     }

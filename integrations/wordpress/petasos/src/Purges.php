@@ -41,14 +41,18 @@ final class Purges
 
     private string $prefix;
 
+    private OldUrls $old;
+
     public function __construct(string $prefix)
     {
         $this->prefix = $prefix;
         $this->tags = new TagList($prefix);
+        $this->old = new OldUrls();
     }
 
     public function begin(): void
     {
+        $this->old->begin();
         // Before WordPress ends its output buffers, so before the response is complete. The second
         // call sends tags that other shutdown actions have added.
         add_action('shutdown', \Closure::fromCallable([$this, 'send']), 0);
@@ -159,7 +163,9 @@ final class Purges
                 $failures[$edge->address] = $why;
             }
         }
-        $why = Webhook::send($tags, Webhook::urlsOf($tags, $this->prefix));
+        // The request of a retry no longer knows the old URLs, so it names none.
+        $why = Webhook::send($tags, $is_retry ? [] : Webhook::urlsOf($tags, $this->prefix, $this->old));
+        $this->old->forget();
         if ($why !== null) {
             $failures[self::WEBHOOK] = $why;
         }

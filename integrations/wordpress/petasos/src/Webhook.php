@@ -24,6 +24,15 @@ final class Webhook
     /** A request names at most this many URLs, as networks allow. More of them purge everything. */
     private const URLS_MAX = 30;
 
+    /**
+     * Tags that accompany those of changed posts. Pages with only these are archives and links. A
+     * request does not name them, see README.md. Any other tag can be on pages all over the site.
+     */
+    private const BESIDE_POSTS = '(?:link|type|list|tax)-.+|posts|lists|terms|authors|comments|feed|home|front|search|404|rest';
+
+    /** Types of posts that are not public themselves, but have the permalink of a public page. */
+    private const PARTS = ['attachment', 'product_variation'];
+
     private const BODY = '{"tags": {tags}, "urls": {urls}, "everything": {everything}}';
 
     /** Whether the setting is a URL that can be requested. */
@@ -53,45 +62,85 @@ final class Webhook
         }
         try {
             $why = self::ask($url, self::body($tags, $urls));
-        } catch (\RuntimeException $error) {
+        } catch (\RuntimeException | \JsonException $error) {
+            // A URL that is no UTF-8 has no JSON. The editor's request must not fail because of it.
             $why = $error->getMessage();
         }
         $why === null ? delete_option(self::FAILURE) : update_option(self::FAILURE, ['why' => $why, 'since' => time()], false);
         return $why;
     }
 
+    /** Whether there is a webhook whose content has a list of URLs. */
+    public static function namesUrls(): bool
+    {
+        return strpos(Settings::text('PETASOS_WEBHOOK_BODY', self::BODY), '{urls}') !== false && Settings::text('PETASOS_WEBHOOK_URL') !== '';
+    }
+
     /**
-     * URLs of the posts that these tags name, and the front page. Empty if there are too many.
+     * The old and new URLs of the posts that these tags name, and the front page. Empty if they are
+     * too many, if one is unknown, or if a tag is on pages all over the site.
      *
      * @param  list<string> $tags
      * @return list<string>
      */
-    public static function urlsOf(array $tags, string $prefix): array
+    public static function urlsOf(array $tags, string $prefix, OldUrls $old): array
     {
-        if (strpos(Settings::text('PETASOS_WEBHOOK_BODY', self::BODY), '{urls}') === false || Settings::text('PETASOS_WEBHOOK_URL') === '') {
+        if ($tags === [] || !self::namesUrls()) {
             return [];
         }
         $urls = [home_url('/')];
         foreach ($tags as $tag) {
-            $is_post = preg_match('/^' . preg_quote($prefix, '/') . 'post-(\d+)$/D', $tag, $match) === 1;
-            $url = $is_post ? get_permalink((int) $match[1]) : false;
-            if (is_string($url)) {
-                $urls[] = $url;
+            if (preg_match('/^' . preg_quote($prefix, '/') . '(?:(post|comments|author)-(\d+)|' . self::BESIDE_POSTS . ')$/D', $tag, $match) !== 1) {
+                return [];
             }
+            $found = [];
+            if (isset($match[2])) {
+                $found = $match[1] === 'author' ? self::urlsOfAuthor((int) $match[2]) : self::urlsOfPost((int) $match[2], $old);
+            }
+            if ($found === null) {
+                return [];
+            }
+            array_push($urls, ...$found);
         }
         $urls = array_values(array_unique($urls));
-        return $tags === [] || count($urls) > self::URLS_MAX ? [] : $urls;
+        return count($urls) > self::URLS_MAX ? [] : $urls;
+    }
+
+    /** @return ?list<string> URLs of a post before and after its change; null if none is known */
+    private static function urlsOfPost(int $id, OldUrls $old): ?array
+    {
+        $urls = $old->of($id);
+        // A file that is uploaded to a draft is not public, but it has no other URL than this one.
+        $url = is_post_publicly_viewable($id) || in_array(get_post_type($id), self::PARTS, true) ? get_permalink($id) : false;
+        if (is_string($url)) {
+            $urls[] = $url;
+        }
+        return $urls === [] ? null : $urls;
+    }
+
+    /**
+     * No URLs for a user without posts: customers who change their profile must not purge the site.
+     *
+     * @return ?list<string> null if pages all over the site may name this user
+     */
+    private static function urlsOfAuthor(int $id): ?array
+    {
+        $is_author = get_userdata($id) === false || (int) count_user_posts($id, get_post_types(['public' => true])) > 0;
+        return $is_author ? null : [];
     }
 
     /** The content for this purge. */
     private static function body(array $tags, array $urls): string
     {
         $template = Settings::text('PETASOS_WEBHOOK_BODY', self::BODY);
-        $is_all = $tags === [] && $urls === [];
-        // An empty list of URLs would purge nothing, although pages have changed.
-        $lacks_urls = $urls === [] && strpos($template, '{urls}') !== false && strpos($template, '{tags}') === false;
-        if ($is_all || $lacks_urls) {
-            $for_all = Settings::text('PETASOS_WEBHOOK_BODY_ALL', strpos($template, '{everything}') === false ? '' : $template);
+        // Empty lists would purge nothing, although pages have changed.
+        $says_tags = $tags !== [] && strpos($template, '{tags}') !== false;
+        $says_urls = $urls !== [] && strpos($template, '{urls}') !== false;
+        $is_all = !$says_tags && !$says_urls;
+        if ($is_all) {
+            // A content without any list says the same of each purge.
+            $is_partial = preg_match('/\{(?:tags|urls)\}/', $template) === 1 && strpos($template, '{everything}') === false;
+            $for_all = Settings::text('PETASOS_WEBHOOK_BODY_ALL', $is_partial ? '' : $template);
             if ($for_all === '') {
                 throw new \RuntimeException('there is no content for a purge of everything');
             }

@@ -237,8 +237,7 @@ fn redirect_of_the_start_is_followed_on_the_site_only() {
     assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""));
     let endless = petasos(["try", &format!("{}/cookies", origin.url())]);
     assert!(endless.stderr.contains("its redirects end nowhere, the last one at http"), "{}", endless.stderr);
-    let words =
-        "it redirects to /admin/login/?next=/admin/, which is not visited (log-in or registration form)";
+    let words = "/admin/login/?next=/admin/, which is not visited (administration or editor)";
     assert!(output.stderr.contains(words), "{}", output.stderr);
 }
 

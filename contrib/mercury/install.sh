@@ -10,11 +10,16 @@ here=$(cd "$(dirname "$0")" && pwd)
 application=$1 host=$2 deb=$3 certificate=${4:-$2}
 export DEBIAN_FRONTEND=noninteractive
 
+# The lists of packages of a new machine are empty, and its first boot may still hold apt's lock.
+apt() {
+    apt-get --option DPkg::Lock::Timeout=600 --yes --quiet "$@"
+}
+apt update
 # nginx and PHP-FPM come first: the application depends on any web server with PHP, and apt would
 # choose Apache, which wants port 80.
 for list in "$here/packages" "$here/$application/packages"; do
     # shellcheck disable=SC2046
-    apt-get install --yes --quiet --no-install-recommends $(cat "$list")
+    apt install --no-install-recommends $(cat "$list")
 done
 
 install -m 644 "$here/php.ini" /etc/php/8.2/fpm/conf.d/90-mercury.ini
@@ -30,9 +35,15 @@ sh "$here/$application/setup.sh" "$host"
 nginx -t
 systemctl restart nginx
 
-apt-get install --yes --quiet "$(realpath "$deb")"
+sed "s#PAGE#$(cat "$here/$application/tasks")#" "$here/tasks.service" >/etc/systemd/system/mercury-tasks.service
+install -m 644 "$here/tasks.timer" /etc/systemd/system/mercury-tasks.timer
+systemctl daemon-reload
+systemctl enable --now mercury-tasks.timer
+
+apt install "$(realpath "$deb")"
 sed "s#\"www\.example\.org\"#\"$certificate\"#" "$here/$application/petasos.toml" >/etc/petasos/petasos.toml
 echo "names = [\"$host\"]" >>/etc/petasos/petasos.toml
 petasos check /etc/petasos/petasos.toml
 systemctl restart petasos
+sed "s/www\.example\.org/$host/g" "$here/$application/ladder.toml" >/root/ladder.toml
 echo "https://$host/ runs. The password of its administrator is in /root/site-password."

@@ -30,15 +30,24 @@ const CHECK: &str = include_str!("mercury/check.sh");
 /// Removes the stack, and checks that its files are gone.
 const REMOVE: &str = include_str!("mercury/remove.sh");
 
-/// A stack, and the script that changes a page of it.
+/// A stack, the script that requests its contents, and the one that changes a page of it.
 struct MercuryStack {
     name: &'static str,
+    contents: &'static str,
     edit: &'static str,
 }
 
 const STACKS: [MercuryStack; 2] = [
-    MercuryStack { name: "mediawiki", edit: include_str!("mercury/edit-mediawiki.sh") },
-    MercuryStack { name: "wordpress", edit: include_str!("mercury/edit-wordpress.sh") },
+    MercuryStack {
+        name: "mediawiki",
+        contents: include_str!("mercury/contents-mediawiki.sh"),
+        edit: include_str!("mercury/edit-mediawiki.sh"),
+    },
+    MercuryStack {
+        name: "wordpress",
+        contents: include_str!("mercury/contents-wordpress.sh"),
+        edit: include_str!("mercury/edit-wordpress.sh"),
+    },
 ];
 
 /// Arguments of `cargo xtask long mercury`.
@@ -79,6 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         root.run("the name has a certificate", CERTIFICATE, &[])?;
         root.run("the stack is set up", INSTALL, &[stack.name])?;
         root.run("it answers from memory, and no layer is missing", CHECK, &[stack.name])?;
+        root.run("its contents are served, and its tasks run", stack.contents, &[])?;
         root.run("an edit purges its page", stack.edit, &[])?;
         root.run("it is set up once more", INSTALL, &[stack.name])?;
         root.run("it is removed", REMOVE, &[])?;

@@ -6,6 +6,8 @@ $wgMessageCacheType = CACHE_ACCEL;
 $wgParserCacheType = CACHE_ACCEL;
 // Visitors stay logged in when PHP is restarted.
 $wgSessionCacheType = CACHE_DB;
+// Jobs after each request of PHP. tasks.timer makes one a minute.
+$wgJobRunRate = 10;
 $wgUseCdn = true;
 $wgCdnServers = [ '127.0.0.1:80' ];
 $wgCdnServersNoPurge = [ '127.0.0.1' ];

@@ -12,7 +12,12 @@ cp -r "$here/../../../integrations/wordpress/petasos" "$content/plugins/petasos"
 install -m 644 "$content/plugins/petasos/drop-ins/object-cache.php" "$content/object-cache.php"
 install -d -o www-data -g www-data "$content/uploads"
 
+# The first run makes the keys and the password. The password is stored before it is used.
 if [ ! -e /etc/wordpress/keys.php ]; then
+    (
+        umask 077
+        head -c 15 /dev/urandom | base64 -w 0 >/root/site-password
+    )
     (
         echo '<?php'
         for name in AUTH SECURE_AUTH LOGGED_IN NONCE; do
@@ -26,9 +31,6 @@ if [ ! -e /etc/wordpress/keys.php ]; then
     chmod 640 /etc/wordpress/keys.php
 fi
 sed "s/www\.example\.org/$host/g" "$here/config.php" >/etc/wordpress/config-default.php
-umask 077
-runuser -u www-data -- php /dev/stdin "$host" <"$here/install.php" >/root/site-password.new
-if [ -s /root/site-password.new ]; then
-    mv /root/site-password.new /root/site-password
-fi
-rm -f /root/site-password.new
+SITE_PASSWORD=$(cat /root/site-password 2>/dev/null || true)
+export SITE_PASSWORD
+runuser -u www-data -- php /dev/stdin "$host" <"$here/install.php"

@@ -131,7 +131,7 @@ fn stack_names_missing_layers_with_their_lines() {
             "fix: write `gzip on;",
             "the server closes the connection after each response",
             "2 of 2 files give browsers no lifetime of an hour, such as /style.css",
-            "fix: write `location ~* ",
+            "fix: write `map $sent_http_cache_control$sent_http_content_type $lifetime {",
             "0 failures, 6 warnings",
         ],
     );

@@ -22,6 +22,7 @@ mod root;
 use crate::finding::Finding;
 use address::HttpUrl;
 use facts::{DatabaseFact, MachineFact};
+use judge_php::WorkersRoom;
 use root::Root;
 use std::path::{Path, PathBuf};
 
@@ -64,8 +65,11 @@ pub fn examine_stack(terms: &StackTerms) -> std::io::Result<Vec<Finding>> {
             "for a PHP elsewhere, look at `opcache.enable` in phpinfo(); other languages need none",
         ));
     }
+    let database = database(&root);
+    let buffers = database.as_ref().map_or(0, judge_database::buffer_bytes);
+    let room = WorkersRoom::new(&phps, machine, buffers);
     for fact in &phps {
-        found.extend(judge_php::php(fact, &applications, machine));
+        found.extend(judge_php::php(fact, &applications, machine, room));
     }
     let has_apcu = phps.iter().any(judge_php::has_apcu);
     let servers = root.is_machine().then(probe::object_servers);
@@ -75,7 +79,7 @@ pub fn examine_stack(terms: &StackTerms) -> std::io::Result<Vec<Finding>> {
         servers.as_deref(),
         read::redis(&root).as_ref(),
     ));
-    found.extend(judge_database::database(database(&root).as_ref(), machine));
+    found.extend(judge_database::database(database.as_ref(), machine, !phps.is_empty()));
     found.extend(web(terms, &root)?);
     Ok(found)
 }

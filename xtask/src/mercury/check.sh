@@ -20,7 +20,7 @@ page=https://www.example.org$(sed -n 's/^page = "\(.*\)"/\1/p' "petasos/contrib/
 petasos doctor --stack --url "$page" >doctor.txt || true
 cat doctor.txt
 grep -q '^0 failures, 0 warnings' doctor.txt
-petasos ladder "petasos/contrib/mercury/$1/ladder.toml" --quick --out ladder >ladder.txt 2>&1 || {
+petasos ladder ladder.toml --quick --out ladder >ladder.txt 2>&1 || {
     cat ladder.txt
     exit 1
 }

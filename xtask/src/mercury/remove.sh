@@ -8,6 +8,7 @@ sh contrib/mercury/remove.sh >/root/remove.log 2>&1 || {
 }
 test -z "$(find /etc -name '*mercury*')"
 test ! -e /usr/bin/petasos
+test ! -e /root/ladder.toml
 for program in mariadb php8.2-fpm nginx; do
     systemctl is-active "$program"
 done

@@ -46,9 +46,17 @@ pub(crate) struct PoolFact {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WorkersFact {
     pub(crate) count: u64,
-    /// The memory of the largest, which has served the most: private and shared memory, the shared
-    /// part divided by its users. The resident memory if only that may be read.
-    pub(crate) largest_bytes: u64,
+    /// The memory of the largest, which has served the most. `None` if it may not be read.
+    pub(crate) largest: Option<WorkerMemoryFact>,
+}
+
+/// The memory of a worker process, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct WorkerMemoryFact {
+    /// Of this process alone.
+    pub(crate) private: u64,
+    /// The opcode cache and what else all workers of a master have in common.
+    pub(crate) shared: u64,
 }
 
 /// An installed application.
@@ -65,9 +73,19 @@ pub(crate) struct ApplicationFact {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ApplicationKind {
     /// WordPress; the drop-in is `object-cache.php` below `content`.
-    WordPress { content: PathBuf, drop_in: Option<String> },
+    WordPress { content: PathBuf, drop_in: DropInFact },
     /// MediaWiki; the value of `$wgMainCacheType` if it is set.
     MediaWiki { settings: PathBuf, main_cache: Option<String> },
+}
+
+/// A drop-in of WordPress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DropInFact {
+    None,
+    /// It is there, or may be there, and may not be read.
+    Unreadable,
+    /// Its text.
+    Text(String),
 }
 
 /// A server for objects that applications keep in memory.

@@ -7,10 +7,11 @@ use super::facts::{DatabaseFact, MachineFact};
 use crate::finding::Finding;
 use crate::judge::rounded;
 
+const BUFFER_KEY: &str = "innodb_buffer_pool_size";
 /// MariaDB's and MySQL's own size of the buffer pool.
 const BUFFER_BYTES: u64 = 128 << 20;
-/// A part of the machine's memory, as its divisor, that the buffer pool may have beside PHP.
-const MEMORY_PART: u64 = 4;
+/// Quarters of the machine's memory that the buffer pool may have beside PHP.
+const MEMORY_QUARTERS_BESIDE_PHP: u64 = 1;
 /// A buffer pool above this many quarters of the memory leaves none for PHP.
 const MEMORY_QUARTERS_MAX: u64 = 3;
 /// Sizes are proposed in this unit.
@@ -18,8 +19,9 @@ const STEP_BYTES: u64 = 64 << 20;
 /// Below this number of looked-up pages, the share of disk reads says nothing.
 const REQUESTS_MIN: u64 = 100_000;
 
-/// Everything about the database server. `None` if there is no server on this machine.
-pub(super) fn database(fact: Option<&DatabaseFact>, machine: MachineFact) -> Vec<Finding> {
+/// Everything about the database server. `None` if there is no server on this machine. `has_php`: it
+/// shares the machine with PHP.
+pub(super) fn database(fact: Option<&DatabaseFact>, machine: MachineFact, has_php: bool) -> Vec<Finding> {
     let Some(fact) = fact else {
         return vec![Finding::unseen(
             "database",
@@ -27,7 +29,7 @@ pub(super) fn database(fact: Option<&DatabaseFact>, machine: MachineFact) -> Vec
             "run the command on the machine of the database",
         )];
     };
-    let mut found = vec![buffers(fact, machine)];
+    let mut found = vec![buffers(fact, machine, has_php)];
     found.extend(disk_reads(fact));
     found.extend(query_cache(fact));
     found
@@ -46,13 +48,18 @@ fn mend(fact: &DatabaseFact, key: &str, value: &str) -> String {
     format!("write `{key} = {value}` in {place}, then {}", restart(fact))
 }
 
+/// The size of the buffer pool, in bytes.
+pub(super) fn buffer_bytes(fact: &DatabaseFact) -> u64 {
+    let written = fact.settings.last(BUFFER_KEY).and_then(|set| bytes(&set.value));
+    fact.live.and_then(|live| live.buffer_bytes).or(written).unwrap_or(BUFFER_BYTES)
+}
+
 /// The buffer pool beside the tables and the machine's memory.
-fn buffers(fact: &DatabaseFact, machine: MachineFact) -> Finding {
-    let key = "innodb_buffer_pool_size";
-    let written = fact.settings.last(key).and_then(|set| bytes(&set.value));
-    let size = fact.live.and_then(|live| live.buffer_bytes).or(written).unwrap_or(BUFFER_BYTES);
+fn buffers(fact: &DatabaseFact, machine: MachineFact, has_php: bool) -> Finding {
+    let (key, size) = (BUFFER_KEY, buffer_bytes(fact));
     let label = format!("{}: a buffer pool of {}", fact.name, rounded(size));
-    let room = (machine.memory_bytes / MEMORY_PART / STEP_BYTES).max(1) * STEP_BYTES;
+    let quarters = if has_php { MEMORY_QUARTERS_BESIDE_PHP } else { MEMORY_QUARTERS_MAX };
+    let room = (machine.memory_bytes / 4 * quarters / STEP_BYTES).max(1) * STEP_BYTES;
     let megabytes = |bytes: u64| format!("{}M", bytes >> 20);
     if size / MEMORY_QUARTERS_MAX > machine.memory_bytes / 4 {
         let message = format!("{label}, but the machine has only {}", rounded(machine.memory_bytes));
@@ -69,7 +76,8 @@ fn buffers(fact: &DatabaseFact, machine: MachineFact) -> Finding {
         return Finding::ok("database", format!("{label} holds all tables ({})", rounded(data)));
     }
     if size >= room {
-        let message = format!("{label} for tables of {}; more memory is not there", rounded(data));
+        let limit = if has_php { "be taken from PHP" } else { "be above three quarters of the memory" };
+        let message = format!("{label} for tables of {}; more would {limit}", rounded(data));
         return Finding::ok("database", message);
     }
     let message = format!("{label} for tables of {}", rounded(data));
@@ -117,7 +125,7 @@ mod tests {
     }
 
     fn first(fact: &DatabaseFact) -> Finding {
-        database(Some(fact), MACHINE).remove(0)
+        database(Some(fact), MACHINE, true).remove(0)
     }
 
     #[test]
@@ -134,7 +142,16 @@ mod tests {
         assert_eq!(first(&fact("innodb_buffer_pool_size = 1G\n", Some(9 << 30))).level, Level::Ok);
         assert_eq!(first(&fact("innodb_buffer_pool_size = 3500M\n", Some(1))).level, Level::Warning);
         assert_eq!(first(&fact("", None)).level, Level::Unseen);
-        assert_eq!(database(None, MACHINE)[0].level, Level::Unseen);
+        assert_eq!(database(None, MACHINE, true)[0].level, Level::Unseen);
+        // Without PHP, three quarters of the memory are there.
+        let alone = |text: &str| database(Some(&fact(text, Some(9 << 30))), MACHINE, false).remove(0);
+        let found = alone("innodb_buffer_pool_size = 1G\n");
+        assert!(found.fix.clone().unwrap().contains("`innodb_buffer_pool_size = 3072M`"), "{found:?}");
+        let full = alone("innodb_buffer_pool_size = 3G\n");
+        assert!(
+            full.level == Level::Ok && full.message.ends_with("three quarters of the memory"),
+            "{full:?}"
+        );
     }
 
     #[test]
@@ -146,7 +163,7 @@ mod tests {
             requests: Some(1_000_000),
         };
         let fact = DatabaseFact { live: Some(live), ..fact("innodb_buffer_pool_size = 8M\n", Some(9 << 30)) };
-        let found = database(Some(&fact), MACHINE);
+        let found = database(Some(&fact), MACHINE, true);
         assert_eq!(found[0].level, Level::Ok, "{found:?}");
         assert!(found[1].message.starts_with("0.01 % of 1000000"), "{found:?}");
     }
@@ -154,7 +171,7 @@ mod tests {
     #[test]
     fn query_cache_is_switched_off() {
         for (text, count) in [("query_cache_type = ON\n", 2), ("query_cache_type = 0\n", 1), ("", 1)] {
-            let found = database(Some(&fact(text, Some(1))), MACHINE);
+            let found = database(Some(&fact(text, Some(1))), MACHINE, true);
             assert_eq!(found.len(), count, "{text} {found:?}");
         }
     }

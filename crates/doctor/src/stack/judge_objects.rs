@@ -2,7 +2,7 @@
 //!
 //! Invariant: the functions here are pure. An application that is not known gets no finding.
 
-use super::facts::{ApplicationFact, ApplicationKind, ObjectServerFact, RedisFact};
+use super::facts::{ApplicationFact, ApplicationKind, DropInFact, ObjectServerFact, RedisFact};
 use crate::finding::Finding;
 use crate::judge::rounded;
 
@@ -30,7 +30,8 @@ pub(super) fn objects(
         let address = server.address.as_ref()?;
         Some(Finding::ok("object cache", format!("{} accepts connections at {address}", server.name)))
     }));
-    found.extend(redis.map(redis_limit));
+    let is_cache = applications.iter().any(keeps_objects_in_redis);
+    found.extend(redis.map(|fact| redis_limit(fact, is_cache)));
     found
 }
 
@@ -41,7 +42,7 @@ fn application_objects(
 ) -> Finding {
     let label = application.directory.display();
     match &application.kind {
-        ApplicationKind::WordPress { content, drop_in: None } => {
+        ApplicationKind::WordPress { content, drop_in: DropInFact::None } => {
             let fix = if has_apcu {
                 "in wp-admin, press Install beside the object cache under Tools > Petasos; or write \
                  `define( 'PETASOS_OBJECTS', array( '*' => 'apcu' ) );` in wp-config.php, and copy the plugin's \
@@ -53,7 +54,14 @@ fn application_objects(
             let message = format!("WordPress at {label}: none");
             Finding::warning("object cache", message, format!("{fix}{}", content.display())).because(WHY)
         }
-        ApplicationKind::WordPress { drop_in: Some(text), .. } => drop_in(&label.to_string(), text, servers),
+        ApplicationKind::WordPress { content, drop_in: DropInFact::Unreadable } => {
+            let message =
+                format!("WordPress at {label}: {}/object-cache.php may not be read", content.display());
+            Finding::unseen("object cache", message, "run `petasos doctor --stack` as root")
+        }
+        ApplicationKind::WordPress { drop_in: DropInFact::Text(text), .. } => {
+            drop_in(&label.to_string(), text, servers)
+        }
         ApplicationKind::MediaWiki { settings, main_cache } => {
             let kind = main_cache.as_deref().unwrap_or("CACHE_NONE");
             if matches!(kind, "CACHE_NONE" | "CACHE_DB" | "CACHE_ANYTHING") {
@@ -68,16 +76,35 @@ fn application_objects(
     }
 }
 
+/// Petasos' drop-in knows several kinds of servers, and its kind may be a setting of the database.
+fn is_own(drop_in: &str) -> bool {
+    drop_in.contains("Petasos")
+}
+
+/// Whether a drop-in of another plugin keeps objects in Redis.
+fn is_for_redis(drop_in: &str) -> bool {
+    let text = drop_in.to_ascii_lowercase();
+    !is_own(drop_in) && text.contains("redis") && !text.contains("memcached")
+}
+
+/// Whether an application is known to use Redis as a cache.
+fn keeps_objects_in_redis(application: &ApplicationFact) -> bool {
+    match &application.kind {
+        ApplicationKind::WordPress { drop_in: DropInFact::Text(text), .. } => is_for_redis(text),
+        ApplicationKind::WordPress { .. } => false,
+        ApplicationKind::MediaWiki { main_cache, .. } => {
+            main_cache.as_ref().is_some_and(|kind| kind.to_ascii_lowercase().contains("redis"))
+        }
+    }
+}
+
 /// WordPress has a drop-in. If it names a server that does not answer, it keeps nothing.
 fn drop_in(label: &str, text: &str, servers: Option<&[ObjectServerFact]>) -> Finding {
-    let whose = if text.contains("Petasos") { "Petasos' drop-in" } else { "the drop-in of another plugin" };
-    let text = text.to_ascii_lowercase();
-    // Our drop-in knows several kinds, and its kind may be a setting of the database.
-    let needs_redis = whose != "Petasos' drop-in" && text.contains("redis") && !text.contains("memcached");
+    let whose = if is_own(text) { "Petasos' drop-in" } else { "the drop-in of another plugin" };
     let is_silent = |servers: &[ObjectServerFact]| {
         servers.iter().any(|server| server.name == "Redis" && server.address.is_none())
     };
-    if needs_redis && servers.is_some_and(is_silent) {
+    if is_for_redis(text) && servers.is_some_and(is_silent) {
         return Finding::warning(
             "object cache",
             format!("WordPress at {label}: {whose} wants Redis, but none answers at its usual addresses"),
@@ -88,41 +115,44 @@ fn drop_in(label: &str, text: &str, servers: Option<&[ObjectServerFact]>) -> Fin
     Finding::ok("object cache", format!("WordPress at {label}: {whose}"))
 }
 
-/// Redis as a cache needs a limit and a rule for what goes first.
-fn redis_limit(fact: &RedisFact) -> Finding {
-    if fact.memory_max == 0 {
-        return Finding::warning(
-            "object cache",
-            "Redis has no limit of memory",
-            format!(
-                "write `maxmemory 64mb` and `maxmemory-policy allkeys-lru` in {}, then systemctl restart redis-server",
-                fact.path.display()
-            ),
-        )
-        .because("a cache without limit grows until the machine has no memory for pages");
-    }
+/// Redis as a cache needs a limit and a rule for what goes first. As a queue or a store of sessions
+/// it must have neither.
+fn redis_limit(fact: &RedisFact, is_cache: bool) -> Finding {
     let limit = rounded(fact.memory_max);
-    if fact.policy == "noeviction" {
-        return Finding::warning(
-            "object cache",
-            format!("Redis has {limit}, and refuses new objects when they are full"),
-            format!(
-                "write `maxmemory-policy allkeys-lru` in {}, then systemctl restart redis-server",
-                fact.path.display()
-            ),
+    let (state, line, why) = if fact.memory_max == 0 {
+        (
+            "Redis has no limit of memory".to_owned(),
+            "write `maxmemory 64mb` and `maxmemory-policy allkeys-lru`",
+            "a cache without limit grows until the machine has no memory for pages",
         )
-        .because("a full cache that evicts nothing no longer helps");
+    } else if fact.policy == "noeviction" {
+        (
+            format!("Redis has {limit}, and refuses new objects when they are full"),
+            "write `maxmemory-policy allkeys-lru`",
+            "a full cache that evicts nothing no longer helps",
+        )
+    } else {
+        return Finding::ok("object cache", format!("Redis has {limit} and evicts by {}", fact.policy));
+    };
+    let path = fact.path.display();
+    let fix = format!(
+        "{line} in {path}, then systemctl restart redis-server; not if it also keeps jobs or sessions, which would \
+         be lost"
+    );
+    if is_cache {
+        return Finding::warning("object cache", state, fix).because(why);
     }
-    Finding::ok("object cache", format!("Redis has {limit} and evicts by {}", fact.policy))
+    let message = format!("{state}; whether it is a cache cannot be seen");
+    Finding::unseen("object cache", message, format!("if it is only a cache, {fix}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ApplicationFact, ApplicationKind, ObjectServerFact, RedisFact, objects};
+    use super::{ApplicationFact, ApplicationKind, DropInFact, ObjectServerFact, RedisFact, objects};
     use crate::finding::{Finding, Level};
 
     fn wordpress(drop_in: Option<&str>) -> ApplicationFact {
-        let drop_in = drop_in.map(str::to_owned);
+        let drop_in = drop_in.map_or(DropInFact::None, |text| DropInFact::Text(text.to_owned()));
         let kind = ApplicationKind::WordPress { content: "/w/wp-content".into(), drop_in };
         ApplicationFact { kind, directory: "/w".into(), php_files: 1 }
     }
@@ -171,12 +201,31 @@ mod tests {
 
     #[test]
     fn redis_is_a_cache_only_with_a_limit() {
-        let with = |memory_max, policy: &str| {
+        let beside = |applications: &[ApplicationFact], memory_max, policy: &str| {
             let fact = RedisFact { path: "/r.conf".into(), memory_max, policy: policy.to_owned() };
-            objects(&[], true, None, Some(&fact)).pop().unwrap()
+            objects(applications, true, None, Some(&fact)).pop().unwrap()
         };
+        let applications = [wordpress(Some("class Redis_Object_Cache"))];
+        let with = |memory_max, policy: &str| beside(&applications, memory_max, policy);
         assert!(with(0, "noeviction").fix.unwrap().contains("`maxmemory 64mb` and"));
         assert_eq!(with(1 << 26, "noeviction").level, Level::Warning);
         assert_eq!(with(1 << 26, "allkeys-lru").level, Level::Ok);
+        assert_eq!(beside(&[wiki(Some("redis"))], 0, "noeviction").level, Level::Warning);
+        // A queue would lose its jobs.
+        for applications in [&[][..], &[wordpress(Some("Petasos, redis"))], &[wiki(Some("CACHE_ACCEL"))]] {
+            for memory_max in [0, 1 << 26] {
+                let found = beside(applications, memory_max, "noeviction");
+                assert_eq!(found.level, Level::Unseen, "{found:?}");
+                assert!(found.fix.unwrap().starts_with("if it is only a cache, "));
+            }
+        }
+    }
+
+    #[test]
+    fn drop_in_that_may_not_be_read_is_unseen() {
+        let content = "/w/wp-content".into();
+        let kind = ApplicationKind::WordPress { content, drop_in: DropInFact::Unreadable };
+        let found = judged(ApplicationFact { kind, ..wordpress(None) }, true, None);
+        assert_eq!(found.level, Level::Unseen, "{found:?}");
     }
 }

@@ -3,13 +3,17 @@
 //! Invariant: the functions here are pure. A finding that is not good names a line and its file.
 
 use super::assignments::{Assignment, bytes, is_on};
-use super::facts::{ApplicationFact, MachineFact, PhpFact, PhpKind, PoolFact};
+use super::facts::{ApplicationFact, MachineFact, PhpFact, PhpKind, PoolFact, WorkerMemoryFact};
 use crate::finding::Finding;
 use crate::judge::rounded;
 
+const OPCODE_FILES_KEY: &str = "opcache.max_accelerated_files";
 /// PHP's own values for what no file sets.
 const OPCODE_MEGABYTES: u64 = 128;
 const OPCODE_FILES: u64 = 10_000;
+/// The sizes of the table of compiled files. PHP takes the next one above the setting.
+const OPCODE_TABLES: [u64; 13] =
+    [223, 463, 983, 1979, 3907, 7963, 16_229, 32_531, 65_407, 130_987, 262_237, 524_521, 1_048_793];
 const REALPATH_BYTES: u64 = 4 << 20;
 const REALPATH_SECS: u64 = 120;
 const MEMORY_LIMIT: &str = "128M";
@@ -17,16 +21,75 @@ const MEMORY_LIMIT: &str = "128M";
 const OPCODE_MEGABYTES_MIN: u64 = 64;
 /// Workers for each core: one that waits for the database leaves its core to another.
 const WORKERS_PER_CORE: u64 = 2;
-/// Parts of the machine's memory that workers may take together, of four.
+/// Parts of the machine's memory that workers and the database may take together, of four.
 const MEMORY_QUARTERS: u64 = 3;
 
+/// The memory for the workers of all pools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct WorkersRoom {
+    /// What is left for their private memory, in bytes.
+    there: u64,
+    /// What all would take, in bytes, if each pool had its largest number. Pools that do not run
+    /// count nothing.
+    wanted: u64,
+}
+
+impl WorkersRoom {
+    /// `buffers` is the database's part of the memory, in bytes.
+    pub(super) fn new(phps: &[PhpFact], machine: MachineFact, buffers: u64) -> Self {
+        let mut room =
+            Self { there: (machine.memory_bytes / 4 * MEMORY_QUARTERS).saturating_sub(buffers), wanted: 0 };
+        for fact in phps {
+            let seen = || fact.pools.iter().filter_map(|pool| Some((pool, memory(pool)?)));
+            // All pools of a master have the same opcode cache.
+            let shared = seen().map(|(_, memory)| memory.shared).max().unwrap_or(0);
+            room.there = room.there.saturating_sub(shared);
+            for (pool, memory) in seen() {
+                let children = max_children(pool).map_or(0, |(_, max)| max);
+                room.wanted = room.wanted.saturating_add(children.saturating_mul(memory.private));
+            }
+        }
+        room
+    }
+
+    /// The workers that a pool with `max` of this size may have. All pools get smaller by the same
+    /// part if they do not fit.
+    fn workers(self, max: u64, private: u64) -> u64 {
+        let left = self.there.checked_sub(self.wanted);
+        let number = left.map_or_else(
+            || {
+                let share = u128::from(max) * u128::from(self.there) / u128::from(self.wanted.max(1));
+                u64::try_from(share).unwrap_or(u64::MAX)
+            },
+            |left| max.saturating_add(left / private.max(1)),
+        );
+        number.max(1)
+    }
+}
+
+/// The memory of a pool's largest worker.
+fn memory(pool: &PoolFact) -> Option<WorkerMemoryFact> {
+    pool.workers?.largest
+}
+
+/// The largest number of a pool's workers, and where it is written.
+fn max_children(pool: &PoolFact) -> Option<(&Assignment, u64)> {
+    let set = pool.settings.last("pm.max_children")?;
+    Some((set, set.value.parse().ok()?))
+}
+
 /// Everything about one PHP.
-pub(super) fn php(fact: &PhpFact, applications: &[ApplicationFact], machine: MachineFact) -> Vec<Finding> {
+pub(super) fn php(
+    fact: &PhpFact,
+    applications: &[ApplicationFact],
+    machine: MachineFact,
+    room: WorkersRoom,
+) -> Vec<Finding> {
     let mut found = opcode_cache(fact, applications);
     found.push(realpath_cache(fact));
     found.push(jit(fact));
     if fact.kind == PhpKind::Fpm {
-        found.extend(fact.pools.iter().map(|pool| children(fact, pool, machine)));
+        found.extend(fact.pools.iter().map(|pool| children(fact, pool, machine, room)));
     }
     found
 }
@@ -106,7 +169,7 @@ fn opcode_cache(fact: &PhpFact, applications: &[ApplicationFact]) -> Vec<Finding
     found.extend(opcode_size(fact, applications));
     if found.is_empty() {
         let megabytes = number(fact, "opcache.memory_consumption", OPCODE_MEGABYTES);
-        let files = number(fact, "opcache.max_accelerated_files", OPCODE_FILES);
+        let files = opcode_files(fact);
         let message = format!("{name}: on, {megabytes} MB for up to {files} files");
         found.push(Finding::ok("opcode cache", message));
     }
@@ -126,6 +189,12 @@ fn pool_switch(fact: &PhpFact, pool: &PoolFact) -> Option<Finding> {
     ))
 }
 
+/// The files for which PHP makes room.
+fn opcode_files(fact: &PhpFact) -> u64 {
+    let set = number(fact, OPCODE_FILES_KEY, OPCODE_FILES);
+    OPCODE_TABLES.into_iter().find(|size| *size >= set).unwrap_or(set)
+}
+
 /// Room for the files of the application, and the cost of looking for changes.
 fn opcode_size(fact: &PhpFact, applications: &[ApplicationFact]) -> Vec<Finding> {
     let (name, mut found) = (name(fact), Vec::new());
@@ -136,8 +205,8 @@ fn opcode_size(fact: &PhpFact, applications: &[ApplicationFact]) -> Vec<Finding>
         let finding = Finding::warning("opcode cache", format!("{name}: only {megabytes} MB"), fix);
         found.push(finding.because("when it is full, PHP compiles the remaining files for every page"));
     }
-    let key = "opcache.max_accelerated_files";
-    let files = number(fact, key, OPCODE_FILES);
+    let key = OPCODE_FILES_KEY;
+    let files = opcode_files(fact);
     // Files that no page uses need no room, but PHP cannot tell before.
     let needed: u64 = applications.iter().map(|application| application.php_files).sum();
     if needed > files {
@@ -201,24 +270,17 @@ fn jit(fact: &PhpFact) -> Finding {
 }
 
 /// The number of workers beside cores and memory.
-fn children(fact: &PhpFact, pool: &PoolFact, machine: MachineFact) -> Finding {
+fn children(fact: &PhpFact, pool: &PoolFact, machine: MachineFact, room: WorkersRoom) -> Finding {
     let label = format!("{}, pool {}", name(fact), pool.name);
-    let Some((set, max)) =
-        pool.settings.last("pm.max_children").and_then(|set| Some((set, set.value.parse::<u64>().ok()?)))
-    else {
+    let Some((set, max)) = max_children(pool) else {
+        let number = machine.cores * WORKERS_PER_CORE;
         return Finding::warning(
             "PHP workers",
             format!("{label}: `pm.max_children` is missing, so the pool does not start"),
-            format!(
-                "write `pm.max_children = {}` in {}",
-                machine.cores * WORKERS_PER_CORE,
-                pool.path.display()
-            ),
+            format!("write `pm.max_children = {number}` in {}", pool.path.display()),
         )
         .because("this many pages are made at once");
     };
-    let limit = fact.settings.last("memory_limit").map_or(MEMORY_LIMIT, |set| &set.value);
-    let fits = |each: u64| (machine.memory_bytes / 4 * MEMORY_QUARTERS / each.max(1)).max(1);
     let fix = |number: u64| {
         let place = format!("line {} of {}", set.line, set.path.display());
         format!(
@@ -226,16 +288,12 @@ fn children(fact: &PhpFact, pool: &PoolFact, machine: MachineFact) -> Finding {
             fact.version
         )
     };
-    let size = pool.workers.map_or_else(
-        || format!("none runs, so their memory cannot be seen; each may take {limit}"),
-        |workers| {
-            format!("the largest of the {} that run takes {}", workers.count, rounded(workers.largest_bytes))
-        },
-    );
-    let room = pool.workers.map_or(u64::MAX, |workers| fits(workers.largest_bytes));
+    let memory = memory(pool);
+    let size = worker_size(fact, pool);
+    let room = memory.map_or(u64::MAX, |memory| room.workers(max, memory.private));
     if max > room {
         let message = format!(
-            "{label}: up to {max} workers, but {} hold only {room}: {size}",
+            "{label}: up to {max} workers, but {} hold only {room} beside the other pools and the database: {size}",
             rounded(machine.memory_bytes)
         );
         return Finding::warning("PHP workers", message, fix(room))
@@ -249,18 +307,36 @@ fn children(fact: &PhpFact, pool: &PoolFact, machine: MachineFact) -> Finding {
         );
     }
     let message = format!("{label}: up to {max} workers; {size}");
-    if pool.workers.is_none() {
-        let how = "run `petasos doctor --stack` on the machine while PHP-FPM serves visitors";
+    if memory.is_none() {
+        let how = "run `petasos doctor --stack` as root on the machine while PHP-FPM serves visitors";
         return Finding::unseen("PHP workers", message, how);
     }
     Finding::ok("PHP workers", message)
 }
 
+/// What is known of the memory of a pool's workers.
+fn worker_size(fact: &PhpFact, pool: &PoolFact) -> String {
+    let limit = fact.settings.last("memory_limit").map_or(MEMORY_LIMIT, |set| &set.value);
+    let Some(workers) = pool.workers else {
+        return format!("none runs, so their memory cannot be seen; each may take {limit}");
+    };
+    let count = workers.count;
+    workers.largest.map_or_else(
+        || format!("only root sees the memory of the {count} that run; each may take {limit}"),
+        |memory| {
+            let (private, shared) = (rounded(memory.private), rounded(memory.shared));
+            format!(
+                "the largest of the {count} that run takes {private}, and shares {shared} with the others"
+            )
+        },
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::assignments::Assignments;
-    use super::super::facts::WorkersFact;
-    use super::{ApplicationFact, MachineFact, PhpFact, PhpKind, PoolFact, has_apcu, php};
+    use super::super::facts::{ApplicationKind, DropInFact, WorkerMemoryFact, WorkersFact};
+    use super::{ApplicationFact, MachineFact, PhpFact, PhpKind, PoolFact, WorkersRoom, has_apcu};
     use crate::finding::{Finding, Level};
     use std::path::Path;
 
@@ -288,12 +364,19 @@ mod tests {
     }
 
     fn workers(mebibytes: u64) -> Option<WorkersFact> {
-        Some(WorkersFact { count: 2, largest_bytes: mebibytes << 20 })
+        let largest = Some(WorkerMemoryFact { private: mebibytes << 20, shared: 0 });
+        Some(WorkersFact { count: 2, largest })
+    }
+
+    /// Judges one PHP on a machine without database.
+    fn php(fact: &PhpFact, applications: &[ApplicationFact], machine: MachineFact) -> Vec<Finding> {
+        let room = WorkersRoom::new(std::slice::from_ref(fact), machine, 0);
+        super::php(fact, applications, machine, room)
     }
 
     /// The one warning of these settings: its message and its fix.
     fn warning(fact: &PhpFact, files: u64, workers: Option<WorkersFact>) -> (String, String) {
-        let kind = super::super::facts::ApplicationKind::WordPress { content: "/w".into(), drop_in: None };
+        let kind = ApplicationKind::WordPress { content: "/w".into(), drop_in: DropInFact::None };
         let applications = [ApplicationFact { kind, directory: "/w".into(), php_files: files }];
         let found = php(&with(fact.clone(), workers), &applications, MACHINE);
         let warnings: Vec<&Finding> = found.iter().filter(|one| one.level == Level::Warning).collect();
@@ -316,7 +399,7 @@ mod tests {
         let found = php(&with(fact(LOADED, POOL), workers(40)), &[], MACHINE);
         assert!(found.iter().all(|one| one.level == Level::Ok), "{found:?}");
         assert!(
-            found.iter().any(|one| one.message.contains("on, 128 MB for up to 10000 files")),
+            found.iter().any(|one| one.message.contains("on, 128 MB for up to 16229 files")),
             "{found:?}"
         );
     }
@@ -346,8 +429,8 @@ mod tests {
             ("opcache.memory_consumption=8\n", 1, "only 8 MB", "opcache.memory_consumption = 128"),
             (
                 "",
-                12_000,
-                "the applications have 12000",
+                16_230,
+                "room for 16229 files, but the applications have 16230",
                 "`opcache.max_accelerated_files = 20000` in /etc/php",
             ),
             ("opcache.revalidate_freq=0\n", 1, "for every page", "opcache.revalidate_freq = 2"),
@@ -375,6 +458,48 @@ mod tests {
         let unseen = php(&pool(100), &[], MACHINE);
         assert!(unseen.iter().all(|one| one.level <= Level::Unseen), "{unseen:?}");
         assert_eq!(unseen.last().unwrap().level, Level::Unseen, "{unseen:?}");
+    }
+
+    /// A machine with a pool of each number of workers, each of which takes 64 MiB and shares 192 MiB.
+    fn pools(numbers: &[u32], buffers: u64) -> Vec<Finding> {
+        let largest = Some(WorkerMemoryFact { private: 64 << 20, shared: 192 << 20 });
+        let mut all = fact(LOADED, POOL);
+        let pool = |number: &u32| PoolFact {
+            name: format!("p{number}"),
+            path: "/p".into(),
+            settings: assignments("/p", &format!("pm.max_children = {number}\n")),
+            workers: Some(WorkersFact { count: 2, largest }),
+        };
+        all.pools = numbers.iter().map(pool).collect();
+        let room = WorkersRoom::new(std::slice::from_ref(&all), MACHINE, buffers);
+        let mut found = super::php(&all, &[], MACHINE, room);
+        found.retain(|one| one.subject == "PHP workers");
+        found
+    }
+
+    #[test]
+    fn workers_share_the_memory_with_each_other_and_the_database() {
+        // 3 GiB less the shared part are 45 workers.
+        let levels = |numbers: &[u32], buffers| {
+            pools(numbers, buffers).iter().map(|one| one.level).collect::<Vec<_>>()
+        };
+        assert_eq!(levels(&[45], 0), [Level::Ok]);
+        assert_eq!(levels(&[46], 0), [Level::Warning]);
+        assert_eq!(levels(&[5, 40], 0), [Level::Ok, Level::Ok], "a small pool leaves room for a large one");
+        assert_eq!(levels(&[30, 60], 0), [Level::Warning, Level::Warning]);
+        assert!(pools(&[30, 60], 0)[0].fix.clone().unwrap().contains("pm.max_children = 15`"));
+        assert!(pools(&[30, 60], 0)[1].fix.clone().unwrap().contains("pm.max_children = 30`"));
+        assert_eq!(levels(&[29], 1 << 30), [Level::Ok]);
+        assert!(pools(&[30], 1 << 30)[0].fix.clone().unwrap().contains("pm.max_children = 29`"));
+        assert_eq!(levels(&[5], 9 << 30), [Level::Warning], "a pool larger than the memory");
+    }
+
+    #[test]
+    fn workers_whose_memory_may_not_be_read_are_unseen() {
+        let seen = Some(WorkersFact { count: 2, largest: None });
+        let found = php(&with(fact(LOADED, "[www]\npm.max_children = 500\n"), seen), &[], MACHINE);
+        let last = found.last().unwrap();
+        assert!(last.level == Level::Unseen && last.message.contains("only root sees"), "{last:?}");
     }
 
     #[test]

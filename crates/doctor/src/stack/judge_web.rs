@@ -122,8 +122,11 @@ fn lifetimes(fact: &WebFact) -> Option<Finding> {
     };
     let fix = match server(fact) {
         Server::Nginx => {
-            "write `location ~* \\.(?:css|js|png|jpe?g|gif|ico|svg|webp|woff2?)$ { expires 7d; }` in the site's server \
-             in /etc/nginx/sites-enabled, then systemctl reload nginx"
+            // A location for the names of files would take them from the application's own location.
+            "write `map $sent_http_cache_control$sent_http_content_type $lifetime { default off; \
+             ~^(?:text/css|text/javascript|application/javascript|image/|font/) 7d; }` in the block http of \
+             /etc/nginx/nginx.conf and `expires $lifetime;` in the site's server in /etc/nginx/sites-enabled, then \
+             systemctl reload nginx"
         }
         Server::Apache => {
             "run `a2enmod expires`, write `ExpiresActive On`, `ExpiresByType text/css \"access plus 7 days\"` and the same \
@@ -199,8 +202,14 @@ mod tests {
         assert!(warning(&WebFact { is_kept: false, ..good() }).fix.unwrap().contains("keepalive_timeout"));
         for lifetime in [Lifetime::Unstated, Lifetime::Secs(60)] {
             let found = warning(&WebFact { files: vec![file("/a.css", Some("br"), lifetime)], ..good() });
-            assert!(found.message.contains("1 of 1 files") && found.fix.unwrap().contains("expires 7d"));
+            assert!(
+                found.message.contains("1 of 1 files") && found.fix.unwrap().contains("`expires $lifetime;`")
+            );
         }
+        // Files may come from an application, which a location for their names would cut off.
+        let found =
+            warning(&WebFact { files: vec![file("/a.css", Some("br"), Lifetime::Unstated)], ..good() });
+        assert!(!found.fix.unwrap().contains("location"));
     }
 
     #[test]

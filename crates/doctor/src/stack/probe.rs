@@ -3,7 +3,9 @@
 //! Invariant: nothing changes. The web server gets a few GET requests, the database a few SHOW
 //! statements and one sum, and only if it asks for no password.
 
-use super::facts::{FileFact, Lifetime, LiveDatabaseFact, ObjectServerFact, WebFact, WorkersFact};
+use super::facts::{
+    FileFact, Lifetime, LiveDatabaseFact, ObjectServerFact, WebFact, WorkerMemoryFact, WorkersFact,
+};
 use crate::facts::ReachFact;
 use crate::probe::{in_time, reach};
 use address::{Address, HttpUrl};
@@ -14,8 +16,9 @@ use page::{Loading, Memo, decoded};
 use platform::SystemClock;
 use resource::{PageLimits, ResourceClass};
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use why::{FetchedResponse, Fetcher, ProbeError, plain_request};
 
@@ -31,6 +34,9 @@ const STATEMENTS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name = 'innodb_bu
     SHOW GLOBAL STATUS WHERE Variable_name IN
     ('Innodb_buffer_pool_reads', 'Innodb_buffer_pool_read_requests');
     SELECT 'data', SUM(DATA_LENGTH + INDEX_LENGTH) FROM information_schema.TABLES WHERE ENGINE = 'InnoDB'";
+
+/// Makes MariaDB itself end a statement after this many seconds. MySQL has no such variable.
+const STATEMENT_LIMIT: &str = "SET SESSION max_statement_time = 2;";
 
 /// Addresses of servers for objects: Debian's, and the usual one.
 const OBJECT_SERVERS: [(&str, &str); 4] = [
@@ -48,9 +54,11 @@ pub(super) fn php_workers(version: &str, pool: &str) -> Option<WorkersFact> {
         fs::read_to_string(entry.path().join("comm")).is_ok_and(|comm| comm.trim() == name)
             && fs::read(entry.path().join("cmdline")).is_ok_and(|found| is_title(&found, &title))
     });
-    let sizes: Vec<_> = of_php.filter_map(|entry| process_bytes(&entry.path())).collect();
+    let sizes: Vec<_> = of_php
+        .map(|entry| worker_memory(&fs::read_to_string(entry.path().join("smaps_rollup")).ok()?))
+        .collect();
     let count = u64::try_from(sizes.len()).unwrap_or(u64::MAX);
-    Some(WorkersFact { count, largest_bytes: sizes.into_iter().max()? })
+    (count > 0).then(|| WorkersFact { count, largest: sizes.into_iter().flatten().max() })
 }
 
 /// Whether a process has this title, which zeros follow.
@@ -58,16 +66,15 @@ fn is_title(found: &[u8], title: &str) -> bool {
     found.split(|byte| *byte == 0).next() == Some(title.as_bytes())
 }
 
-/// The proportional memory of a process, or the resident memory if only that may be read.
-fn process_bytes(process: &Path) -> Option<u64> {
-    let kilobytes = |file: &str, key: &str| {
-        let text = fs::read_to_string(process.join(file)).ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix(key).map(str::to_owned))?;
-        line.split_ascii_whitespace().next()?.parse::<u64>().ok()
+/// The memory of a process by its file `smaps_rollup`, which only root may read of other users. The
+/// resident memory alone would count the opcode cache once for each worker.
+fn worker_memory(rollup: &str) -> Option<WorkerMemoryFact> {
+    let bytes = |key: &str| {
+        let line = rollup.lines().find_map(|line| line.strip_prefix(key))?;
+        line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
     };
-    kilobytes("smaps_rollup", "Pss:")
-        .or_else(|| kilobytes("status", "VmRSS:"))
-        .map(|kilobytes| kilobytes * 1024)
+    let private = bytes("Private_Clean:")?.checked_add(bytes("Private_Dirty:")?)?;
+    Some(WorkerMemoryFact { private, shared: bytes("Rss:")?.saturating_sub(private) })
 }
 
 /// Redis and memcached at their usual addresses.
@@ -91,15 +98,30 @@ pub(super) fn database(socket: &Path) -> Option<LiveDatabaseFact> {
         return None;
     }
     let socket = format!("--socket={}", socket.display());
-    let asked = move || {
-        let run = |client: &str| {
-            let mut command = Command::new(client);
-            command.args(["--no-defaults", "--skip-password", "--batch", "--skip-column-names", &socket]);
-            command.args(["--execute", STATEMENTS]).output().ok().filter(|output| output.status.success())
-        };
-        run("mariadb").or_else(|| run("mysql"))
+    let run = |client: &str, limit: &str| {
+        let mut command = Command::new(client);
+        command.args(["--no-defaults", "--skip-password", "--batch", "--skip-column-names", &socket]);
+        output_in_time(command.args(["--execute", &format!("{limit}{STATEMENTS}")]))
     };
-    Some(live(&String::from_utf8_lossy(&in_time(asked)??.stdout)))
+    Some(live(&run("mariadb", STATEMENT_LIMIT).or_else(|| run("mysql", ""))?))
+}
+
+/// What a program prints. `None` if it fails or is not done in time, when it is killed.
+fn output_in_time(command: &mut Command) -> Option<String> {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    let output = child.stdout.take().and_then(|mut stdout| {
+        in_time(move || {
+            let mut bytes = Vec::new();
+            stdout.read_to_end(&mut bytes).map(|_| bytes).ok()
+        })?
+    });
+    if output.is_none() {
+        // It may have ended by itself in this moment.
+        let _ = child.kill();
+    }
+    let is_good = child.wait().is_ok_and(|status| status.success());
+    output.filter(|_| is_good).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Reads the client's table of names and values.
@@ -216,14 +238,41 @@ fn lifetime(fields: &Fields) -> Lifetime {
 
 #[cfg(test)]
 mod tests {
-    use super::{Lifetime, LiveDatabaseFact, is_title, lifetime, live};
+    use super::{
+        Lifetime, LiveDatabaseFact, WorkerMemoryFact, is_title, lifetime, live, output_in_time, worker_memory,
+    };
     use message::Fields;
+    use std::process::Command;
 
     #[test]
     fn titles_of_other_pools_are_told_apart() {
         assert!(is_title(b"php-fpm: pool www\0\0\0", "php-fpm: pool www"));
         assert!(!is_title(b"php-fpm: pool www2\0", "php-fpm: pool www"));
         assert!(!is_title(b"", "php-fpm: pool www"));
+    }
+
+    #[test]
+    fn memory_of_a_worker_is_told_apart_from_the_shared() {
+        let rollup = "7f-7f ---p 00000000 00:00 0 [rollup]\nRss: 200 kB\nPss: 90 kB\nShared_Clean: 50 kB\n\
+                      Shared_Dirty: 120 kB\nPrivate_Clean: 10 kB\nPrivate_Dirty: 20 kB\n";
+        let expected = WorkerMemoryFact { private: 30 << 10, shared: 170 << 10 };
+        assert_eq!(worker_memory(rollup), Some(expected));
+        assert_eq!(worker_memory("Rss: 200 kB\n"), None);
+    }
+
+    #[test]
+    fn program_that_does_not_end_is_killed() {
+        let mut good = Command::new("sh");
+        assert_eq!(output_in_time(good.args(["-c", "echo 1"])).as_deref(), Some("1\n"));
+        let mut bad = Command::new("sh");
+        assert_eq!(output_in_time(bad.args(["-c", "echo 1; exit 1"])), None);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pid");
+        let mut endless = Command::new("sh");
+        endless.args(["-c", &format!("echo $$ >{}; exec sleep 600", path.display())]);
+        assert_eq!(output_in_time(&mut endless), None);
+        let pid = std::fs::read_to_string(path).unwrap();
+        assert!(!std::path::Path::new("/proc").join(pid.trim()).exists(), "the program still runs");
     }
 
     #[test]

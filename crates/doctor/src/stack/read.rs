@@ -3,7 +3,9 @@
 //! Invariant: a file that cannot be read is as if it were missing, unless the difference matters.
 
 use super::assignments::{Assignments, bytes};
-use super::facts::{ApplicationFact, ApplicationKind, DatabaseFact, PhpFact, PhpKind, PoolFact, RedisFact};
+use super::facts::{
+    ApplicationFact, ApplicationKind, DatabaseFact, DropInFact, PhpFact, PhpKind, PoolFact, RedisFact,
+};
 use super::root::Root;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -130,7 +132,12 @@ fn application(root: &Root, directory: &Path) -> Option<ApplicationFact> {
             return None;
         }
         let content = if is_debian { debian.to_owned() } else { directory.join("wp-content") };
-        let drop_in = root.read(&content.join("object-cache.php"));
+        let path = content.join("object-cache.php");
+        let drop_in = match root.read(&path) {
+            Some(text) => DropInFact::Text(text),
+            None if root.is_missing(&path) => DropInFact::None,
+            None => DropInFact::Unreadable,
+        };
         ApplicationKind::WordPress { content, drop_in }
     } else if root.exists(&directory.join("includes/Setup.php")) {
         let settings = directory.join("LocalSettings.php");
@@ -197,8 +204,8 @@ pub(super) fn database(root: &Root) -> Option<DatabaseFact> {
     let mut all = Assignments::default();
     include(root, Path::new("/etc/mysql/my.cnf"), INCLUDES_MAX, &mut all);
     let settings = all.select(|one| {
-        let is_versioned = one.section.starts_with("mariadb-") || one.section.starts_with("mysqld-");
-        (is_versioned || SERVER_SECTIONS.contains(&one.section.as_str())).then(|| one.key.replace('-', "_"))
+        let is_own = is_versioned(&one.section) || SERVER_SECTIONS.contains(&one.section.as_str());
+        is_own.then(|| one.key.replace('-', "_"))
     });
     let data = settings
         .last("datadir")
@@ -212,6 +219,14 @@ pub(super) fn database(root: &Root) -> Option<DatabaseFact> {
         data_bytes: table_bytes(root, &data),
         live: None,
     })
+}
+
+/// Whether a section is for the server of one version, such as `mariadb-10.11`. `mariadb-client` is
+/// for a client.
+fn is_versioned(section: &str) -> bool {
+    let mut versions =
+        ["mariadb-", "mariadbd-", "mysqld-"].iter().filter_map(|start| section.strip_prefix(start));
+    versions.any(|version| version.starts_with(|letter: char| letter.is_ascii_digit()))
 }
 
 /// Adds the assignments of a file and of those that it includes.
@@ -247,7 +262,7 @@ fn table_bytes(root: &Root, data: &Path) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ApplicationKind, applications, database, php, redis};
+    use super::{ApplicationKind, DropInFact, applications, database, php, redis};
     use crate::stack::facts::PhpKind;
     use crate::stack::root::Root;
     use std::fs;
@@ -332,7 +347,8 @@ mod tests {
             ["/home/shop/public", "/srv/wiki", "/usr/share/wordpress", "/var/www/b/html"]
         );
         let drop_in = |index: usize| match &found[index].kind {
-            ApplicationKind::WordPress { drop_in, .. } => drop_in.clone(),
+            ApplicationKind::WordPress { drop_in: DropInFact::Text(text), .. } => Some(text.clone()),
+            ApplicationKind::WordPress { .. } => None,
             ApplicationKind::MediaWiki { main_cache, .. } => main_cache.clone(),
         };
         assert_eq!(
@@ -349,6 +365,25 @@ mod tests {
     }
 
     #[test]
+    fn drop_in_that_may_not_be_read_is_not_missing() {
+        // A directory cannot be read as a file, whoever tries.
+        for (extra, expected) in
+            [("object-cache.php/x", DropInFact::Unreadable), ("plugins/x", DropInFact::None)]
+        {
+            let (_folder, root) = folder(&[
+                ("var/www/a/wp-includes/version.php", ""),
+                ("var/www/a/wp-config.php", ""),
+                (&format!("var/www/a/wp-content/{extra}"), ""),
+            ]);
+            let found = applications(&root).remove(0);
+            assert!(
+                matches!(&found.kind, ApplicationKind::WordPress { drop_in, .. } if *drop_in == expected),
+                "{found:?}"
+            );
+        }
+    }
+
+    #[test]
     fn database_reads_its_own_sections() {
         let (_folder, root) = folder(&[
             ("usr/sbin/mariadbd", ""),
@@ -358,7 +393,8 @@ mod tests {
             ),
             (
                 "etc/mysql/mariadb.conf.d/50-server.cnf",
-                "[mysqld]\ninnodb-buffer-pool-size = 1G # room\n[mariadb-10.11]\na=1\n[client]\nb=1\n",
+                "[mysqld]\ninnodb-buffer-pool-size = 1G # room\n[mariadb-10.11]\na=1\n[client]\nb=1\n\
+                 [mariadb-client]\nc=1\n",
             ),
             ("var/lib/mysql/ibdata1", "12345"),
             ("var/lib/mysql/site/wp_posts.ibd", "123"),
@@ -367,6 +403,7 @@ mod tests {
         let found = database(&root).unwrap();
         assert_eq!(found.settings.last("innodb_buffer_pool_size").unwrap().value, "1G");
         assert!(found.settings.last("a").is_some() && found.settings.last("b").is_none());
+        assert_eq!(found.settings.last("c"), None, "a client's section");
         assert_eq!(found.data_bytes, Some(8));
         assert_eq!(
             (found.name, found.directory.as_path()),

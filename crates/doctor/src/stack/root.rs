@@ -41,6 +41,11 @@ impl Root {
         self.place(path).exists()
     }
 
+    /// Whether a file is missing for certain: the directories above it may be looked into.
+    pub(crate) fn is_missing(&self, path: &Path) -> bool {
+        matches!(self.place(path).try_exists(), Ok(false))
+    }
+
     /// The entries of a directory by name. Empty if it cannot be read.
     pub(crate) fn list(&self, directory: &Path) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.place(directory)).into_iter().flatten().take(ENTRIES_MAX);

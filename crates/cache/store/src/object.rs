@@ -13,8 +13,9 @@ use crate::record::{HeadRecord, stale};
 use crate::stored_head::{self, HeadLayout};
 use crate::weight::{SHARED_BYTES, allocated};
 use bytes::Bytes;
+use esi::{Limits, Program, TemplateError};
 use message::{ResponseHead, Status, names};
-use semantics::{Coding, ContentRange, Freshness};
+use semantics::{Coding, ContentRange, Freshness, declares_esi};
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -30,6 +31,9 @@ pub struct ContentPart {
     /// answer.
     pub asked: Bytes,
 }
+
+/// The program of a stored ESI template, or the limit that the template exceeds.
+pub type Template = Result<Program, TemplateError>;
 
 /// One stored response, immutable except for its coded forms.
 #[derive(Debug)]
@@ -53,6 +57,8 @@ struct RareParts {
     part: Option<Box<ContentPart>>,
     /// Present if the object may have coded forms.
     coded: Option<CodedForms>,
+    /// Present if the response declares that it is an ESI template.
+    template: Option<Arc<Template>>,
 }
 
 impl Object {
@@ -71,6 +77,24 @@ impl Object {
             judged: freshness.into(),
             rare: (!is_inline).then(|| Box::new(RareParts { body, ..RareParts::default() })),
         }
+        .with_template()
+    }
+
+    /// Parses the content if the response declares that it is an ESI template.
+    fn with_template(mut self) -> Self {
+        let name = names::SURROGATE_CONTROL.as_bytes();
+        let lines = self.fields().filter(|(field, _)| field.eq_ignore_ascii_case(name));
+        if !declares_esi(lines.map(|(_, value)| value)) {
+            return self;
+        }
+        let template = if self.on_disk().is_some() {
+            // A body that is too large for the memory.
+            Err(TemplateError::TooLong)
+        } else {
+            Program::parse(&self.content().collect::<Vec<_>>().concat(), &Limits::default())
+        };
+        self.rare.get_or_insert_default().template = Some(Arc::new(template));
+        self
     }
 
     /// Marks the object as a part of its content.
@@ -102,11 +126,11 @@ impl Object {
         let inline = if is_inline { body.chunks() } else { &[] };
         let rare = (!is_inline || part.is_some()).then(|| {
             let body = if is_inline { Body::default() } else { body.clone() };
-            Box::new(RareParts { body, part: part.map(Box::new), coded: None })
+            Box::new(RareParts { body, part: part.map(Box::new), ..RareParts::default() })
         });
         let coding = names::CONTENT_ENCODING.as_bytes();
         let is_coded = layout.fields(head).any(|(name, _)| name.eq_ignore_ascii_case(coding));
-        Self { octets: with_head(head, inline), layout, status, is_coded, judged, rare }
+        Self { octets: with_head(head, inline), layout, status, is_coded, judged, rare }.with_template()
     }
 
     /// The stored form of the object, without the body.
@@ -124,9 +148,9 @@ impl Object {
     /// yet.
     pub(crate) fn to_be_validated(&self) -> Self {
         let rare = self.rare.as_ref().map(|rare| {
-            let RareParts { body, part, coded } = &**rare;
+            let RareParts { body, part, coded, template } = &**rare;
             let coded = coded.as_ref().map(|_| CodedForms::default());
-            Box::new(RareParts { body: body.clone(), part: part.clone(), coded })
+            Box::new(RareParts { body: body.clone(), part: part.clone(), coded, template: template.clone() })
         });
         Self {
             octets: self.octets.clone(),
@@ -240,6 +264,11 @@ impl Object {
         self.rare.as_ref()?.part.as_deref()
     }
 
+    /// The program of the content, if the response declares that it is an ESI template.
+    pub fn template(&self) -> Option<&Arc<Template>> {
+        self.rare.as_ref()?.template.as_ref()
+    }
+
     /// Whether the object may have coded forms.
     pub fn is_encodable(&self) -> bool {
         self.coded().is_some()
@@ -338,7 +367,12 @@ impl RareParts {
         let of_disk = |body: &Arc<OnDisk>| allocated(ON_DISK_BYTES) + allocated(body.sums_bytes());
         let on_disk = self.body.on_disk().map_or(0, of_disk);
         let of_part = |part: &ContentPart| allocated(size_of::<ContentPart>()) + allocated(part.asked.len());
-        chunks + on_disk + self.part.as_deref().map_or(0, of_part)
+        let of_template = |template: &Arc<Template>| {
+            allocated(size_of::<Template>() + SHARED_BYTES)
+                + template.as_ref().as_ref().map_or(0, Program::bytes)
+        };
+        let template = self.template.as_ref().map_or(0, of_template);
+        chunks + on_disk + self.part.as_deref().map_or(0, of_part) + template
     }
 }
 

@@ -424,6 +424,21 @@ mod tests {
     }
 
     #[test]
+    fn declared_template_has_its_program_and_weighs_more() {
+        let markup = b"<esi:include src='/a'/>";
+        let mut head = ResponseHead::new(Status::OK);
+        let page = object(&head, b"", Body::copy_of(markup));
+        assert!(page.template().is_none());
+        head.fields.push("surrogate-control", "content=\"ESI/1.0\"");
+        let template = object(&head, b"", Body::copy_of(markup));
+        let program = template.template().unwrap().as_ref().as_ref().unwrap();
+        assert_eq!(program.include_count(), 1);
+        assert!(template.own_bytes() >= page.own_bytes() + program.bytes());
+        assert_eq!(template.content().collect::<Vec<_>>().concat(), markup);
+        assert!(template.to_be_validated().template().is_some());
+    }
+
+    #[test]
     fn inline_and_separate_bodies_read_the_same() {
         let head = ResponseHead::new(Status::OK);
         for len in [0, 1, 1_270, 1_400, INLINE_BYTES_MAX, INLINE_BYTES_MAX + 1, 200_000] {

@@ -1,5 +1,7 @@
 //! The language case by case: elements, expressions, variables, faults and limits.
 
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
 #[expect(dead_code, reason = "the tests of single cases need no check of any bytes")]
 mod support;
 

@@ -26,6 +26,9 @@ use store::Key;
 /// The edge's name in `Via` (RFC 9110 section 7.6.3).
 pub(crate) const VIA: &str = "1.1 petasos";
 
+/// What Petasos can do for the origin (Edge Architecture Specification).
+const ESI_CAPABILITY: &str = "petasos=\"ESI/1.0\"";
+
 /// The head of a request whose response may be shared. `method` is GET or HEAD; `known` is the rule
 /// by which responses of this key are known to vary.
 pub(crate) fn shared_head(
@@ -56,6 +59,11 @@ fn push_marks(fields: &mut Fields, subject: &RequestSubject<'_>, loop_mark: &Byt
         fields.push(names::VIA, VIA);
     }
     fields.push(CDN_LOOP, loop_mark.clone());
+    if subject.site.plan.esi {
+        fields.set(names::SURROGATE_CAPABILITY, ESI_CAPABILITY);
+        // Templates are parsed, and may be in any response.
+        fields.remove(names::ACCEPT_ENCODING);
+    }
 }
 
 /// Changes the fields of a request as the settings of its site say.

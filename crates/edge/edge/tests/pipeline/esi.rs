@@ -238,6 +238,49 @@ fn other_hosts_and_smuggled_lines_are_no_fragments() {
     assert_eq!(own.get("/", &[]).text(), "/x/v?");
 }
 
+/// A response that ends before its stated length.
+fn truncated(fields: &str) -> Vec<Action> {
+    let head = format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 100\r\n\r\nshort");
+    vec![Action::Send(head.into_bytes()), Action::Close]
+}
+
+#[test]
+fn truncated_template_or_fragment_is_never_called_whole() {
+    let fragment = Stage::with(with_esi, |seen| match seen.target() {
+        "/" => response("200 OK", &[TEMPLATE, STORED], b"a<esi:include src=\"/cut\"/>b"),
+        _ => truncated(""),
+    });
+    assert_eq!(fragment.get("/", &[]).text(), format!("a{GAP}b"));
+    let template = Stage::with(with_esi, |_| truncated(&format!("{TEMPLATE}\r\n")));
+    let answer = template.get("/", &[]);
+    assert_eq!((answer.status, reason(&answer)), (502, "esi-refused"));
+}
+
+#[test]
+fn fragment_beyond_its_limit_is_missing() {
+    let long = vec![b'x'; (1 << 20) + 100_000];
+    let stage = Stage::with(with_esi, move |seen| match seen.target() {
+        "/" => response("200 OK", &[TEMPLATE, STORED], b"a<esi:include src=\"/long\"/>b"),
+        _ => response("200 OK", &[STORED], &long),
+    });
+    for _ in 0..2 {
+        assert_eq!(stage.get("/", &[]).text(), format!("a{GAP}b"));
+    }
+}
+
+#[test]
+fn page_beyond_its_bytes_is_visibly_incomplete() {
+    let values = "$(QUERY_STRING)".repeat(6000);
+    let stage = Stage::with(with_esi, move |_| {
+        response("200 OK", &[TEMPLATE, STORED], format!("<esi:vars>{values}</esi:vars>").as_bytes())
+    });
+    let mut client = stage.begin("GET", &format!("/?{}", "x".repeat(4000)), &[]);
+    let mut answer = client.read_head();
+    assert_eq!(answer.status, 200);
+    assert!(!client.read_body(&mut answer), "{} bytes", answer.body.len());
+    assert!(answer.body.len() <= 16 << 20, "{} bytes", answer.body.len());
+}
+
 #[test]
 fn hung_fragment_is_left_after_maxwait() {
     let gate = Gate::default();

@@ -262,7 +262,9 @@ impl<'a> Visit<'a> {
     fn order_forms(&self, page_request: &PageRequest<'_>, delivery: &Delivery) {
         let ContentSource::Stored(object) = &delivery.content else { return };
         let is_concerned = || !page_request.accepted.is_empty() && page_request.range.is_none();
-        if !object.is_encodable() || !is_concerned() || !object.counts_for_forms() {
+        // A template is never sent as it is stored.
+        let is_template = || page_request.subject.site.plan.esi && object.template().is_some();
+        if !object.is_encodable() || !is_concerned() || is_template() || !object.counts_for_forms() {
             return;
         }
         if !self.shared.encodings.order(&page_request.key, object) {

@@ -5,7 +5,7 @@
 
 use crate::attributes::decoded;
 use crate::program::{Include, Operation, Program, Span};
-use crate::values::{Values, push_for_html, push_for_url};
+use crate::values::{Values, changes_path, push_for_html, push_for_url};
 use crate::variable::Piece;
 
 /// A longer URL of a fragment becomes empty, and no fragment has an empty URL.
@@ -39,6 +39,13 @@ pub struct Fetch {
     pub alt: Option<Vec<u8>>,
     /// The longest wait in milliseconds, if the template states one.
     pub maxwait_ms: Option<u32>,
+}
+
+impl Fetch {
+    /// The bytes of its URLs.
+    pub fn url_bytes(&self) -> usize {
+        self.src.len() + self.alt.as_ref().map_or(0, Vec::len)
+    }
 }
 
 /// What happens after a fragment has failed.
@@ -124,6 +131,11 @@ impl<'p> Run<'p> {
         }
     }
 
+    /// The number of the next operation. A fetch with a smaller one is not needed any more.
+    pub const fn position(&self) -> usize {
+        self.at
+    }
+
     /// The fragments that the rest of the run needs if none of them fails, so that all can be
     /// fetched at once.
     pub fn ahead(&self) -> Vec<Fetch> {
@@ -145,12 +157,16 @@ impl<'p> Run<'p> {
     }
 
     fn url(&self, pieces: &[Piece]) -> Vec<u8> {
-        let mut url = Vec::new();
+        let (mut url, mut values) = (Vec::new(), Vec::new());
         for piece in pieces {
             match piece {
                 Piece::Literal(place) => url.extend_from_slice(&decoded(place.of(self.template))),
                 Piece::Variable(variable) => match self.values.value(self.template, *variable) {
-                    Some(value) => push_for_url(&mut url, *variable, &value),
+                    Some(value) => {
+                        let begin = url.len();
+                        push_for_url(&mut url, *variable, &value);
+                        values.push(begin..url.len());
+                    }
                     None => {
                         let default = variable.default.map(|place| decoded(place.of(self.template)));
                         url.extend_from_slice(&default.unwrap_or_default());
@@ -161,6 +177,6 @@ impl<'p> Run<'p> {
                 return Vec::new();
             }
         }
-        url
+        if values.into_iter().any(|value| changes_path(&url, value)) { Vec::new() } else { url }
     }
 }

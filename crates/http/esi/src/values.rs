@@ -2,10 +2,12 @@
 //!
 //! Invariants: a value that follows from the request is substituted as text only. In a page it
 //! contains no character of HTML markup, in a URL no delimiter that could add a parameter, a path
-//! segment or a line.
+//! segment or a line. In the path of a URL it neither removes a segment nor has an encoded slash,
+//! which some servers decode.
 
 use crate::variable::{Name, Variable};
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// A longer value counts as missing.
 const VALUE_BYTES_MAX: usize = 4096;
@@ -135,4 +137,22 @@ pub(crate) fn push_for_url(out: &mut Vec<u8>, variable: Variable, value: &[u8]) 
             out.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte & 15)]);
         }
     }
+}
+
+/// Whether the value at this place of a URL would change the segments of its path.
+pub(crate) fn changes_path(url: &[u8], value: Range<usize>) -> bool {
+    let path_bytes = url.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(url.len());
+    let path = url.get(..path_bytes).unwrap_or_default();
+    let Some(own) = path.get(value.clone()) else { return false };
+    let has_delimiter = own
+        .windows(3)
+        .any(|code| [b"%2F", b"%5C"].into_iter().any(|delimiter| delimiter.eq_ignore_ascii_case(code)));
+    let is_slash = |byte: &u8| *byte == b'/';
+    let before = path.get(..value.start).unwrap_or_default();
+    let begin = before.iter().rposition(is_slash).map_or(0, |at| at + 1);
+    let rest = path.get(begin..).unwrap_or_default();
+    let segment = rest.split(is_slash).next().unwrap_or_default();
+    let mut dots = String::from_utf8_lossy(segment).into_owned();
+    dots.make_ascii_lowercase();
+    has_delimiter || matches!(&*dots.replace("%2e", "."), "." | "..")
 }

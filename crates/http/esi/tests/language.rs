@@ -131,12 +131,35 @@ fn values_are_escaped_for_their_place() {
         ("<esi:include src='/a?x=$(HTTP_COOKIE{id})'/>", "{/a?x=%3C1%262%3E}"),
         ("<esi:include src='/a?x=$(QUERY_STRING{last})'/>", "{/a?x=H%20d}"),
         ("<esi:include src='/a?$(QUERY_STRING)'/>", "{/a?first=Robin&last=H%20d&n=10&crlf=%0d%0aX}"),
-        ("<esi:include src='/a/$(HTTP_REFERER)'/>", "{/a/http%3A%2F%2Fb.test%2F%22x}"),
+        ("<esi:include src='/a?$(HTTP_REFERER)'/>", "{/a?http%3A%2F%2Fb.test%2F%22x}"),
         ("<esi:include src='/a/$(HTTP_COOKIE{none}|b/c)'/>", "{/a/b/c}"),
     ];
     for (template, expected) in cases {
         assert_eq!(with_values(template), expected, "{template}");
     }
+}
+
+#[test]
+fn value_never_changes_the_path_of_a_url() {
+    let of = |value: &str, src: &str| {
+        let query = format!("w={value}");
+        let values = Values { query: query.as_bytes(), ..Values::default() };
+        let template = format!("<esi:include src='{src}' onerror='continue'/>");
+        let fragment = |url: &[u8]| (!url.is_empty()).then(|| url.to_vec());
+        String::from_utf8(support::page(template.as_bytes(), values, fragment).unwrap()).unwrap()
+    };
+    let paths = ["/widgets/$(QUERY_STRING{w})", "/w/$(QUERY_STRING{w})/x?y=1", "w/$(QUERY_STRING{w})#y"];
+    for path in paths {
+        for value in ["..", ".", "%2e%2E", ".%2e", "a%2Fb", "a%5cb", "/a", "..%2f", "%2e"] {
+            assert_eq!(of(value, path), "", "{path} {value}");
+        }
+        for value in ["a", "...", "a.b", "..a", "%41"] {
+            assert_eq!(of(value, path), path.replace("$(QUERY_STRING{w})", value), "{path} {value}");
+        }
+    }
+    assert_eq!(of(".", "/w/.$(QUERY_STRING{w})/"), "", "half of the dots is a value");
+    assert_eq!(of("..%2F", "/w?x=$(QUERY_STRING{w})"), "/w?x=..%2F");
+    assert_eq!(of("a", "/w/../$(QUERY_STRING{w})"), "/w/../a", "the template may remove segments");
 }
 
 #[test]

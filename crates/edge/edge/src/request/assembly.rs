@@ -14,6 +14,7 @@ use crate::request::client::ClientConnection;
 use crate::request::decoded::CodedSource;
 use crate::request::delivery::ContentSource;
 use crate::request::fragment::{FragmentSource, PendingFragment};
+use crate::request::fragment_place::FragmentPlace;
 use crate::request::fragment_url::query_of;
 use crate::request::interrupted::Interrupted;
 use crate::request::refusal::Refusal;
@@ -25,7 +26,7 @@ use h1::BodyFraming;
 use message::{Fields, ResponseHead, Status, names};
 use semantics::declares_esi;
 use std::sync::Arc;
-use store::Template;
+use store::{StoredTemplate, Template};
 
 /// What a page has in the place of a fragment that is missing without the template's permission.
 const GAP: &[u8] = b"<!-- a fragment of this page is missing -->";
@@ -42,15 +43,9 @@ const OF_BYTES: [&str; 8] = [
     "Repr-Digest",
 ];
 
-/// Fields that say how long a response may be stored.
-const OF_STORING: [&str; 6] = [
-    names::CACHE_CONTROL,
-    names::CDN_CACHE_CONTROL,
-    names::EXPIRES,
-    names::PRAGMA,
-    names::AGE,
-    "No-Vary-Search",
-];
+/// Fields that say how long a response may be stored and for which requests. Those for particular
+/// caches are not sent with a private response.
+const OF_STORING: [&str; 3] = [names::CACHE_CONTROL, names::AGE, "No-Vary-Search"];
 
 /// Whether a response declares that it is a template. The site must have ESI.
 pub(crate) fn is_template(content: &ContentSource) -> bool {
@@ -87,9 +82,13 @@ impl Visit<'_> {
         if let ContentSource::Filling { answer, .. } = &content {
             self.notes.fetch = answer.phases;
         }
-        let parent = match self.parent(content).await {
+        let place = match self.client.fragment_of() {
+            Some(place) => place.within(),
+            None => FragmentPlace::of_page(self.shared.buffers.memory()),
+        };
+        let parent = match self.parent(content, &place).await {
             Ok(parent) => parent,
-            Err(why) => return self.refuse_template(why).await,
+            Err(why) => return self.refuse_template(&why).await,
         };
         let program = match &*parent.parsed {
             Ok(program) => program,
@@ -97,7 +96,10 @@ impl Visit<'_> {
         };
         self.cells().count(Metric::EsiPages);
         self.tell_faults(program);
-        let head = page_head(&parent.head, self.recipient.head_only || program.is_dynamic());
+        let is_private = self.recipient.head_only || program.is_dynamic();
+        let head = page_head(&parent.head, is_private);
+        // No setting and no field for one kind of caches may let the page be stored.
+        self.recipient.is_private |= is_private;
         let account = match program.is_dynamic() {
             true => ResponseAccount { age_secs: None, ..*account },
             false => *account,
@@ -120,9 +122,12 @@ impl Visit<'_> {
             referer: first("Referer"),
             query: query_of(&request.target),
         };
-        let source = FragmentSource::of(self);
+        let source = FragmentSource::of(self, place);
         let run = Run::new(program, &parent.text, values);
-        let pending = run.ahead().into_iter().map(|fetch| source.begin(fetch)).collect();
+        // Fragments that are not requested ahead are requested when the page comes to them.
+        let may_wait = |fetch: &Fetch| source.place.take_bytes(fetch.url_bytes());
+        let ahead = run.ahead().into_iter().take_while(may_wait);
+        let pending = ahead.map(|fetch| source.begin(fetch)).collect();
         self.begin(&written);
         let mut page = Page {
             client: self.client,
@@ -151,15 +156,23 @@ impl Visit<'_> {
     ///
     /// # Errors
     /// Why the response cannot be one.
-    async fn parent(&self, content: ContentSource) -> Result<Parent, &'static str> {
+    async fn parent(&self, content: ContentSource, place: &FragmentPlace) -> Result<Parent, String> {
         let (mut suspected, mut observer) = (None, None);
         let repair = BodyRepair::of(self);
         let (head, mut source, parsed) = match content {
             ContentSource::Stored(object) => {
                 if object.part().is_some() {
-                    return Err("it is a part of a response");
+                    return Err("it is a part of a response".to_owned());
                 }
-                (object.head(), CodedSource::stored(&object, &repair), object.template().cloned())
+                let parsed = match object.template() {
+                    Some(StoredTemplate::Parsed(template)) => Some(Arc::clone(template)),
+                    Some(StoredTemplate::OnDisk) | None => None,
+                };
+                // It may be too long for its text to be read.
+                if let Some(Err(error)) = parsed.as_deref() {
+                    return Err(error.to_string());
+                }
+                (object.head(), CodedSource::stored(&object, &repair), parsed)
             }
             ContentSource::Filling { answer, reader, own } => {
                 let head = answer.own_head.as_ref().filter(|_| own).unwrap_or(&answer.head);
@@ -175,21 +188,20 @@ impl Visit<'_> {
                 of_exchange(response)
             }
             ContentSource::Switch(..) | ContentSource::File(..) => {
-                return Err("it is no response of an origin");
+                return Err("it is no response of an origin".to_owned());
             }
         };
-        if head.status == Status::PARTIAL_CONTENT {
-            return Err("it is a part of a response");
-        }
-        if head.fields.has(names::CONTENT_ENCODING) {
-            return Err("it is compressed");
-        }
-        let bytes_max = Limits::default().template_bytes_max as usize;
-        let text =
-            if self.recipient.head_only { Bytes::new() } else { collected(&mut source, bytes_max).await? };
+        let refused = refused_head(&head);
+        let mut text = Bytes::new();
+        // The content of a write says what it has changed, even if it is no page.
+        let is_read = !self.recipient.head_only && (refused.is_none() || suspected.is_some());
+        let arrived = if is_read { collected(&mut source, place, &mut text).await } else { Ok(()) };
         drop(source);
         if let Some(suspected) = suspected {
             self.settle_suspected(&suspected, &head, &text).await;
+        }
+        if let Some(why) = refused.or_else(|| arrived.err()) {
+            return Err(why.to_owned());
         }
         if let Some(observer) = observer {
             observer(&head, text.to_vec());
@@ -231,20 +243,50 @@ fn of_exchange<'a>(response: StreamedResponse) -> (ResponseHead, CodedSource<'a>
     (response.head, CodedSource::Exchange(response.exchange, None), None)
 }
 
-/// The whole content of a source, in one piece.
-async fn collected(source: &mut CodedSource<'_>, bytes_max: usize) -> Result<Bytes, &'static str> {
+/// Why no response with this head is a template.
+fn refused_head(head: &ResponseHead) -> Option<&'static str> {
+    if head.status == Status::PARTIAL_CONTENT {
+        return Some("it is a part of a response");
+    }
+    head.fields.has(names::CONTENT_ENCODING).then_some("it is compressed")
+}
+
+/// Reads the whole content of a source into `text`, in one piece. Its bytes count towards the page.
+/// `text` has what arrived, also after an error.
+async fn collected(
+    source: &mut CodedSource<'_>,
+    place: &FragmentPlace,
+    text: &mut Bytes,
+) -> Result<(), &'static str> {
+    let bytes_max = Limits::default().template_bytes_max as usize;
+    if let CodedSource::Pieces(pieces) = source
+        && pieces.len() <= 1
+    {
+        // It is a part of the store and needs no copy.
+        *text = pieces.pop_front().unwrap_or_default();
+        return Ok(());
+    }
     let (mut pieces, mut bytes) = (Vec::new(), 0);
-    while let Some(piece) = source.next().await.map_err(|_| "it did not arrive completely")? {
+    let arrived = loop {
+        let piece = match source.next().await {
+            Ok(Some(piece)) => piece,
+            Ok(None) => break Ok(()),
+            Err(_) => break Err("it did not arrive completely"),
+        };
         bytes += piece.len();
         if bytes > bytes_max {
-            return Err("it is too long");
+            break Err("it is too long");
+        }
+        if !place.take_bytes(piece.len()) {
+            break Err("memory is short");
         }
         pieces.push(piece);
-    }
-    match pieces.len() {
-        0 | 1 => Ok(pieces.pop().unwrap_or_default()),
-        _ => Ok(pieces.concat().into()),
-    }
+    };
+    *text = match pieces.len() {
+        0 | 1 => pieces.pop().unwrap_or_default(),
+        _ => pieces.concat().into(),
+    };
+    arrived
 }
 
 /// The head of the assembled page.
@@ -291,7 +333,11 @@ impl Page<'_> {
                     Some(content) => self.put(content).await?,
                     None => match run.failed() {
                         Consequence::Skipped => {}
-                        Consequence::Excepted => self.held.truncate(self.marks.pop().unwrap_or(0)),
+                        Consequence::Excepted => {
+                            self.held.truncate(self.marks.pop().unwrap_or(0));
+                            // The rest of the attempt needs its fragments no more.
+                            self.pending.retain(|pending| pending.id >= run.position());
+                        }
                         Consequence::Lacking => {
                             self.source.count(Metric::EsiGaps);
                             self.put(Bytes::from_static(GAP)).await?;

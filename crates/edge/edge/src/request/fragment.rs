@@ -3,7 +3,8 @@
 //! Invariants: a fragment is requested by the same steps as a page, as the visitor's browser would
 //! request its URL. Its rules, key, lifetime and coalescing are therefore those of its own URL, and
 //! a shared fetch for it contains nothing of the visitor. A page and all fragments within its
-//! fragments have one budget of requests, bytes and time. A fragment that is not complete is none.
+//! fragments have one budget of requests, bytes and time; each byte is taken from it before it is
+//! kept. A fragment that is not complete is none.
 
 use crate::control::counters::Metric;
 use crate::memory::budget::MemoryShare;
@@ -28,8 +29,11 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// Number of fragments of one template that are requested at the same time.
+/// Number of fragments of a page that are requested at the same time.
 const AT_ONCE: usize = 16;
+
+/// The same for a fragment that is a template: with more, each level would multiply the requests.
+const AT_ONCE_WITHIN: usize = 1;
 
 /// Longest content of a fragment in bytes.
 const FRAGMENT_BYTES_MAX: usize = 1 << 20;
@@ -95,7 +99,7 @@ impl PendingFragment {
 
 impl FragmentSource {
     /// The source of fragments for a visit.
-    pub(crate) fn of(visit: &Visit<'_>) -> Self {
+    pub(crate) fn of(visit: &Visit<'_>, place: FragmentPlace) -> Self {
         let request = &visit.request.head;
         let mut fields = Fields::new();
         for name in COPIED {
@@ -103,17 +107,14 @@ impl FragmentSource {
         }
         // The page is assembled from plain text.
         fields.push(names::ACCEPT_ENCODING, "identity");
-        let place = match visit.client.fragment_of() {
-            Some(place) => place.within(),
-            None => FragmentPlace::of_page(visit.shared.buffers.memory()),
-        };
+        let at_once = if visit.client.fragment_of().is_some() { AT_ONCE_WITHIN } else { AT_ONCE };
         Self {
             shared: Arc::clone(visit.shared),
             worker: visit.worker,
             arrival: visit.client.arrival(),
             fields: Arc::new(fields),
             page: request.target.clone(),
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            turns: Arc::new(Semaphore::new(at_once)),
             place,
             run: visit.run_request,
         }
@@ -137,20 +138,31 @@ impl FragmentSource {
 
     /// The content of the first URL of an include that can be had.
     async fn fetch(self, fetch: Fetch) -> Option<Bytes> {
-        let _turn = self.turns.acquire().await.ok()?;
+        let turn = tokio::time::timeout_at(self.place.ends(), self.turns.acquire()).await;
         let stated = fetch.maxwait_ms.map(|ms| Duration::from_millis(ms.into()));
         let wait = stated.unwrap_or(FRAGMENT_WAIT).min(FRAGMENT_WAIT);
         for url in [Some(fetch.src), fetch.alt].into_iter().flatten() {
-            let ends = self.place.ends().min(Instant::now() + wait);
-            let content = tokio::time::timeout_at(ends, self.request(&url)).await;
-            if let Some(content) =
-                content.ok().flatten().filter(|content| self.place.take_bytes(content.len()))
-            {
-                return Some(content);
+            let now = Instant::now();
+            // A request that is awaited until a time in the past would still begin.
+            if turn.is_err() || now >= self.place.ends() {
+                break;
+            }
+            let ends = self.place.ends().min(now + wait);
+            match tokio::time::timeout_at(ends, self.request(&url)).await {
+                Ok(Some(content)) => return Some(content),
+                Ok(None) => {}
+                Err(_) => self.tell_late(&url),
             }
         }
         self.count(Metric::EsiFragmentsFailed);
         None
+    }
+
+    /// Tells the operator of a fragment that was given up: its request has no record.
+    fn tell_late(&self, url: &[u8]) {
+        let (url, page) = (String::from_utf8_lossy(url), String::from_utf8_lossy(&self.page));
+        let text = format!("the fragment {url} of {page} was late, and is missing in the page");
+        self.shared.complaints.tell(&text, self.shared.clock.monotonic());
     }
 
     /// The content of a URL.
@@ -171,7 +183,7 @@ impl FragmentSource {
         };
         let mut input = BytesMut::new();
         h1::write_request_head(&mut input, &head).ok()?;
-        let output = Arc::new(Mutex::new(BytesMut::new()));
+        let output = Arc::new(Mutex::new(KeptOutput::of(&self.place)));
         let stream = Stream::Other(Box::new(Collector(Arc::clone(&output))));
         let limits = Arc::clone(&self.shared.limits);
         let mut client =
@@ -181,14 +193,19 @@ impl FragmentSource {
         };
         match (self.run)(Arc::clone(&self.shared), self.worker, client, request).await {
             AfterResponse::Gone | AfterResponse::Tunnel(..) => None,
-            AfterResponse::Keep | AfterResponse::Close | AfterResponse::Linger => content_of(&output),
+            AfterResponse::Keep | AfterResponse::Close | AfterResponse::Linger => {
+                let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+                let content = content_of(std::mem::take(&mut output.octets))?;
+                // These stay counted until the page ends.
+                output.taken_bytes = output.taken_bytes.saturating_sub(content.len());
+                Some(content)
+            }
         }
     }
 }
 
 /// The content of a whole response, if it may stand in a page.
-fn content_of(output: &Mutex<BytesMut>) -> Option<Bytes> {
-    let mut input = std::mem::take(&mut *output.lock().unwrap_or_else(PoisonError::into_inner));
+fn content_of(mut input: BytesMut) -> Option<Bytes> {
     let mut exchange = Exchange::new(&Method::Get, Terms::TOLERANT);
     let mut content = Vec::new();
     loop {
@@ -215,17 +232,41 @@ fn content_of(output: &Mutex<BytesMut>) -> Option<Bytes> {
     }
 }
 
+/// What is written to a connection within the edge. Its bytes are given back to the page with it,
+/// except those that become a part of the page.
+#[derive(Debug)]
+struct KeptOutput {
+    octets: BytesMut,
+    /// The bytes that were taken from the budget of the page for it.
+    taken_bytes: usize,
+    place: FragmentPlace,
+}
+
+impl KeptOutput {
+    fn of(place: &FragmentPlace) -> Self {
+        Self { octets: BytesMut::new(), taken_bytes: 0, place: place.clone() }
+    }
+}
+
+impl Drop for KeptOutput {
+    fn drop(&mut self) {
+        self.place.give_back(self.taken_bytes);
+    }
+}
+
 /// The end of a connection within the edge: it keeps what is written, up to a limit.
 #[derive(Debug)]
-struct Collector(Arc<Mutex<BytesMut>>);
+struct Collector(Arc<Mutex<KeptOutput>>);
 
 impl Collector {
     fn keep(&self, octets: &[u8]) -> io::Result<usize> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() + octets.len() > FRAGMENT_BYTES_MAX + HEAD_BYTES_MAX {
+        let is_short = kept.octets.len() + octets.len() <= FRAGMENT_BYTES_MAX + HEAD_BYTES_MAX;
+        if !is_short || !kept.place.take_bytes(octets.len()) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        kept.extend_from_slice(octets);
+        kept.taken_bytes += octets.len();
+        kept.octets.extend_from_slice(octets);
         Ok(octets.len())
     }
 
@@ -276,5 +317,44 @@ impl AsyncWrite for Collector {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AT_ONCE, FragmentSource};
+    use crate::request::arrival::Arrival;
+    use crate::request::fragment_place::FragmentPlace;
+    use crate::shared::Shared;
+    use crate::system::System;
+    use bytes::Bytes;
+    use config::EdgePlan;
+    use esi::Fetch;
+    use message::{Fields, names};
+    use net::Peer;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::sync::Semaphore;
+
+    #[tokio::test(start_paused = true)]
+    async fn no_request_begins_after_the_time_of_the_page() {
+        let plan = EdgePlan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let shared = Arc::new(Shared::new(plan, None, System::of_machine()));
+        let mut fields = Fields::new();
+        fields.push(names::HOST, "a.test");
+        let peer = Peer::Ip("10.0.0.1:5".parse().unwrap());
+        let source = FragmentSource {
+            worker: 0,
+            arrival: Arrival::from(peer),
+            fields: Arc::new(fields),
+            page: Bytes::from_static(b"/"),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            place: FragmentPlace::of_page(shared.buffers.memory()),
+            run: |_, _, _, _| panic!("a request began"),
+            shared,
+        };
+        tokio::time::advance(Duration::from_secs(30)).await;
+        let fetch = Fetch { id: 0, src: b"/a".to_vec(), alt: Some(b"/b".to_vec()), maxwait_ms: None };
+        assert!(source.fetch(fetch).await.is_none());
     }
 }

@@ -82,6 +82,14 @@ impl FragmentPlace {
         has_room
     }
 
+    /// Gives bytes back to the budget of the page.
+    pub(crate) fn give_back(&self, bytes: usize) {
+        let mut held = self.budget.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        held.count = held.count.saturating_sub(bytes as u64);
+        let count = held.count;
+        held.memory.shrink(count);
+    }
+
     /// Takes one request from the budget of the page. Returns false if it has none left, or if the
     /// fragment is too deep.
     pub(crate) fn take_request(&self) -> bool {

@@ -263,7 +263,7 @@ impl<'a> Visit<'a> {
         let ContentSource::Stored(object) = &delivery.content else { return };
         let is_concerned = || !page_request.accepted.is_empty() && page_request.range.is_none();
         // A template is never sent as it is stored.
-        let is_template = || page_request.subject.site.plan.esi && object.template().is_some();
+        let is_template = || object.template().is_some();
         if !object.is_encodable() || !is_concerned() || is_template() || !object.counts_for_forms() {
             return;
         }

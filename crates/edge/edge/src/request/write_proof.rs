@@ -50,6 +50,7 @@ impl Visit<'_> {
         answer: &ResponseHead,
         content: &[u8],
     ) {
+        let content = content.get(..CONTENT_BYTES_MAX).unwrap_or(content);
         if let WriteEffect::Changed(changed) = self.written(suspected, answer, Some(content)) {
             let SuspectedWrite { site, key, .. } = suspected;
             let stale =

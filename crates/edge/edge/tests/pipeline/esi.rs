@@ -60,7 +60,7 @@ fn page_is_assembled_from_its_fragments() {
     assert_eq!(stage.metric("petasos_esi_fragments_total", ""), 4);
     let seen = stage.last_seen();
     assert_eq!(seen.field("Surrogate-Capability"), Some("petasos=\"ESI/1.0\""));
-    assert_eq!(seen.field("Accept-Encoding"), None);
+    assert_eq!(seen.field("Accept-Encoding"), Some("identity"));
 }
 
 #[test]
@@ -389,11 +389,11 @@ fn http2_client_gets_the_page_and_its_end() {
     }
 }
 
-#[test]
-fn template_from_the_disk_is_assembled() {
+/// An edge with a disk, and the texts and reasons of two requests before and after its restart.
+fn across_a_restart(template: &'static [u8], page: &str) {
     let directory = tempfile::tempdir().unwrap();
-    let origin = Origin::start(|seen| match seen.target() {
-        "/" => response("200 OK", &[TEMPLATE, STORED], b"a<esi:include src=\"/b\"/>c"),
+    let origin = Origin::start(move |seen| match seen.target() {
+        "/" => response("200 OK", &[TEMPLATE, STORED], template),
         other => fragment(other),
     });
     let start = || {
@@ -409,15 +409,187 @@ fn template_from_the_disk_is_assembled() {
         support::start_at(plan, Arc::new(ManualClock::at(START)))
     };
     let edge = start();
-    assert_eq!(support::connect(&edge).get("/", &[]).text(), "a/bc");
+    assert_eq!(support::connect(&edge).get("/", &[]).text(), page);
     eventually("both are on the disk", || support::metric(&edge, "petasos_disk_written_total", "") >= 2);
     drop(edge);
     let (edge, fetched) = (start(), origin.seen().len());
     for _ in 0..2 {
         let answer = support::connect(&edge).get("/", &[]);
-        assert_eq!((answer.text(), reason(&answer)), ("a/bc", "hit-fresh"));
+        assert_eq!((answer.status, reason(&answer)), (200, "hit-fresh"));
+        assert!(answer.text() == page, "{} bytes", answer.text().len());
     }
     assert_eq!(origin.seen().len(), fetched);
+}
+
+#[test]
+fn template_from_the_disk_is_assembled() {
+    across_a_restart(b"a<esi:include src=\"/b\"/>c", "a/bc");
+    // Longer than the bodies that are read into memory.
+    let long = format!("{}<esi:include src=\"/b\"/>c", "a".repeat(64 * 1024));
+    let page = format!("{}/bc", "a".repeat(64 * 1024));
+    across_a_restart(Box::leak(long.into_boxed_str()).as_bytes(), &page);
+}
+
+/// The fields of a response that tell caches whether to store it.
+fn told_to_caches(answer: &Response) -> Vec<(String, String)> {
+    let fields = answer.head.lines().filter_map(|line| line.split_once(": "));
+    let fields = fields.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()));
+    let names = ["x-accel-expires", "edge-control", "expires", "pragma", "surrogate-control"];
+    fields.filter(|(name, _)| name.ends_with("cache-control") || names.contains(&&**name)).collect()
+}
+
+#[test]
+fn page_with_fragments_is_stored_by_no_cache() {
+    let told = [
+        TEMPLATE,
+        STORED,
+        "CDN-Cache-Control: max-age=9",
+        "Cloudflare-CDN-Cache-Control: max-age=9",
+        "X-Accel-Expires: 9",
+        "Edge-Control: max-age=9",
+        "Expires: Thu, 01 Jan 2099 00:00:00 GMT",
+    ];
+    let origin = Origin::start(move |seen| match seen.target() {
+        "/b" => fragment("/b"),
+        _ => response("200 OK", &told, b"a<esi:include src=\"/b\"/>"),
+    });
+    let text = format!(
+        "origin = '{}'\nesi = true\n\
+         response.set = ['Cache-Control: max-age=9', 'Netlify-CDN-Cache-Control: max-age=9']\n",
+        origin.url()
+    );
+    let machine = config::Machine {
+        cores: 2,
+        memory_bytes: 1 << 30,
+        state_directory: None,
+        runtime_directory: None,
+        spool_directory: std::env::temp_dir(),
+    };
+    let read = |_: &str| Ok(String::new());
+    let mut plan = config::load("petasos.toml", &text, &Vec::new(), &machine, &read).unwrap();
+    let usual = support::plan(&origin.url());
+    (plan.listeners, plan.admin, plan.limits) = (usual.listeners, usual.admin, usual.limits);
+    let edge = support::start_at(plan, Arc::new(ManualClock::at(START)));
+    let expected = [("cache-control".to_owned(), "private, no-store".to_owned())];
+    for _ in 0..2 {
+        let answer = support::connect(&edge).get("/", &[]);
+        assert_eq!((answer.text(), &told_to_caches(&answer)[..]), ("a/b", &expected[..]));
+        let mut client = support::connect(&edge);
+        client.send("HEAD / HTTP/1.1\r\nHost: example.test\r\n\r\n");
+        assert_eq!(told_to_caches(&client.read_head()), expected);
+    }
+}
+
+#[test]
+fn arriving_fragments_count_towards_the_memory() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let stage = Stage::with(with_esi, move |seen| match seen.target() {
+        "/" => response("200 OK", &[TEMPLATE, STORED], b"a<esi:include src=\"/long\"/>b"),
+        _ => vec![
+            Action::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n".to_vec()),
+            Action::Send(vec![b'x'; 900_000]),
+            Action::Await(held.clone()),
+            Action::Send(vec![b'x'; 100_000]),
+        ],
+    });
+    let mut client = stage.begin("GET", "/", &[]);
+    eventually("its bytes are counted", || stage.metric("petasos_buffered_bytes", "") >= 500_000);
+    gate.open();
+    assert_eq!(client.read().text().len(), 1_000_002);
+    eventually("they are given back", || stage.metric("petasos_buffered_bytes", "") == 0);
+}
+
+#[test]
+fn template_within_a_page_requests_one_fragment_at_once() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let stage = Stage::with(with_esi, move |seen| match seen.target() {
+        "/" => response("200 OK", &[TEMPLATE], b"<esi:include src=\"/within\"/>"),
+        "/within" => response(
+            "200 OK",
+            &[TEMPLATE],
+            b"<esi:include src=\"/1\"/><esi:include src=\"/2\"/><esi:include src=\"/3\"/>",
+        ),
+        other => behind(&held, fragment(other)),
+    });
+    let mut client = stage.begin("GET", "/", &[]);
+    stage.await_seen(3);
+    // More requests would come at once.
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert_eq!(stage.origin.seen().len(), 3);
+    gate.open();
+    assert_eq!(client.read().text(), "/1/2/3");
+}
+
+#[test]
+fn write_counts_if_its_response_is_a_bad_template() {
+    let wordpress = |plan: &mut EdgePlan| {
+        with_esi(plan);
+        plan.sites[0].policy = profiles::Policy::wordpress();
+    };
+    let stage = Stage::with(wordpress, |_| response("200 OK", &[], b"old"));
+    assert_eq!(stage.get("/post/", &[]).text(), "old");
+    stage.becomes(|seen| {
+        if seen.head.starts_with("GET") {
+            return response("200 OK", &[], b"new");
+        }
+        let batch = r#"{"responses":[{"body":{"code":"x"},"status":404},{"body":{},"status":200}]}"#;
+        let fields = "Content-Type: application/json; charset=UTF-8\r\nX-WP-Nonce: 0a1b2c3d4e\r\n\
+                      Cache-Control: no-cache, must-revalidate, max-age=0";
+        let head =
+            format!("HTTP/1.1 207 Multi-Status\r\n{fields}\r\n{TEMPLATE}\r\nContent-Length: 100\r\n\r\n");
+        vec![Action::Send(head.into()), Action::Send(batch.into()), Action::Close]
+    });
+    let answer = stage.ask("POST", "/wp-json/batch/v1", &["Content-Length: 0"]);
+    assert_eq!((answer.status, reason(&answer)), (502, "esi-refused"));
+    assert_eq!(stage.get("/post/", &[]).text(), "new");
+}
+
+#[test]
+fn passed_request_for_a_template_asks_for_its_whole() {
+    let stage = Stage::with(with_esi, |seen| match seen.target() {
+        "/b" => fragment("/b"),
+        _ => match ["Range", "If-None-Match", "If-Modified-Since"]
+            .iter()
+            .any(|name| seen.field(name).is_some())
+        {
+            true => response("304 Not Modified", &["ETag: \"t\""], b""),
+            false => response("200 OK", &[TEMPLATE, "Cache-Control: private"], b"a<esi:include src=\"/b\"/>"),
+        },
+    });
+    for fields in [
+        &["Range: bytes=0-1"][..],
+        &["Range: bytes=0-1", "If-Range: \"t\""],
+        &["If-None-Match: \"t\""],
+        &["If-Modified-Since: Thu, 01 Jan 1970 00:00:00 GMT"],
+    ] {
+        for _ in 0..2 {
+            let answer = stage.get("/", fields);
+            assert_eq!((answer.status, answer.text()), (200, "a/b"), "{fields:?}");
+            assert_eq!(stage.ask("HEAD", "/", fields).status, 200, "{fields:?}");
+        }
+    }
+}
+
+#[test]
+fn page_does_not_ban_its_visitor() {
+    let change = |plan: &mut EdgePlan| {
+        with_esi(plan);
+        plan.guard.origin_requests = Some(config::RateLimit { per_second: 1, burst: 2 });
+        plan.guard.ban = Some(std::time::Duration::from_secs(10));
+    };
+    let many: String =
+        (0..150).map(|number| format!("<esi:include src='/private{number}' onerror='continue'/>")).collect();
+    let stage = Stage::with(change, move |seen| match seen.target() {
+        "/" => response("200 OK", &[TEMPLATE, STORED], many.as_bytes()),
+        other => fragment(other),
+    });
+    assert_eq!(stage.get("/", &[]).status, 200);
+    assert!(stage.metric("petasos_clients_too_costly_total", "") >= 100);
+    assert_eq!(stage.get("/", &[]).status, 200);
+    stage.pass(5);
+    assert_eq!(stage.get("/private", &[]).status, 200);
 }
 
 #[test]

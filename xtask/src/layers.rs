@@ -15,7 +15,7 @@ use std::path::Path;
 use toml::Value;
 
 /// Crates that compute from their arguments alone: no socket, clock, disk or random source.
-const PURE: [&str; 26] = [
+const PURE: [&str; 27] = [
     "crates/base/defects",
     "crates/base/clock",
     "crates/base/address",
@@ -33,6 +33,7 @@ const PURE: [&str; 26] = [
     "crates/http/encoding",
     "crates/http/resource",
     "crates/http/page",
+    "crates/http/esi",
     "crates/http/crawl",
     "crates/cache/purge",
     "crates/edge/api",

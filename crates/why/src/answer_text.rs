@@ -181,6 +181,9 @@ fn stored_facts(lines: &mut TextLines, url: &HttpUrl, stored: &StoredAnswer) {
         let forms: Vec<String> = stored.forms.iter().map(form).collect();
         fact(lines, "compressed", &forms.join(", "));
     }
+    if let Some(template) = &stored.template {
+        fact(lines, "template", template);
+    }
     if let Some(location) = &stored.location {
         fact(lines, "leads to", location);
         if leads_to_itself(url, location) {
@@ -300,6 +303,7 @@ mod tests {
                 content_bytes: 12_345,
                 is_part: false,
                 forms: vec![FormAnswer { coding: "br".to_owned(), content_bytes: 2_345 }],
+                template: None,
                 age_secs: 70,
                 lifetime_secs: 60,
                 ttl_secs: -10,

@@ -181,6 +181,11 @@ pub const ANSWER_MEMBERS: &[(&str, &str)] = &[
     ("stored.is_part", "Whether only a part of the content is stored."),
     ("stored.forms[].coding", "The content coding of a form that Petasos has made of the stored response."),
     ("stored.forms[].content_bytes", "Size of this form's content in bytes."),
+    (
+        "stored.template",
+        "If the stored response declares an ESI template: the numbers of its includes and faults, or why it is \
+         refused.",
+    ),
     ("stored.age_secs", "Age of the stored response in seconds."),
     ("stored.lifetime_secs", "Whole lifetime of the stored response in seconds."),
     ("stored.ttl_secs", "Remaining lifetime in seconds; below zero if the response is stale."),

@@ -62,7 +62,9 @@ impl Candidate<'_> {
     ) -> Result<QueuedPage, TreeRefusal> {
         let Self { key, rule, object, tags, begun } = *self;
         let is_whole = object.part().is_none() && object.on_disk().is_none();
-        if object.status() != Status::OK || !is_whole || object.content_bytes() > PAGE_BYTES_MAX {
+        // A web server would send the markup of a template.
+        let is_page = is_whole && object.template().is_none();
+        if object.status() != Status::OK || !is_page || object.content_bytes() > PAGE_BYTES_MAX {
             return Err(TreeRefusal::NoPage);
         }
         let head = detached(&object.head());

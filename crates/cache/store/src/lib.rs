@@ -54,7 +54,7 @@ pub use examination::{Examination, ExaminationStep};
 pub use filling::{Abandoned, Aborted, Filling, FillingReader, FillingWriter};
 pub use invalidation_record::{Bans, RestoredInvalidation};
 pub use key::{Key, SiteId};
-pub use object::{ContentPart, Object};
+pub use object::{ContentPart, Object, StoredTemplate, Template};
 pub use record::SiteNames;
 pub use selector::{Invalidation, InvalidationResult, Selector};
 pub use shelf::{PENDING_INVALIDATIONS_MAX, ShelvedObject, Spill};

@@ -13,8 +13,9 @@ use crate::record::{HeadRecord, stale};
 use crate::stored_head::{self, HeadLayout};
 use crate::weight::{SHARED_BYTES, allocated};
 use bytes::Bytes;
+use esi::{Limits, Program, TemplateError};
 use message::{ResponseHead, Status, names};
-use semantics::{Coding, ContentRange, Freshness};
+use semantics::{Coding, ContentRange, Freshness, declares_esi};
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -29,6 +30,18 @@ pub struct ContentPart {
     /// The `Range` value that the origin answered with this part. The same `Range` gets the same
     /// answer.
     pub asked: Bytes,
+}
+
+/// The program of an ESI template, or the limit that the template exceeds.
+pub type Template = Result<Program, TemplateError>;
+
+/// What is known of a stored response that declares itself an ESI template.
+#[derive(Clone, Debug)]
+pub enum StoredTemplate {
+    /// It was parsed when it was stored or read.
+    Parsed(Arc<Template>),
+    /// Its content is on the disk, so that it is parsed when it is delivered.
+    OnDisk,
 }
 
 /// One stored response, immutable except for its coded forms.
@@ -53,6 +66,8 @@ struct RareParts {
     part: Option<Box<ContentPart>>,
     /// Present if the object may have coded forms.
     coded: Option<CodedForms>,
+    /// Present if the object was marked as an ESI template.
+    template: Option<StoredTemplate>,
 }
 
 impl Object {
@@ -71,6 +86,29 @@ impl Object {
             judged: freshness.into(),
             rare: (!is_inline).then(|| Box::new(RareParts { body, ..RareParts::default() })),
         }
+    }
+
+    /// Marks the object as an ESI template if its response declares that it is one, and parses its
+    /// content if that is in memory. For objects of sites that assemble pages.
+    #[must_use]
+    pub fn as_template(mut self) -> Self {
+        let name = names::SURROGATE_CONTROL.as_bytes();
+        let lines = self.fields().filter(|(field, _)| field.eq_ignore_ascii_case(name));
+        if !declares_esi(lines.map(|(_, value)| value)) {
+            return self;
+        }
+        let limits = Limits::default();
+        let parsed = |template| StoredTemplate::Parsed(Arc::new(template));
+        // The content is not joined before its length is known, because it may be very long.
+        let template = if self.content_bytes() > u64::from(limits.template_bytes_max) {
+            parsed(Err(TemplateError::TooLong))
+        } else if self.on_disk().is_some() {
+            StoredTemplate::OnDisk
+        } else {
+            parsed(Program::parse(&self.content().collect::<Vec<_>>().concat(), &limits))
+        };
+        self.rare.get_or_insert_default().template = Some(template);
+        self
     }
 
     /// Marks the object as a part of its content.
@@ -102,7 +140,7 @@ impl Object {
         let inline = if is_inline { body.chunks() } else { &[] };
         let rare = (!is_inline || part.is_some()).then(|| {
             let body = if is_inline { Body::default() } else { body.clone() };
-            Box::new(RareParts { body, part: part.map(Box::new), coded: None })
+            Box::new(RareParts { body, part: part.map(Box::new), ..RareParts::default() })
         });
         let coding = names::CONTENT_ENCODING.as_bytes();
         let is_coded = layout.fields(head).any(|(name, _)| name.eq_ignore_ascii_case(coding));
@@ -124,9 +162,9 @@ impl Object {
     /// yet.
     pub(crate) fn to_be_validated(&self) -> Self {
         let rare = self.rare.as_ref().map(|rare| {
-            let RareParts { body, part, coded } = &**rare;
+            let RareParts { body, part, coded, template } = &**rare;
             let coded = coded.as_ref().map(|_| CodedForms::default());
-            Box::new(RareParts { body: body.clone(), part: part.clone(), coded })
+            Box::new(RareParts { body: body.clone(), part: part.clone(), coded, template: template.clone() })
         });
         Self {
             octets: self.octets.clone(),
@@ -240,6 +278,11 @@ impl Object {
         self.rare.as_ref()?.part.as_deref()
     }
 
+    /// What is known of the template, if the object was marked as one.
+    pub fn template(&self) -> Option<&StoredTemplate> {
+        self.rare.as_ref()?.template.as_ref()
+    }
+
     /// Whether the object may have coded forms.
     pub fn is_encodable(&self) -> bool {
         self.coded().is_some()
@@ -338,7 +381,15 @@ impl RareParts {
         let of_disk = |body: &Arc<OnDisk>| allocated(ON_DISK_BYTES) + allocated(body.sums_bytes());
         let on_disk = self.body.on_disk().map_or(0, of_disk);
         let of_part = |part: &ContentPart| allocated(size_of::<ContentPart>()) + allocated(part.asked.len());
-        chunks + on_disk + self.part.as_deref().map_or(0, of_part)
+        let of_template = |template: &StoredTemplate| match template {
+            StoredTemplate::Parsed(template) => {
+                let program = template.as_ref().as_ref().map_or(0, Program::bytes);
+                allocated(size_of::<Template>() + SHARED_BYTES) + program
+            }
+            StoredTemplate::OnDisk => 0,
+        };
+        let template = self.template.as_ref().map_or(0, of_template);
+        chunks + on_disk + self.part.as_deref().map_or(0, of_part) + template
     }
 }
 
@@ -363,7 +414,7 @@ impl AsRef<[u8]> for Inline {
 
 #[cfg(test)]
 mod tests {
-    use super::{ContentPart, INLINE_BYTES_MAX, Object};
+    use super::{ContentPart, INLINE_BYTES_MAX, Object, StoredTemplate};
     use crate::Body;
     use bytes::Bytes;
     use message::{ResponseHead, Status};
@@ -387,6 +438,28 @@ mod tests {
         assert!(buffer.is_unique());
         let counted = 2 + 8 + 100 + 40 + 1_000;
         assert!(object.bytes() >= counted && object.bytes() < counted + 400, "{}", object.bytes());
+    }
+
+    #[test]
+    fn declared_template_has_its_program_and_weighs_more() {
+        let markup = b"<esi:include src='/a'/>";
+        let mut head = ResponseHead::new(Status::OK);
+        let freshness = Freshness::lasting(Duration::ZERO, Moment::default());
+        let stored = |head: &ResponseHead, body| Object::new(head, b"", body, freshness);
+        let page = stored(&head, Body::copy_of(markup)).as_template();
+        assert!(page.template().is_none());
+        head.fields.push("surrogate-control", "content=\"ESI/1.0\"");
+        assert!(stored(&head, Body::copy_of(markup)).template().is_none(), "its site has no ESI");
+        let template = stored(&head, Body::copy_of(markup)).as_template();
+        let Some(StoredTemplate::Parsed(parsed)) = template.template() else { panic!("not parsed") };
+        let program = parsed.as_ref().as_ref().unwrap();
+        assert_eq!(program.include_count(), 1);
+        assert!(template.own_bytes() >= page.own_bytes() + program.bytes());
+        assert_eq!(template.content().collect::<Vec<_>>().concat(), markup);
+        assert!(template.to_be_validated().template().is_some());
+        let long = stored(&head, Body::copy_of(&vec![b' '; (1 << 20) + 1])).as_template();
+        let Some(StoredTemplate::Parsed(refused)) = long.template() else { panic!("not refused") };
+        assert!(refused.is_err());
     }
 
     #[test]

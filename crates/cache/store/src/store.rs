@@ -271,13 +271,13 @@ impl Store {
     ///
     /// An object that cannot be read is removed. `admits` receives the size of the body in bytes
     /// and says whether there is memory for it; without memory the body stays on the disk.
-    /// `is_encodable` says whether the object may have coded forms.
+    /// `mark` marks the object as its site's settings demand.
     pub fn load(
         &self,
         key: &Key,
         shelved: ShelvedObject,
         admits: impl FnOnce(u64) -> bool,
-        is_encodable: impl FnOnce(&Object) -> bool,
+        mark: impl FnOnce(Object) -> Object,
         now: Moment,
     ) -> Lookup {
         let (Some(shelf), ShelvedObject { hash, location }) = (&self.shelf, shelved) else {
@@ -286,8 +286,7 @@ impl Store {
         // A body that takes a large part of a shard's budget would evict everything else.
         let bytes_max = self.budget.bytes() / self.shards.count() as u64 / LARGEST_PER_SHARD;
         let read = shelf.read(shelved, |entry| entry.key == *key, (bytes_max, admits), now);
-        let marked = |object: Object| if is_encodable(&object) { object.as_encodable() } else { object };
-        let read = read.map(|read| read.map(|object| Arc::new(marked(object))));
+        let read = read.map(|read| read.map(|object| Arc::new(mark(object))));
         let mut shard = self.shards.of(hash);
         match read {
             Ok(Some(object)) => shard.unshelve(location, object),

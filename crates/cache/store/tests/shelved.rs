@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{
     Bans, Body, Examination, ExaminationStep, Invalidation, Key, Lookup, Object, Publication, PublishResult,
-    Selector, SiteId, SiteNames, Store, StoreLimits,
+    Selector, SiteId, SiteNames, Store, StoreLimits, StoredTemplate,
 };
 
 const SITE: SiteId = SiteId(3);
@@ -162,7 +162,7 @@ impl StoreOverDisk {
         let key = key(page);
         let mut found = self.store.lookup(&key, &Fields::new());
         if let Lookup::Shelved(shelved) = found {
-            found = self.store.load(&key, shelved, |_| true, |_| true, now());
+            found = self.store.load(&key, shelved, |_| true, Object::as_encodable, now());
         }
         let Lookup::Found { object, softened } = found else { return None };
         Some((object, softened))
@@ -628,6 +628,22 @@ fn renewed_object_is_refused_if_its_body_was_moved_or_lost() {
             assert_eq!(cache.get(0), Some((LETTERS, false)));
         }
     }
+}
+
+#[test]
+fn template_on_the_disk_is_left_to_its_delivery() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut cache = StoreOverDisk::open(directory.path(), 1);
+    for page in 0..10 {
+        cache.publish(page, page as u32, 20_000, &[]);
+        cache.write();
+    }
+    let (shelved, _) = cache.find(0).unwrap();
+    assert!(shelved.on_disk().is_some());
+    let mut head = shelved.head();
+    head.fields.push("Surrogate-Control", "content=\"ESI/1.0\"");
+    let template = Object::new(&head, b"", shelved.body(), shelved.freshness()).as_template();
+    assert!(matches!(template.template(), Some(StoredTemplate::OnDisk)));
 }
 
 #[test]

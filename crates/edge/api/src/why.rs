@@ -131,6 +131,9 @@ pub struct StoredAnswer {
     /// The coded forms that Petasos has made of it.
     #[serde(default)]
     pub forms: Vec<FormAnswer>,
+    /// What is known of the ESI template that it is; `None` if it declares none.
+    #[serde(default)]
+    pub template: Option<String>,
     /// Its age in seconds.
     pub age_secs: u64,
     /// Its freshness lifetime in seconds.

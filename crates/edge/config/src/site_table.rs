@@ -336,6 +336,21 @@ pub(crate) const SITE: &[Setting] = &[
          once and needs no hints. Petasos always passes on hints of the origin.",
     ),
     site(
+        "esi",
+        SettingKind::Switch,
+        Some("false"),
+        "Whether Petasos assembles pages from ESI templates of the origin (docs/esi.md). A response is a \
+         template only if it says `Surrogate-Control: content=\"ESI/1.0\"`. Petasos tells the origin that it \
+         can do so by `Surrogate-Capability`, and asks it for uncompressed responses.",
+    ),
+    site(
+        "esi_cookies",
+        SettingKind::Patterns,
+        None,
+        "Cookies whose values ESI templates may use by `$(HTTP_COOKIE{name})`. Do not name cookies that log \
+         a visitor in. If left out: none.",
+    ),
+    site(
         "via_to_origin",
         SettingKind::Switch,
         Some("true"),

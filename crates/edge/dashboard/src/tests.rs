@@ -217,6 +217,7 @@ fn answer() -> WhyReply {
         stored: Some(StoredAnswer {
             status: 200,
             content_bytes: 2048,
+            template: None,
             is_part: true,
             forms: Vec::new(),
             age_secs: 90,

@@ -1,6 +1,7 @@
 //! The steps of a request, one file each, and what they share.
 
 pub(crate) mod arrival;
+pub(crate) mod assembly;
 pub(crate) mod authorise;
 pub(crate) mod client;
 pub(crate) mod client_address;
@@ -18,6 +19,9 @@ pub(crate) mod file_response;
 pub(crate) mod files;
 pub(crate) mod foreign_ports;
 pub(crate) mod forward;
+pub(crate) mod fragment;
+pub(crate) mod fragment_place;
+pub(crate) mod fragment_url;
 pub(crate) mod guard;
 pub(crate) mod gunzip;
 pub(crate) mod http1_wire;

@@ -410,6 +410,9 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
         origin_tls,
         origin_proxy_protocol: _,
         early_hints: _,
+        esi,
+        // Used when a page is assembled, which is not stored.
+        esi_cookies: _,
         public_host,
         public_https,
         via_to_origin,
@@ -425,6 +428,8 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
     } = plan;
     // Origins may send uncompressed content because of Via.
     let via = if *via_to_origin { "" } else { " without Via" };
+    // The origin sends templates only to a site that can assemble them.
+    let esi = if *esi { " with ESI" } else { "" };
     // Under another name, the server at the same address may be another one.
     let name = origin_tls.as_ref().filter(|tls| tls.name != origin.host());
     let name = name.map(|tls| format!(" as {}", tls.name)).unwrap_or_default();
@@ -439,7 +444,7 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
     let password = password_path.as_ref().map(|path| format!(" with {path}")).unwrap_or_default();
     let fields = if request_fields.is_empty() { String::new() } else { format!(" {request_fields:?}") };
     format!(
-        "{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}{via}{name}{trust}{route}{password}{fields}"
+        "{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}{via}{name}{trust}{route}{password}{fields}{esi}"
     )
 }
 

@@ -49,6 +49,7 @@ names! {
     RETRY_AFTER = "Retry-After";
     SERVER = "Server";
     SET_COOKIE = "Set-Cookie";
+    SURROGATE_CAPABILITY = "Surrogate-Capability";
     SURROGATE_CONTROL = "Surrogate-Control";
     SURROGATE_KEY = "Surrogate-Key";
     TE = "TE";

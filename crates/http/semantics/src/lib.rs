@@ -140,7 +140,7 @@ pub use set_cookie::strip_noise_cookies;
 pub use spelling::{canonical_host, canonical_target, percent_decoded};
 pub use static_files::{is_for_any_cookie, is_static_path, recheck};
 pub use statuses::is_refusal;
-pub use targeted::stated_directives;
+pub use targeted::{declares_esi, stated_directives};
 pub use tracking::keyed_target;
 pub use validation::{
     Doubt, HeadComparison, confirming_fields, head_confirms, head_says, is_server_error,

@@ -87,6 +87,21 @@ fn surrogate_control(fields: &Fields) -> Option<Directives> {
     speaks.then_some(directives)
 }
 
+/// Whether lines of `Surrogate-Control` declare that the content is an ESI template, by the member
+/// `content="ESI/1.0"` (Edge Architecture Specification). The value is a list of names of languages,
+/// and other names say nothing about ESI.
+pub fn declares_esi<'v>(lines: impl IntoIterator<Item = &'v [u8]>) -> bool {
+    lines.into_iter().flat_map(list_members).any(|member| {
+        let Some(value) = strip_name(member.trim_ascii(), b"content=") else { return false };
+        // A parameter behind the value names the surrogate that the member is for.
+        let languages = match value.strip_prefix(b"\"") {
+            Some(quoted) => quoted.split(|byte| *byte == b'"').next(),
+            None => value.split(|byte| *byte == b';').next(),
+        };
+        languages.unwrap_or_default().split(u8::is_ascii_whitespace).any(|language| language == b"ESI/1.0")
+    })
+}
+
 /// Adds a lifetime written as `N` or `N+M`.
 fn add_lifetime(directives: &mut Directives, lifetime: &[u8]) {
     let mut parts = lifetime.splitn(2, |&byte| byte == b'+');
@@ -105,7 +120,7 @@ fn strip_name<'a>(member: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::stated_directives;
+    use super::{declares_esi, stated_directives};
     use crate::Directives;
     use message::Fields;
     use profiles::{Policy, TargetedField};
@@ -115,6 +130,19 @@ mod tests {
         let mut section = Fields::new();
         fields.iter().for_each(|(name, value)| section.push(*name, *value));
         stated_directives(&section, &Policy::default_profile())
+    }
+
+    #[test]
+    fn esi_is_declared_by_its_name_and_version() {
+        let yes = [
+            "content=\"ESI/1.0\"",
+            "max-age=60+30, Content=\"Surrogate/1.0 ESI/1.0\";petasos",
+            "no-store, content=ESI/1.0",
+        ];
+        let no =
+            ["", "ESI/1.0", "content=\"ESI/1.1\"", "content=\"ESI/1.0-x\"", "max-age=\"content=ESI/1.0\""];
+        assert!(yes.iter().all(|line| declares_esi([line.as_bytes()])));
+        assert!(!no.iter().any(|line| declares_esi([line.as_bytes()])));
     }
 
     const PLAIN: (&str, &str) = ("Cache-Control", "max-age=5");

@@ -24,7 +24,7 @@ pub(super) const IDLE: [&str; 13] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 72] = [
+pub(super) const ZERO: [&str; 77] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
@@ -43,6 +43,11 @@ pub(super) const ZERO: [&str; 72] = [
     "petasos_visitors_too_slow_total",
     "petasos_origin_timeouts_total",
     "petasos_early_hints_total",
+    "petasos_esi_pages_total",
+    "petasos_esi_fragments_total",
+    "petasos_esi_fragments_failed_total",
+    "petasos_esi_gaps_total",
+    "petasos_esi_faults_total",
     "petasos_origin_busy_total",
     "petasos_fetches_denied_total",
     "petasos_decodings_failed_total",

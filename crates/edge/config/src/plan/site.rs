@@ -12,7 +12,7 @@ use crate::rules::widened;
 use crate::setting::SettingValue;
 use address::OriginUrl;
 use document::{Diagnostic, Place};
-use profiles::{AUTO, DEFAULT, Policy, Profile};
+use profiles::{AUTO, DEFAULT, Pattern, Policy, Profile};
 use proxy_protocol::Version;
 use semantics::CompressionRules;
 use std::fmt::Write;
@@ -53,6 +53,10 @@ pub struct SitePlan {
     pub origin_proxy_protocol: Option<Version>,
     /// Whether browsers get the links of a stored page by 103 (Early Hints) while it is fetched.
     pub early_hints: bool,
+    /// Whether pages are assembled from ESI templates.
+    pub esi: bool,
+    /// The cookies whose values templates may use.
+    pub esi_cookies: Vec<Pattern>,
     /// The Host that the origin receives instead of the visitor's.
     pub public_host: Option<String>,
     /// Whether X-Forwarded-Proto tells the origin `https`.
@@ -156,6 +160,8 @@ impl SitePlan {
                 _ => None,
             },
             early_hints: levels.value("early_hints") == Some(SettingValue::Switch(true)),
+            esi: levels.value("esi") == Some(SettingValue::Switch(true)),
+            esi_cookies: levels.patterns("esi_cookies"),
             // Cache keys and fetches use names without a final dot.
             public_host: levels.text("host").map(|host| host.strip_suffix('.').unwrap_or(host).to_owned()),
             public_https: levels.text("proto") == Some("https"),

@@ -226,6 +226,19 @@ metrics! {
     EarlyHints: Counter "early_hints",
         "Responses 103 with the links of a stored page, sent to browsers that waited for a newer copy \
          (early_hints).";
+    EsiPages: Counter "esi_pages",
+        "Pages assembled from ESI templates (esi).";
+    EsiFragments: Counter "esi_fragments",
+        "Fragments of ESI templates that were requested. Each is a request of its own in the other figures.";
+    EsiFragmentsFailed: Counter "esi_fragments_failed",
+        "Fragments of ESI templates that could not be had in time, from neither src nor alt, or that were \
+         refused by a limit.";
+    EsiGaps: Counter "esi_gaps",
+        "Missing fragments that left a comment in a page, because the template has neither onerror nor \
+         esi:try for them.";
+    EsiFaults: Counter "esi_faults",
+        "Faults of ESI markup in assembled pages, which leave the markup in the page. Standard error names \
+         the page and the fault.";
     FlightWaitTimeouts: Counter "flight_wait_timeouts",
         "Requests that stopped waiting for another request's fetch after limits.flight_wait and started \
          their own. The origin is slow to start its responses.";

@@ -35,7 +35,7 @@ use semantics::{
     Culprit, Moment, Reason, Verdict, browser_lifetime, downstream_head, explain_request, recheck,
 };
 use std::sync::Arc;
-use store::{CodedForm, Key, Lookup, Object, ShelvedObject};
+use store::{CodedForm, Key, Lookup, Object, ShelvedObject, StoredTemplate};
 
 /// Maximum size of a question as JSON, in bytes.
 pub(crate) const QUESTION_BYTES_MAX: usize = 256 * 1024;
@@ -305,6 +305,7 @@ fn stored_answer(
         content_bytes: object.content_bytes(),
         is_part: object.part().is_some(),
         forms: object.forms().iter().map(form_answer).collect(),
+        template: object.template().map(template_answer),
         age_secs: freshness.age(now).as_secs(),
         lifetime_secs: freshness.lifetime.as_secs(),
         ttl_secs: freshness.ttl_secs(now),
@@ -315,6 +316,22 @@ fn stored_answer(
         no_cache_overridden: recheck(target, &head, policy).is_some(),
         is_purged_softly: softened,
     }
+}
+
+/// What a template consists of, and what is wrong with it.
+fn template_answer(template: &StoredTemplate) -> String {
+    let StoredTemplate::Parsed(template) = template else {
+        return "it is on the disk, and is parsed when it is delivered".to_owned();
+    };
+    let program = match &**template {
+        Ok(program) => program,
+        Err(error) => return format!("refused: {error}"),
+    };
+    let mut text = format!("{} includes, {} faults", program.include_count(), program.fault_count());
+    if let Some(fault) = program.faults().first() {
+        text += &format!("; the first is {:?} at byte {}", fault.kind, fault.at);
+    }
+    text
 }
 
 fn form_answer(form: &CodedForm) -> FormAnswer {

@@ -82,7 +82,11 @@ fn read_here(shared: &Shared, key: &Key, shelved: ShelvedObject) {
             is_here && is_announced && rules.cover(&object.head(), object.content_bytes())
         })
     };
-    shared.store.load(key, shelved, admits, is_encodable, Moment::read(&*shared.clock));
+    let mark = |object: Object| {
+        let object = if is_encodable(&object) { object.as_encodable() } else { object };
+        if site.is_some_and(|site| site.plan.esi) { object.as_template() } else { object }
+    };
+    shared.store.load(key, shelved, admits, mark, Moment::read(&*shared.clock));
 }
 
 #[cfg(test)]

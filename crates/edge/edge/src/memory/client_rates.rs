@@ -113,15 +113,17 @@ impl Rates {
         }
     }
 
-    /// Counts a refusal. Returns whether the client is banned from now on.
+    /// Counts a refusal, if such refusals lead to a `ban`. Returns whether the client is banned from
+    /// now on.
     fn refuse(&mut self, ban: Option<Duration>, now: Monotonic) -> bool {
+        let Some(ban) = ban else { return false };
         if self.refused_since.is_none_or(|since| now.since(since) > REFUSALS_LAST) {
             (self.refused_since, self.refusals) = (Some(now), 0);
         }
         self.refusals += 1;
-        let is_banned = self.refusals >= REFUSALS_MAX && ban.is_some();
+        let is_banned = self.refusals >= REFUSALS_MAX;
         if is_banned {
-            (self.refused_since, self.banned_until) = (None, ban.map(|ban| now.plus(ban)));
+            (self.refused_since, self.banned_until) = (None, Some(now.plus(ban)));
         }
         is_banned
     }

@@ -12,6 +12,7 @@ use crate::http2::wire::Http2Wire;
 use crate::memory::budget::MemoryShare;
 use crate::memory::grant::Grant;
 use crate::request::arrival::Arrival;
+use crate::request::fragment_place::FragmentPlace;
 use crate::request::http1_wire::Http1Wire;
 use crate::request::pace::Pace;
 use crate::request::respond::SerialisedHead;
@@ -67,6 +68,8 @@ pub(crate) struct ClientConnection {
     bytes_of_others: u64,
     /// The memory of the queue beyond its first piece.
     queue_grant: Option<Grant>,
+    /// The page whose fragment is requested, if the client is the edge itself.
+    fragment_of: Option<FragmentPlace>,
 }
 
 /// The protocol of a client.
@@ -145,7 +148,24 @@ impl ClientConnection {
             sent_bytes: 0,
             bytes_of_others: 0,
             queue_grant: None,
+            fragment_of: None,
         }
+    }
+
+    /// A connection within the edge, on which it requests a fragment.
+    pub(crate) fn of_fragment(
+        stream: Stream,
+        input: BytesMut,
+        arrival: Arrival,
+        limits: Arc<EdgeLimits>,
+        place: FragmentPlace,
+    ) -> Self {
+        Self { fragment_of: Some(place), ..Self::begun(stream, input, arrival, limits) }
+    }
+
+    /// The page whose fragment is requested; `None` for a client's own request.
+    pub(crate) const fn fragment_of(&self) -> Option<&FragmentPlace> {
+        self.fragment_of.as_ref()
     }
 
     pub(crate) fn peer(&self) -> Peer {

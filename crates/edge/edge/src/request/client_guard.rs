@@ -57,7 +57,9 @@ impl Visit<'_> {
         }
         // A request may have waited for a fetch since it began.
         let now = self.now().monotonic;
-        let refusal = self.shared.client_rates.grant(address, of, guard.ban, now).err()?;
+        // The page decides which fragments its visitor requests.
+        let ban = guard.ban.filter(|_| self.client.fragment_of().is_none());
+        let refusal = self.shared.client_rates.grant(address, of, ban, now).err()?;
         if refusal.is_banned_now {
             let text = format!(
                 "client {address} goes on beyond its limits (guard), and is refused at once for a while; if this \

@@ -53,7 +53,7 @@ impl<'a> CodedSource<'a> {
     }
 
     /// The next piece; `None` at the end.
-    async fn next(&mut self) -> Result<Option<Bytes>, Interrupted> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Interrupted> {
         match self {
             Self::Pieces(pieces) => Ok(pieces.pop_front()),
             Self::Disk { body, at, .. } if *at >= body.len() => Ok(None),

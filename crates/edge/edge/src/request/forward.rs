@@ -26,6 +26,13 @@ use store::Key;
 /// The edge's name in `Via` (RFC 9110 section 7.6.3).
 pub(crate) const VIA: &str = "1.1 petasos";
 
+/// What Petasos can do for the origin (Edge Architecture Specification).
+const ESI_CAPABILITY: &str = "petasos=\"ESI/1.0\"";
+
+/// Fields of a request that refer to bytes which its client has or wants.
+const OF_KNOWN_BYTES: [&str; 4] =
+    [names::RANGE, names::IF_RANGE, names::IF_NONE_MATCH, names::IF_MODIFIED_SINCE];
+
 /// The head of a request whose response may be shared. `method` is GET or HEAD; `known` is the rule
 /// by which responses of this key are known to vary.
 pub(crate) fn shared_head(
@@ -56,6 +63,11 @@ fn push_marks(fields: &mut Fields, subject: &RequestSubject<'_>, loop_mark: &Byt
         fields.push(names::VIA, VIA);
     }
     fields.push(CDN_LOOP, loop_mark.clone());
+    if subject.site.plan.esi {
+        fields.set(names::SURROGATE_CAPABILITY, ESI_CAPABILITY);
+        // Templates are parsed, and may be in any response.
+        fields.set(names::ACCEPT_ENCODING, "identity");
+    }
 }
 
 /// Changes the fields of a request as the settings of its site say.
@@ -204,6 +216,12 @@ pub(crate) fn passed(
     let mut fields = passed_fields(visitor, subject.trusted, subject.site.policy());
     h1::strip_hop_by_hop(&mut fields);
     fields.remove(names::EXPECT);
+    if subject.site.plan.esi && matches!(request.head.method, Method::Get | Method::Head) {
+        // They would speak of a template, of which no visitor has bytes or validators.
+        for name in OF_KNOWN_BYTES {
+            fields.remove(name);
+        }
+    }
     if let Some(left) = forwards_left(&request.head) {
         fields.set(names::MAX_FORWARDS, left.saturating_sub(1).to_string());
     }

@@ -110,7 +110,9 @@ impl<'a> PageRequest<'a> {
         directives: Directives,
     ) -> Self {
         let wants_part = head.method == Method::Get && !wants_part_of_form(&head.fields);
-        let range = head.fields.first(names::RANGE).filter(|_| wants_part).cloned();
+        // A part of a template is no part of its page.
+        let may_want = |_: &&Bytes| wants_part && !subject.site.plan.esi;
+        let range = head.fields.first(names::RANGE).filter(may_want).cloned();
         let exclusive = is_personal(&head.fields, subject.site.policy());
         let accepted = AcceptedCodings::of(&head.fields);
         let refuses_gzip = refuses_gzip(accepted, subject.site.policy());

@@ -37,7 +37,7 @@ use crate::request::lookup::{DISK_READS_MAX, Decision, PageRequest, Touch};
 use crate::request::redirect::redirected;
 use crate::request::refusal::Refusal;
 use crate::request::step::{PassRequest, Step};
-use crate::request::visit::{AfterResponse, Changed, Visit};
+use crate::request::visit::{AfterResponse, Changed, RunningRequest, Visit};
 use crate::shared::Shared;
 use h1::{BodyFraming, Request};
 use message::Method;
@@ -57,7 +57,7 @@ pub(crate) async fn run(
     let without_session = dashboard_access::without_session(request);
     let request = without_session.as_ref().unwrap_or(request);
     let changed = Changed::default();
-    let mut visit = Visit::new(shared, worker, client, request, &changed);
+    let mut visit = Visit::new(shared, worker, client, request, &changed, run_within);
     let mut step = Step::Guard;
     // Large steps of requests that are no hits are boxed, so that a hit needs no memory for them.
     let outcome = loop {
@@ -95,6 +95,16 @@ pub(crate) async fn run(
     };
     visit.record(&outcome);
     outcome.after
+}
+
+/// As [`run`], for a request of the edge itself.
+fn run_within(
+    shared: Arc<Shared>,
+    worker: usize,
+    mut client: ClientConnection,
+    request: Box<Request>,
+) -> RunningRequest {
+    Box::pin(async move { run(&shared, worker, &mut client, &request).await })
 }
 
 impl<'a> Visit<'a> {
@@ -252,7 +262,9 @@ impl<'a> Visit<'a> {
     fn order_forms(&self, page_request: &PageRequest<'_>, delivery: &Delivery) {
         let ContentSource::Stored(object) = &delivery.content else { return };
         let is_concerned = || !page_request.accepted.is_empty() && page_request.range.is_none();
-        if !object.is_encodable() || !is_concerned() || !object.counts_for_forms() {
+        // A template is never sent as it is stored.
+        let is_template = || object.template().is_some();
+        if !object.is_encodable() || !is_concerned() || is_template() || !object.counts_for_forms() {
             return;
         }
         if !self.shared.encodings.order(&page_request.key, object) {

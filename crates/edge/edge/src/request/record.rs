@@ -180,8 +180,9 @@ impl Visit<'_> {
         }
         let cells = self.cells();
         let (received, sent) = self.client.take_octet_counts();
-        // A connection with HTTP/2 counts the bytes of all its streams itself.
-        if !self.client.is_http2() {
+        // A connection with HTTP/2 counts the bytes of all its streams itself, and those of a
+        // fragment are sent with its page.
+        if !self.client.is_http2() && self.client.fragment_of().is_none() {
             cells.add(Metric::BytesReceived, received);
             cells.add(Metric::BytesSent, sent);
         }

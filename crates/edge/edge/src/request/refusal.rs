@@ -350,6 +350,12 @@ impl Refusal {
         Self::new(403, Reason::PurgeForbidden, denied.text())
     }
 
+    /// A page that cannot be assembled because of its template.
+    pub(crate) fn template(target: &[u8], why: &str) -> Self {
+        let target = String::from_utf8_lossy(target);
+        Self::failure(502, Reason::EsiRefused, format!("the ESI template of {target} is refused: {why}"))
+    }
+
     /// A request that cannot be serialised as it was read.
     pub(crate) fn unwritable() -> Self {
         Self::closing(400, Reason::BadRequest, "The request cannot be forwarded as it is.")

@@ -14,6 +14,7 @@ use h1::Request;
 use message::{RequestHead, ResponseHead, Status, Version};
 use net::Stream;
 use semantics::{CompressionRules, Moment, Reason};
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
 /// The next state of the connection after a response.
@@ -50,6 +51,13 @@ pub(crate) struct Changed {
     pub(crate) vary: OnceLock<Box<str>>,
 }
 
+/// Runs the request of a connection within the edge through all steps. A visit has it from its
+/// caller, because the steps lead back to it for fragments.
+pub(crate) type RunRequest = fn(Arc<Shared>, usize, ClientConnection, Box<Request>) -> RunningRequest;
+
+/// A request of a connection within the edge on its way through the steps.
+pub(crate) type RunningRequest = Pin<Box<dyn Future<Output = AfterResponse> + Send>>;
+
 /// One request on its way through the steps.
 pub(crate) struct Visit<'a> {
     pub(crate) shared: &'a Arc<Shared>,
@@ -71,6 +79,8 @@ pub(crate) struct Visit<'a> {
     pub(crate) site: Option<&'a Arc<Site>>,
     /// What the record of the request needs of the steps.
     pub(crate) notes: Notes,
+    /// Runs the requests for fragments of the page.
+    pub(crate) run_request: RunRequest,
     /// Set while a response is delivered of which Petasos may make coded forms.
     pub(crate) coded_by: Option<&'a CompressionRules>,
     /// The lifetime in browsers of a response that states none. A plain hit has it in its prebuilt
@@ -86,11 +96,14 @@ impl<'a> Visit<'a> {
         client: &'a mut ClientConnection,
         request: &'a Request,
         changed: &'a Changed,
+        run_request: RunRequest,
     ) -> Self {
         let persistent = request.persistent && !shared.is_draining();
         let recipient = Recipient::new(&request.head.method, request.head.version, persistent);
         let begun = Moment::read(&*shared.clock);
         let notes = Notes::for_request(shared, client, request, begun.monotonic);
+        // The page was counted, and its fragments are limited with it.
+        let is_counted = client.fragment_of().is_some();
         Self {
             shared,
             worker,
@@ -100,11 +113,12 @@ impl<'a> Visit<'a> {
             begun,
             recipient,
             is_authorised: false,
-            is_counted: false,
+            is_counted,
             must_fetch: false,
             looked_up: None,
             site: None,
             notes,
+            run_request,
             coded_by: None,
             browser_lifetime: None,
         }

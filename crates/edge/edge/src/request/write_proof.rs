@@ -43,6 +43,22 @@ impl Visit<'_> {
         written(exchanged, suspected.site.policy())
     }
 
+    /// Carries out the invalidations that the content of a response proves.
+    pub(crate) async fn settle_suspected(
+        &self,
+        suspected: &SuspectedWrite,
+        answer: &ResponseHead,
+        content: &[u8],
+    ) {
+        let content = content.get(..CONTENT_BYTES_MAX).unwrap_or(content);
+        if let WriteEffect::Changed(changed) = self.written(suspected, answer, Some(content)) {
+            let SuspectedWrite { site, key, .. } = suspected;
+            let stale =
+                writes::settle(self.shared, self.cells(), site, key, changed, answer, self.begun.monotonic);
+            purge_orders::make_unusable(self.shared, key, Vec::new(), stale).await;
+        }
+    }
+
     /// Sends an origin's response, and carries out the invalidations that its content proves before
     /// the last piece is sent.
     pub(crate) async fn send_suspected_write(
@@ -67,12 +83,7 @@ impl Visit<'_> {
         let (sent, tail) = while_open(self.shared, cells, &head, pin!(sending))
             .await
             .unwrap_or_else(|| (Err(Interrupted::Drain), Tail::default()));
-        if let WriteEffect::Changed(changed) = self.written(&suspected, &head, Some(&content.octets())) {
-            let SuspectedWrite { site, key, .. } = &suspected;
-            let stale =
-                writes::settle(self.shared, self.cells(), site, key, changed, &head, self.begun.monotonic);
-            purge_orders::make_unusable(self.shared, key, Vec::new(), stale).await;
-        }
+        self.settle_suspected(&suspected, &head, &content.octets()).await;
         // The content so far is correct; the client receives it even if the rest failed.
         let rest = sending::send_tail(self.client, written.framing, tail, sent.is_ok()).await;
         self.outcome(head.status, account.reason, content_bytes, sent.and(rest), &written)

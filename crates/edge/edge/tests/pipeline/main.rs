@@ -26,6 +26,7 @@ mod devices;
 mod early_hints;
 mod encodings;
 mod equivalents;
+mod esi;
 mod failing_origin;
 mod foreign_ports;
 mod forwarding;

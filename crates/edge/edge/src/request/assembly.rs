@@ -1,0 +1,393 @@
+//! Assembles a page from an ESI template and its fragments.
+//!
+//! Invariants: only a response that declares itself a template is parsed; fragments and substituted
+//! values are not, unless a fragment declares it too and was assembled by its own request. All
+//! fragments that the request needs are requested before the first byte is sent, and no byte waits
+//! for a fragment behind it. A fragment that is missing leaves what the template says, or a
+//! comment: a page is never complete without saying so. A page with something that may differ
+//! between visitors is stored by nobody.
+
+use crate::control::counters::Metric;
+use crate::fetch::body_repair::BodyRepair;
+use crate::fetch::coalesced_fetch::StreamedResponse;
+use crate::request::client::ClientConnection;
+use crate::request::decoded::CodedSource;
+use crate::request::delivery::ContentSource;
+use crate::request::fragment::{FragmentSource, PendingFragment};
+use crate::request::fragment_place::FragmentPlace;
+use crate::request::fragment_url::query_of;
+use crate::request::interrupted::Interrupted;
+use crate::request::refusal::Refusal;
+use crate::request::respond::ResponseAccount;
+use crate::request::visit::{RequestOutcome, Visit};
+use bytes::Bytes;
+use esi::{Consequence, Fetch, Limits, Program, Run, Step, Values};
+use h1::BodyFraming;
+use message::{Fields, ResponseHead, Status, names};
+use semantics::declares_esi;
+use std::sync::Arc;
+use store::{StoredTemplate, Template};
+
+/// What a page has in the place of a fragment that is missing without the template's permission.
+const GAP: &[u8] = b"<!-- a fragment of this page is missing -->";
+
+/// Fields that speak of the template's own bytes.
+const OF_BYTES: [&str; 8] = [
+    names::ETAG,
+    names::LAST_MODIFIED,
+    names::CONTENT_LENGTH,
+    names::ACCEPT_RANGES,
+    "Content-MD5",
+    "Digest",
+    "Content-Digest",
+    "Repr-Digest",
+];
+
+/// Fields that say how long a response may be stored and for which requests. Those for particular
+/// caches are not sent with a private response.
+const OF_STORING: [&str; 3] = [names::CACHE_CONTROL, names::AGE, "No-Vary-Search"];
+
+/// Whether a response declares that it is a template. The site must have ESI.
+pub(crate) fn is_template(content: &ContentSource) -> bool {
+    match content {
+        ContentSource::Stored(object) => object.template().is_some(),
+        ContentSource::Filling { answer, .. } => declares(&answer.head),
+        ContentSource::Claimed(response)
+        | ContentSource::Own(response)
+        | ContentSource::SuspectedWrite(response, _)
+        | ContentSource::Watched(response, _) => declares(&response.head),
+        ContentSource::Switch(..) | ContentSource::File(..) => false,
+    }
+}
+
+fn declares(head: &ResponseHead) -> bool {
+    let lines = head.fields.all(names::SURROGATE_CONTROL).map(|value| &value[..]);
+    !head.status.has_no_content() && declares_esi(lines)
+}
+
+/// A template with its head.
+struct Parent {
+    head: ResponseHead,
+    text: Bytes,
+    parsed: Arc<Template>,
+}
+
+impl Visit<'_> {
+    /// Sends the page that a template describes.
+    pub(crate) async fn assemble(
+        &mut self,
+        content: ContentSource,
+        account: &ResponseAccount,
+    ) -> RequestOutcome {
+        if let ContentSource::Filling { answer, .. } = &content {
+            self.notes.fetch = answer.phases;
+        }
+        let place = match self.client.fragment_of() {
+            Some(place) => place.within(),
+            None => FragmentPlace::of_page(self.shared.buffers.memory()),
+        };
+        let parent = match self.parent(content, &place).await {
+            Ok(parent) => parent,
+            Err(why) => return self.refuse_template(&why).await,
+        };
+        let program = match &*parent.parsed {
+            Ok(program) => program,
+            Err(error) => return self.refuse_template(&error.to_string()).await,
+        };
+        self.cells().count(Metric::EsiPages);
+        self.tell_faults(program);
+        let is_private = self.recipient.head_only || program.is_dynamic();
+        let head = page_head(&parent.head, is_private);
+        // No setting and no field for one kind of caches may let the page be stored.
+        self.recipient.is_private |= is_private;
+        let account = match program.is_dynamic() {
+            true => ResponseAccount { age_secs: None, ..*account },
+            false => *account,
+        };
+        let written = self.write_head(&head, BodyFraming::Chunked, &account);
+        if written.framing == BodyFraming::Empty {
+            self.client.push_head(&written);
+            let sent = self.client.flush().await.map_err(Interrupted::from);
+            return self.outcome(head.status, account.reason, 0, sent, &written);
+        }
+        let request = &self.request.head;
+        let host = request.fields.only(names::HOST).cloned().unwrap_or_default();
+        let cookies = self.permitted_cookies(&request.fields);
+        let first = |name| request.fields.first(name).map_or(&b""[..], |value| value);
+        let values = Values {
+            host: &host,
+            cookies: &cookies,
+            accept_language: first("Accept-Language"),
+            user_agent: first(names::USER_AGENT),
+            referer: first("Referer"),
+            query: query_of(&request.target),
+        };
+        let source = FragmentSource::of(self, place);
+        let run = Run::new(program, &parent.text, values);
+        // Fragments that are not requested ahead are requested when the page comes to them.
+        let may_wait = |fetch: &Fetch| source.place.take_bytes(fetch.url_bytes());
+        let ahead = run.ahead().into_iter().take_while(may_wait);
+        let pending = ahead.map(|fetch| source.begin(fetch)).collect();
+        self.begin(&written);
+        let mut page = Page {
+            client: self.client,
+            framing: written.framing,
+            source,
+            pending,
+            held: Vec::new(),
+            marks: Vec::new(),
+            content_bytes: 0,
+        };
+        let sent = page.send(run, &parent.text).await;
+        let content_bytes = page.content_bytes;
+        self.outcome(head.status, account.reason, content_bytes, sent, &written)
+    }
+
+    async fn refuse_template(&mut self, why: &str) -> RequestOutcome {
+        let refusal = Refusal::template(&self.request.head.target, why);
+        let refusal = match self.site {
+            Some(site) => site.refusal(|_| refusal),
+            None => refusal,
+        };
+        self.refuse(refusal).await
+    }
+
+    /// Reads a template.
+    ///
+    /// # Errors
+    /// Why the response cannot be one.
+    async fn parent(&self, content: ContentSource, place: &FragmentPlace) -> Result<Parent, String> {
+        let (mut suspected, mut observer) = (None, None);
+        let repair = BodyRepair::of(self);
+        let (head, mut source, parsed) = match content {
+            ContentSource::Stored(object) => {
+                if object.part().is_some() {
+                    return Err("it is a part of a response".to_owned());
+                }
+                let parsed = match object.template() {
+                    Some(StoredTemplate::Parsed(template)) => Some(Arc::clone(template)),
+                    Some(StoredTemplate::OnDisk) | None => None,
+                };
+                // It may be too long for its text to be read.
+                if let Some(Err(error)) = parsed.as_deref() {
+                    return Err(error.to_string());
+                }
+                (object.head(), CodedSource::stored(&object, &repair), parsed)
+            }
+            ContentSource::Filling { answer, reader, own } => {
+                let head = answer.own_head.as_ref().filter(|_| own).unwrap_or(&answer.head);
+                (head.clone(), CodedSource::Filling(reader), None)
+            }
+            ContentSource::Claimed(response) | ContentSource::Own(response) => of_exchange(response),
+            ContentSource::SuspectedWrite(response, write) => {
+                suspected = Some(write);
+                of_exchange(response)
+            }
+            ContentSource::Watched(response, watcher) => {
+                observer = Some(watcher.observer);
+                of_exchange(response)
+            }
+            ContentSource::Switch(..) | ContentSource::File(..) => {
+                return Err("it is no response of an origin".to_owned());
+            }
+        };
+        let refused = refused_head(&head);
+        let mut text = Bytes::new();
+        // The content of a write says what it has changed, even if it is no page.
+        let is_read = !self.recipient.head_only && (refused.is_none() || suspected.is_some());
+        let arrived = if is_read { collected(&mut source, place, &mut text).await } else { Ok(()) };
+        drop(source);
+        if let Some(suspected) = suspected {
+            self.settle_suspected(&suspected, &head, &text).await;
+        }
+        if let Some(why) = refused.or_else(|| arrived.err()) {
+            return Err(why.to_owned());
+        }
+        if let Some(observer) = observer {
+            observer(&head, text.to_vec());
+        }
+        let parsed = parsed.unwrap_or_else(|| Arc::new(Program::parse(&text, &Limits::default())));
+        Ok(Parent { head, text, parsed })
+    }
+
+    /// Tells the operator what is wrong with the markup of a template.
+    fn tell_faults(&self, program: &Program) {
+        let Some(fault) = program.faults().first() else { return };
+        self.cells().add(Metric::EsiFaults, program.fault_count() as u64);
+        let target = String::from_utf8_lossy(&self.request.head.target).into_owned();
+        let text = format!(
+            "the ESI template of {target} has {} faults; the first is {:?} at its byte {}",
+            program.fault_count(),
+            fault.kind,
+            fault.at
+        );
+        self.shared.complaints.tell(&text, self.now().monotonic);
+    }
+
+    /// The cookies that templates of the site may use.
+    fn permitted_cookies(&self, fields: &Fields) -> Vec<u8> {
+        let patterns = self.site.map_or(&[][..], |site| &site.plan.esi_cookies);
+        if patterns.is_empty() {
+            return Vec::new();
+        }
+        let cookies = fields.all(names::COOKIE).flat_map(|line| line.split(|byte| *byte == b';'));
+        let is_permitted = |cookie: &&[u8]| {
+            let name = cookie.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
+            patterns.iter().any(|pattern| pattern.matches(name))
+        };
+        cookies.filter(is_permitted).collect::<Vec<_>>().join(&b';')
+    }
+}
+
+fn of_exchange<'a>(response: StreamedResponse) -> (ResponseHead, CodedSource<'a>, Option<Arc<Template>>) {
+    (response.head, CodedSource::Exchange(response.exchange, None), None)
+}
+
+/// Why no response with this head is a template.
+fn refused_head(head: &ResponseHead) -> Option<&'static str> {
+    if head.status == Status::PARTIAL_CONTENT {
+        return Some("it is a part of a response");
+    }
+    head.fields.has(names::CONTENT_ENCODING).then_some("it is compressed")
+}
+
+/// Reads the whole content of a source into `text`, in one piece. Its bytes count towards the page.
+/// `text` has what arrived, also after an error.
+async fn collected(
+    source: &mut CodedSource<'_>,
+    place: &FragmentPlace,
+    text: &mut Bytes,
+) -> Result<(), &'static str> {
+    let bytes_max = Limits::default().template_bytes_max as usize;
+    if let CodedSource::Pieces(pieces) = source
+        && pieces.len() <= 1
+    {
+        // It is a part of the store and needs no copy.
+        *text = pieces.pop_front().unwrap_or_default();
+        return Ok(());
+    }
+    let (mut pieces, mut bytes) = (Vec::new(), 0);
+    let arrived = loop {
+        let piece = match source.next().await {
+            Ok(Some(piece)) => piece,
+            Ok(None) => break Ok(()),
+            Err(_) => break Err("it did not arrive completely"),
+        };
+        bytes += piece.len();
+        if bytes > bytes_max {
+            break Err("it is too long");
+        }
+        if !place.take_bytes(piece.len()) {
+            break Err("memory is short");
+        }
+        pieces.push(piece);
+    };
+    *text = match pieces.len() {
+        0 | 1 => pieces.pop().unwrap_or_default(),
+        _ => pieces.concat().into(),
+    };
+    arrived
+}
+
+/// The head of the assembled page.
+fn page_head(template: &ResponseHead, is_dynamic: bool) -> ResponseHead {
+    let mut head = template.clone();
+    let removed = |name: &str| OF_BYTES.contains(&name) || is_dynamic && OF_STORING.contains(&name);
+    OF_BYTES.iter().chain(&OF_STORING).filter(|name| removed(name)).for_each(|name| {
+        head.fields.remove(name);
+    });
+    if is_dynamic {
+        head.fields.push(names::CACHE_CONTROL, "private, no-store");
+    }
+    head
+}
+
+/// A page that is being sent.
+struct Page<'v> {
+    client: &'v mut ClientConnection,
+    framing: BodyFraming,
+    source: FragmentSource,
+    /// The fragments that were requested, in the order of the page.
+    pending: Vec<PendingFragment>,
+    /// The output of attempts that are not decided.
+    held: Vec<Bytes>,
+    /// For each attempt, the number of pieces held before it.
+    marks: Vec<usize>,
+    content_bytes: u64,
+}
+
+impl Page<'_> {
+    async fn send(&mut self, mut run: Run<'_>, template: &Bytes) -> Result<(), Interrupted> {
+        loop {
+            match run.next() {
+                Step::Text(place) => {
+                    self.put(template.slice(place.begin as usize..place.end as usize)).await?;
+                }
+                Step::Value(value) => {
+                    if !self.source.place.take_bytes(value.len()) {
+                        return Err(Interrupted::Source(None));
+                    }
+                    self.put(value.into()).await?;
+                }
+                Step::Fetch(fetch) => match self.fragment(fetch).await? {
+                    Some(content) => self.put(content).await?,
+                    None => match run.failed() {
+                        Consequence::Skipped => {}
+                        Consequence::Excepted => {
+                            self.held.truncate(self.marks.pop().unwrap_or(0));
+                            // The rest of the attempt needs its fragments no more.
+                            self.pending.retain(|pending| pending.id >= run.position());
+                        }
+                        Consequence::Lacking => {
+                            self.source.count(Metric::EsiGaps);
+                            self.put(Bytes::from_static(GAP)).await?;
+                        }
+                    },
+                },
+                Step::Attempt => self.marks.push(self.held.len()),
+                Step::Commit => {
+                    self.marks.pop();
+                    if self.marks.is_empty() {
+                        for piece in std::mem::take(&mut self.held) {
+                            self.put(piece).await?;
+                        }
+                    }
+                }
+                Step::Done => break,
+            }
+        }
+        self.client.push_end(self.framing, None);
+        self.client.flush().await.map_err(Interrupted::from)
+    }
+
+    /// The content of a fragment. The client gets all that precedes it before the wait for it.
+    async fn fragment(&mut self, fetch: Fetch) -> Result<Option<Bytes>, Interrupted> {
+        let place = self.pending.iter().position(|pending| pending.id == fetch.id);
+        let pending = match place {
+            Some(place) => self.pending.remove(place),
+            None => self.source.begin(fetch),
+        };
+        if !pending.is_here() {
+            self.client.flush().await?;
+        }
+        Ok(pending.content().await)
+    }
+
+    /// Sends a piece, or holds it back during an attempt.
+    async fn put(&mut self, piece: Bytes) -> Result<(), Interrupted> {
+        // An empty chunk would end the content.
+        if piece.is_empty() {
+            return Ok(());
+        }
+        if !self.marks.is_empty() {
+            self.held.push(piece);
+            return Ok(());
+        }
+        self.content_bytes += piece.len() as u64;
+        self.client.push_content(self.framing, piece);
+        if !self.client.has_room(self.source.memory()) {
+            self.client.flush().await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,103 @@
+//! The place of a fragment in its page, and what the page may use for all its fragments.
+//!
+//! Invariant: a page and all fragments within its fragments have one budget of requests, bytes and
+//! time.
+
+use crate::memory::budget::MemoryShare;
+use crate::memory::grant::Grant;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Largest number of fragments within fragments: a page is 0 deep, its fragments are 1 deep.
+const DEPTH_MAX: u8 = 5;
+
+/// Largest number of requests for fragments that one page causes, at all depths.
+const FRAGMENTS_MAX: u32 = 256;
+
+/// Most bytes of fragments and values in one page, at all depths.
+const PAGE_BYTES_MAX: u64 = 16 << 20;
+
+/// Bytes of them that need no memory from the budget of bytes in transfer.
+const PAGE_ALLOWANCE_BYTES: u64 = 256 * 1024;
+
+/// Longest time for all fragments of a page.
+const PAGE_WAIT: Duration = Duration::from_secs(30);
+
+/// What a page may still use for its fragments, at all depths.
+#[derive(Debug)]
+struct PageBudget {
+    fragments: AtomicU32,
+    bytes: Mutex<HeldBytes>,
+    ends: Instant,
+}
+
+/// The bytes of fragments and values that a page has received, whether they are sent or not.
+#[derive(Debug)]
+struct HeldBytes {
+    count: u64,
+    memory: Grant,
+}
+
+/// The place of a fragment: its page and how deep it is.
+#[derive(Clone, Debug)]
+pub(crate) struct FragmentPlace {
+    budget: Arc<PageBudget>,
+    depth: u8,
+}
+
+impl FragmentPlace {
+    /// The place of the fragments of a page that is no fragment itself. `share` is the memory for
+    /// contents in transfer.
+    pub(crate) fn of_page(share: &Arc<MemoryShare>) -> Self {
+        let memory = Grant::new(share, PAGE_ALLOWANCE_BYTES, PAGE_BYTES_MAX);
+        let budget = PageBudget {
+            fragments: AtomicU32::new(FRAGMENTS_MAX),
+            bytes: Mutex::new(HeldBytes { count: 0, memory }),
+            ends: Instant::now() + PAGE_WAIT,
+        };
+        Self { budget: Arc::new(budget), depth: 1 }
+    }
+
+    /// The place of the fragments of this fragment.
+    pub(crate) fn within(&self) -> Self {
+        Self { depth: self.depth.saturating_add(1), ..self.clone() }
+    }
+
+    /// When the time for all fragments of the page ends.
+    pub(crate) fn ends(&self) -> Instant {
+        self.budget.ends
+    }
+
+    /// Takes bytes from the budget of the page. Returns false if it has too few left, or if memory
+    /// is short.
+    pub(crate) fn take_bytes(&self, bytes: usize) -> bool {
+        let mut held = self.budget.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = held.count.saturating_add(bytes as u64);
+        let has_room = held.memory.has_room(count);
+        if has_room {
+            held.count = count;
+        }
+        has_room
+    }
+
+    /// Gives bytes back to the budget of the page.
+    pub(crate) fn give_back(&self, bytes: usize) {
+        let mut held = self.budget.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        held.count = held.count.saturating_sub(bytes as u64);
+        let count = held.count;
+        held.memory.shrink(count);
+    }
+
+    /// Takes one request from the budget of the page. Returns false if it has none left, or if the
+    /// fragment is too deep.
+    pub(crate) fn take_request(&self) -> bool {
+        if self.depth > DEPTH_MAX {
+            return false;
+        }
+        let left = |left: u32| left.checked_sub(1);
+        // Relaxed is enough: the number publishes no other memory.
+        self.budget.fragments.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
+    }
+}

@@ -1,7 +1,7 @@
-//! `cargo xtask long mercury`: sets up the stacks of contrib/mercury in a Debian root under systemd,
-//! with their own scripts. Petasos must answer from memory, `petasos doctor --stack` must find no
-//! layer missing, the ladder file must hold, a second run must change nothing, and the removal must
-//! remove what the script has written.
+//! `cargo xtask long mercury`: sets up the stacks of contrib/mercury in a Debian root under
+//! systemd, with their own scripts. Petasos must answer from memory, `petasos doctor --stack` must
+//! find no layer missing, the ladder file must hold, a second run must change nothing, and the
+//! removal must remove what the script has written.
 //!
 //! Invariant: the files are those of contrib/mercury, unchanged. Each stack has a root of its own,
 //! which has no network and is thrown away. Containers are not tested.

@@ -95,8 +95,8 @@ pub(crate) fn directory(setting: &str, fact: &DirectoryFact, account: &Account) 
     Finding::ok("permissions", format!("{setting}: {user} may {verb} {path}"))
 }
 
-/// A directory in which the edge writes, beside those to which the sandbox of its unit restricts it.
-/// `None`: the unit permits it.
+/// A directory in which the edge writes, beside those to which the sandbox of its unit restricts
+/// it. `None`: the unit permits it.
 pub(crate) fn sandbox(setting: &str, path: &Path, writable: &[PathBuf]) -> Option<Finding> {
     let path = (!writable.iter().any(|top| path.starts_with(top))).then(|| path.display())?;
     Some(Finding::failure(

@@ -1,5 +1,6 @@
-//! Examines which layers of a web application this machine lacks: opcode cache, settings and workers
-//! of PHP, object cache, database buffers, compression, kept connections, lifetimes of static files.
+//! Examines which layers of a web application this machine lacks: opcode cache, settings and
+//! workers of PHP, object cache, database buffers, compression, kept connections, lifetimes of
+//! static files.
 //!
 //! ```text
 //!   Root -> read (configuration files)  -> facts -> judge_* (facts -> Finding, pure) -> Report

@@ -19,8 +19,8 @@ const STEP_BYTES: u64 = 64 << 20;
 /// Below this number of looked-up pages, the share of disk reads says nothing.
 const REQUESTS_MIN: u64 = 100_000;
 
-/// Everything about the database server. `None` if there is no server on this machine. `has_php`: it
-/// shares the machine with PHP.
+/// Everything about the database server. `None` if there is no server on this machine. `has_php`:
+/// it shares the machine with PHP.
 pub(super) fn database(fact: Option<&DatabaseFact>, machine: MachineFact, has_php: bool) -> Vec<Finding> {
     let Some(fact) = fact else {
         return vec![Finding::unseen(

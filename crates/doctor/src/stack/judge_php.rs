@@ -17,7 +17,8 @@ const OPCODE_TABLES: [u64; 13] =
 const REALPATH_BYTES: u64 = 4 << 20;
 const REALPATH_SECS: u64 = 120;
 const MEMORY_LIMIT: &str = "128M";
-/// Least opcode cache for an ordinary application, in megabytes: WordPress with plug-ins needs half.
+/// Least opcode cache for an ordinary application, in megabytes: WordPress with plug-ins needs
+/// half.
 const OPCODE_MEGABYTES_MIN: u64 = 64;
 /// Workers for each core: one that waits for the database leaves its core to another.
 const WORKERS_PER_CORE: u64 = 2;
@@ -460,7 +461,8 @@ mod tests {
         assert_eq!(unseen.last().unwrap().level, Level::Unseen, "{unseen:?}");
     }
 
-    /// A machine with a pool of each number of workers, each of which takes 64 MiB and shares 192 MiB.
+    /// A machine with a pool of each number of workers, each of which takes 64 MiB and shares 192
+    /// MiB.
     fn pools(numbers: &[u32], buffers: u64) -> Vec<Finding> {
         let largest = Some(WorkerMemoryFact { private: 64 << 20, shared: 192 << 20 });
         let mut all = fact(LOADED, POOL);

@@ -97,8 +97,8 @@ fn keep_alive(fact: &WebFact) -> Finding {
         .because("a browser then connects anew for every file of a page, which costs a round trip each, and more with TLS")
 }
 
-/// Whether a path is that of a file, and not of a program such as MediaWiki's `load.php`, which knows
-/// its lifetimes.
+/// Whether a path is that of a file, and not of a program such as MediaWiki's `load.php`, which
+/// knows its lifetimes.
 fn is_static(path: &str) -> bool {
     let name = path.split('?').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
     name.rsplit_once('.').is_some_and(|(_, extension)| !extension.starts_with("php"))
@@ -122,7 +122,8 @@ fn lifetimes(fact: &WebFact) -> Option<Finding> {
     };
     let fix = match server(fact) {
         Server::Nginx => {
-            // A location for the names of files would take them from the application's own location.
+            // A location for the names of files would take them from the application's own
+            // location.
             "write `map $sent_http_cache_control$sent_http_content_type $lifetime { default off; \
              ~^(?:text/css|text/javascript|application/javascript|image/|font/) 7d; }` in the block http of \
              /etc/nginx/nginx.conf and `expires $lifetime;` in the site's server in /etc/nginx/sites-enabled, then \

@@ -1,6 +1,7 @@
 //! Configuration files below a root: of this machine, or of a container's image in a folder.
 //!
-//! Invariant: paths are those inside the root, which the owner of the files knows. Only reads happen.
+//! Invariant: paths are those inside the root, which the owner of the files knows. Only reads
+//! happen.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -21,7 +22,8 @@ impl Root {
         Self(folder.to_owned())
     }
 
-    /// Whether this is the root of the machine itself, so that its processes and ports belong to it.
+    /// Whether this is the root of the machine itself, so that its processes and ports belong to
+    /// it.
     pub(crate) fn is_machine(&self) -> bool {
         self.0 == Path::new("/")
     }

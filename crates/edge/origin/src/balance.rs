@@ -32,8 +32,8 @@ pub(crate) struct Candidate {
 }
 
 /// Chooses the origin with the least outstanding requests for its weight among those of the best
-/// standing. One that can begin at once precedes one whose queue the request would join. Equal ones take turns by weight, spread evenly (smooth weighted round robin, as in
-/// nginx).
+/// standing. One that can begin at once precedes one whose queue the request would join. Equal ones
+/// take turns by weight, spread evenly (smooth weighted round robin, as in nginx).
 #[derive(Debug)]
 pub(crate) struct Balancer {
     /// What each origin is ahead of the others in its turns.

@@ -65,7 +65,8 @@ impl IdlePool {
         self.age_max.is_none_or(|age_max| now.since(made) <= age_max)
     }
 
-    /// Adds a connection that was made at `made`, or closes it if it is too old or the pool is full.
+    /// Adds a connection that was made at `made`, or closes it if it is too old or the pool is
+    /// full.
     pub(crate) fn put(&self, (stream, made): (IdleStream, Monotonic), named: Option<IpAddr>, now: Monotonic) {
         let mut idle = self.lock();
         // Relaxed is enough: the lock orders it with the list.

@@ -121,7 +121,8 @@ fn no_store_cause(directives: &Directives) -> Option<PassCause<'static>> {
     directives.no_store.then_some(cause)
 }
 
-/// The causes that make a request pass with any profile, and the operator's switch for all requests.
+/// The causes that make a request pass with any profile, and the operator's switch for all
+/// requests.
 fn own_cause<'a>(request: &'a RequestHead, has_content: bool, policy: &Policy) -> Option<PassCause<'a>> {
     if !matches!(request.method, Method::Get | Method::Head) {
         return Some(PassCause::of(Reason::PassMethod, CulpritKind::Method, request.method.as_bytes()));

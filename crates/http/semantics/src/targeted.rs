@@ -88,8 +88,8 @@ fn surrogate_control(fields: &Fields) -> Option<Directives> {
 }
 
 /// Whether lines of `Surrogate-Control` declare that the content is an ESI template, by the member
-/// `content="ESI/1.0"` (Edge Architecture Specification). The value is a list of names of languages,
-/// and other names say nothing about ESI.
+/// `content="ESI/1.0"` (Edge Architecture Specification). The value is a list of names of
+/// languages, and other names say nothing about ESI.
 pub fn declares_esi<'v>(lines: impl IntoIterator<Item = &'v [u8]>) -> bool {
     lines.into_iter().flat_map(list_members).any(|member| {
         let Some(value) = strip_name(member.trim_ascii(), b"content=") else { return false };

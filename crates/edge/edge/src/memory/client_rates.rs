@@ -113,8 +113,8 @@ impl Rates {
         }
     }
 
-    /// Counts a refusal, if such refusals lead to a `ban`. Returns whether the client is banned from
-    /// now on.
+    /// Counts a refusal, if such refusals lead to a `ban`. Returns whether the client is banned
+    /// from now on.
     fn refuse(&mut self, ban: Option<Duration>, now: Monotonic) -> bool {
         let Some(ban) = ban else { return false };
         if self.refused_since.is_none_or(|since| now.since(since) > REFUSALS_LAST) {
@@ -165,8 +165,8 @@ impl ClientRates {
         let own_wait = rates.of(demand).wait(limit, 1, now);
         let wait = wait.max(own_wait);
         if !wait.is_zero() {
-            // Other clients of its network may have used up the limit. Such a request counts for the
-            // client, so that only a client beyond its own limit is banned.
+            // Other clients of its network may have used up the limit. Such a request counts for
+            // the client, so that only a client beyond its own limit is banned.
             let is_banned_now = if own_wait.is_zero() {
                 rates.of(demand).count(limit, 1, now);
                 false

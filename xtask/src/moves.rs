@@ -1,6 +1,7 @@
 //! `cargo xtask long moves`: carries out the moves of docs/operations.md and the whole way of
-//! docs/guide.md in a Debian root under systemd, word for word: first the site with the other cache, then the commands of the guide up
-//! to the way back, then the way back. After each part, the right program must answer.
+//! docs/guide.md in a Debian root under systemd, word for word: first the site with the other
+//! cache, then the commands of the guide up to the way back, then the way back. After each part,
+//! the right program must answer.
 //!
 //! Invariant: the commands and files come from the guide alone. Each move has a root of its own,
 //! which has no network and is thrown away.

@@ -578,6 +578,7 @@ fn page_does_not_ban_its_visitor() {
         with_esi(plan);
         plan.guard.origin_requests = Some(config::RateLimit { per_second: 1, burst: 2 });
         plan.guard.ban = Some(std::time::Duration::from_secs(10));
+        plan.purge_peers = address::Prefixes::default();
     };
     let many: String =
         (0..150).map(|number| format!("<esi:include src='/private{number}' onerror='continue'/>")).collect();

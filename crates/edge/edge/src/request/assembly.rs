@@ -206,7 +206,10 @@ impl Visit<'_> {
         if let Some(observer) = observer {
             observer(&head, text.to_vec());
         }
-        let parsed = parsed.unwrap_or_else(|| Arc::new(Program::parse(&text, &Limits::default())));
+        let parsed = match parsed {
+            Some(parsed) => parsed,
+            None => parsed_within(place, &text)?,
+        };
         Ok(Parent { head, text, parsed })
     }
 
@@ -241,6 +244,13 @@ impl Visit<'_> {
 
 fn of_exchange<'a>(response: StreamedResponse) -> (ResponseHead, CodedSource<'a>, Option<Arc<Template>>) {
     (response.head, CodedSource::Exchange(response.exchange, None), None)
+}
+
+/// The program of a template that is not stored with one. It counts towards the page.
+fn parsed_within(place: &FragmentPlace, text: &[u8]) -> Result<Arc<Template>, &'static str> {
+    let parsed = Program::parse(text, &Limits::default());
+    let bytes = parsed.as_ref().map_or(0, Program::bytes);
+    if place.take_bytes(bytes) { Ok(Arc::new(parsed)) } else { Err("memory is short") }
 }
 
 /// Why no response with this head is a template.

@@ -25,6 +25,29 @@ fn hostile() -> String {
     HOSTILE.to_owned()
 }
 
+fn origin_status(state: &str) -> OriginStatus {
+    OriginStatus {
+        connections_idle: 1,
+        fetches_active: 2,
+        fetches_max: 8,
+        fetches_waiting: 3,
+        state_secs: 11_100,
+        downs: 2,
+        down_secs: 243,
+        last_check: Some(CheckStatus { ago_secs: 12, millis: 3, result: hostile() }),
+        checks_failed: 4,
+        requests: 12_345,
+        connect_errors: 1,
+        response_errors: 2,
+        server_errors: 3,
+        bytes_received: 5 << 20,
+        bytes_sent: 2048,
+        state: state.to_owned(),
+        url: hostile(),
+        ..OriginStatus::default()
+    }
+}
+
 fn status() -> EdgeStatus {
     EdgeStatus {
         certificates: vec![CertificateStatus {
@@ -57,28 +80,7 @@ fn status() -> EdgeStatus {
             fetches_waiting: 3,
             names: vec![hostile()],
             origin: hostile(),
-            origins: ["well", "silent"]
-                .map(|state| OriginStatus {
-                    connections_idle: 1,
-                    fetches_active: 2,
-                    fetches_max: 8,
-                    fetches_waiting: 3,
-                    state_secs: 11_100,
-                    downs: 2,
-                    down_secs: 243,
-                    last_check: Some(CheckStatus { ago_secs: 12, millis: 3, result: hostile() }),
-                    checks_failed: 4,
-                    requests: 12_345,
-                    connect_errors: 1,
-                    response_errors: 2,
-                    server_errors: 3,
-                    bytes_received: 5 << 20,
-                    bytes_sent: 2048,
-                    state: state.to_owned(),
-                    url: hostile(),
-                    ..OriginStatus::default()
-                })
-                .into(),
+            origins: ["well", "silent"].map(origin_status).into(),
             profile: hostile(),
             purges_itself: false,
             recognised_by: None,

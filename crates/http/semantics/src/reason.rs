@@ -295,7 +295,7 @@ reasons! {
     OriginBadResponse "origin-bad-response" Failed
         "The origin's response violates the grammar of HTTP/1; check which other program listens at its address.";
     EsiRefused "esi-refused" Failed
-        "The response declares that it is an ESI template, but it exceeds a limit, is compressed, is a part, or did not arrive completely; the log says which. The limits are in docs/esi.md.";
+        "The response declares that it is an ESI template, but exceeds a limit, is compressed or did not arrive completely; the log says which. The limits are in docs/esi.md.";
     OriginFailing "origin-failing" Failed
         "The origin just answered every request for this page with an error, so Petasos did not ask it again; repair the origin.";
     OriginBreakerOpen "origin-breaker-open" Failed

@@ -15,7 +15,7 @@ use crate::request::decoded::CodedSource;
 use crate::request::delivery::ContentSource;
 use crate::request::fragment::{FragmentSource, PendingFragment};
 use crate::request::fragment_place::FragmentPlace;
-use crate::request::fragment_url::query_of;
+use crate::request::fragment_url::{query_of, text_of_path};
 use crate::request::interrupted::Interrupted;
 use crate::request::refusal::Refusal;
 use crate::request::respond::ResponseAccount;
@@ -217,7 +217,7 @@ impl Visit<'_> {
     fn tell_faults(&self, program: &Program) {
         let Some(fault) = program.faults().first() else { return };
         self.cells().add(Metric::EsiFaults, program.fault_count() as u64);
-        let target = String::from_utf8_lossy(&self.request.head.target).into_owned();
+        let target = text_of_path(&self.request.head.target);
         let text = format!(
             "the ESI template of {target} has {} faults; the first is {:?} at its byte {}",
             program.fault_count(),

@@ -12,7 +12,7 @@ use clock::Monotonic;
 use message::Fields;
 
 /// The field in which proxies write the port that their client connected to.
-const X_FORWARDED_PORT: &str = "X-Forwarded-Port";
+pub(crate) const X_FORWARDED_PORT: &str = "X-Forwarded-Port";
 
 /// Whether a request would pass because of the port in its `Host`. For `why`: admits no port
 /// and counts nothing.

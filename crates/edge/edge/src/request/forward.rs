@@ -30,8 +30,14 @@ pub(crate) const VIA: &str = "1.1 petasos";
 const ESI_CAPABILITY: &str = "petasos=\"ESI/1.0\"";
 
 /// Fields of a request that refer to bytes which its client has or wants.
-const OF_KNOWN_BYTES: [&str; 4] =
-    [names::RANGE, names::IF_RANGE, names::IF_NONE_MATCH, names::IF_MODIFIED_SINCE];
+const OF_KNOWN_BYTES: [&str; 6] = [
+    names::RANGE,
+    names::IF_RANGE,
+    names::IF_NONE_MATCH,
+    names::IF_MODIFIED_SINCE,
+    names::IF_MATCH,
+    names::IF_UNMODIFIED_SINCE,
+];
 
 /// The head of a request whose response may be shared. `method` is GET or HEAD; `known` is the rule
 /// by which responses of this key are known to vary.

@@ -10,8 +10,10 @@ use crate::control::counters::Metric;
 use crate::memory::budget::MemoryShare;
 use crate::request::arrival::Arrival;
 use crate::request::client::{ClientConnection, ReceiveOutcome};
+use crate::request::foreign_ports::X_FORWARDED_PORT;
 use crate::request::fragment_place::FragmentPlace;
-use crate::request::fragment_url::target_of;
+use crate::request::fragment_url::{target_of, text_of_path};
+use crate::request::guard::{HTTPS_CLAIMS, X_FORWARDED_PREFIX};
 use crate::request::visit::{AfterResponse, RunRequest, Visit};
 use crate::shared::Shared;
 use bytes::{Bytes, BytesMut};
@@ -44,7 +46,8 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Longest wait for one URL of a fragment; `maxwait` shortens it.
 const FRAGMENT_WAIT: Duration = Duration::from_secs(10);
 
-/// The fields of a page's request that the request for a fragment has too.
+/// The fields of a page's request that the request for a fragment has too, beside those in which
+/// trusted proxies state the visitor's scheme, port and prefix.
 const COPIED: [&str; 9] = [
     names::HOST,
     names::USER_AGENT,
@@ -102,7 +105,9 @@ impl FragmentSource {
     pub(crate) fn of(visit: &Visit<'_>, place: FragmentPlace) -> Self {
         let request = &visit.request.head;
         let mut fields = Fields::new();
-        for name in COPIED {
+        let of_proxies =
+            HTTPS_CLAIMS.iter().map(|(name, _)| *name).chain([X_FORWARDED_PORT, X_FORWARDED_PREFIX]);
+        for name in COPIED.into_iter().chain(of_proxies) {
             request.fields.all(name).for_each(|value| fields.push(name, value.clone()));
         }
         // The page is assembled from plain text.
@@ -160,7 +165,8 @@ impl FragmentSource {
 
     /// Tells the operator of a fragment that was given up: its request has no record.
     fn tell_late(&self, url: &[u8]) {
-        let (url, page) = (String::from_utf8_lossy(url), String::from_utf8_lossy(&self.page));
+        // Without queries, so that a page with any query is told of once.
+        let (url, page) = (text_of_path(url), text_of_path(&self.page));
         let text = format!("the fragment {url} of {page} was late, and is missing in the page");
         self.shared.complaints.tell(&text, self.shared.clock.monotonic());
     }

@@ -20,7 +20,7 @@ const FRAGMENTS_MAX: u32 = 256;
 const PAGE_BYTES_MAX: u64 = 16 << 20;
 
 /// Bytes of them that need no memory from the budget of bytes in transfer.
-const PAGE_ALLOWANCE_BYTES: u64 = 256 * 1024;
+const PAGE_ALLOWANCE_BYTES: u64 = 16 * 1024;
 
 /// Longest time for all fragments of a page.
 const PAGE_WAIT: Duration = Duration::from_secs(30);
@@ -78,6 +78,10 @@ impl FragmentPlace {
         let has_room = held.memory.has_room(count);
         if has_room {
             held.count = count;
+        } else {
+            // A part of the bytes may have been granted.
+            let count = held.count;
+            held.memory.shrink(count);
         }
         has_room
     }
@@ -99,5 +103,24 @@ impl FragmentPlace {
         let left = |left: u32| left.checked_sub(1);
         // Relaxed is enough: the number publishes no other memory.
         self.budget.fragments.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FragmentPlace, PAGE_ALLOWANCE_BYTES};
+    use crate::memory::budget::MemoryShare;
+
+    #[test]
+    fn bytes_beyond_the_allowance_are_taken_from_the_share() {
+        let share = MemoryShare::new(1 << 20);
+        let place = FragmentPlace::of_page(&share);
+        assert!(place.take_bytes(PAGE_ALLOWANCE_BYTES as usize / 2));
+        assert_eq!(share.taken(), 0);
+        assert!(place.take_bytes(PAGE_ALLOWANCE_BYTES as usize));
+        let taken = share.taken();
+        assert!(taken > 0 && taken < 1 << 18, "{taken}");
+        assert!(!place.take_bytes(1 << 20), "the share is too small");
+        assert_eq!(share.taken(), taken, "a refused request keeps no memory");
     }
 }

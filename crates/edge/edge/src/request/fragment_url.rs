@@ -3,6 +3,8 @@
 //! Invariants: a fragment is a page of the host whose page includes it, so that no name is resolved
 //! and no other address is reached. A target has no byte that could end a request line or a field.
 
+use std::borrow::Cow;
+
 /// The target of the fragment with this URL, which may be relative to the target of the page that
 /// includes it. `host` is that page's host. `None`: no fragment may have this URL.
 pub(crate) fn target_of(url: &[u8], host: &[u8], page: &[u8]) -> Option<Vec<u8>> {
@@ -42,6 +44,11 @@ pub(crate) fn target_of(url: &[u8], host: &[u8], page: &[u8]) -> Option<Vec<u8>>
 pub(crate) fn query_of(target: &[u8]) -> &[u8] {
     let (_, query) = split_query(own_target(target));
     query.get(1..).unwrap_or_default()
+}
+
+/// A URL or target for messages, without its query.
+pub(crate) fn text_of_path(url: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(split_query(url).0)
 }
 
 /// A target in origin-form; a client may have sent a whole URL.

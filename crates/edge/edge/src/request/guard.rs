@@ -43,7 +43,7 @@ pub(crate) struct RequestSubject<'a> {
 }
 
 /// The field in which Traefik, Spring and others write the path prefix that they removed.
-const X_FORWARDED_PREFIX: &str = "X-Forwarded-Prefix";
+pub(crate) const X_FORWARDED_PREFIX: &str = "X-Forwarded-Prefix";
 
 /// The field in which CDNs identify themselves (RFC 8586).
 pub(crate) const CDN_LOOP: &str = "CDN-Loop";
@@ -279,7 +279,7 @@ fn forwarded_https(head: &RequestHead) -> Option<bool> {
 }
 
 /// Other fields in which proxies report that the client used https, and their values.
-const HTTPS_CLAIMS: [(&str, &str); 5] = [
+pub(crate) const HTTPS_CLAIMS: [(&str, &str); 5] = [
     ("X-Forwarded-Ssl", "on"),
     ("Front-End-Https", "on"),
     ("X-Forwarded-Scheme", "https"),

@@ -5,6 +5,7 @@
 //! status codes.
 
 use crate::control::purge_access::Denied;
+use crate::request::fragment_url::text_of_path;
 use crate::request::origin_names::OriginNames;
 use config::FixedAnswer;
 use h1::{FramingError, HeadError, RequestError};
@@ -352,7 +353,7 @@ impl Refusal {
 
     /// A page that cannot be assembled because of its template.
     pub(crate) fn template(target: &[u8], why: &str) -> Self {
-        let target = String::from_utf8_lossy(target);
+        let target = text_of_path(target);
         Self::failure(502, Reason::EsiRefused, format!("the ESI template of {target} is refused: {why}"))
     }
 

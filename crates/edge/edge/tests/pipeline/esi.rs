@@ -324,6 +324,22 @@ fn visitor_fields_reach_only_fragments_that_pass() {
 }
 
 #[test]
+fn fields_of_a_trusted_proxy_count_for_fragments() {
+    let trusting = |plan: &mut EdgePlan| {
+        with_esi(plan);
+        plan.trusted_proxies = ["127.0.0.1".parse::<address::Prefix>().unwrap()].into_iter().collect();
+    };
+    let stage = Stage::with(trusting, |seen| match seen.target() {
+        "/" => response("200 OK", &[TEMPLATE, STORED], b"<esi:include src=\"/a\"/>"),
+        other => fragment(other),
+    });
+    assert_eq!(stage.get("/", &["X-Forwarded-Ssl: on"]).text(), "/a");
+    for seen in stage.origin.seen() {
+        assert_eq!(seen.field("X-Forwarded-Proto"), Some("https"), "{}", seen.target());
+    }
+}
+
+#[test]
 fn conditions_and_ranges_get_the_whole_page() {
     let stage = stage("a<esi:include src=\"/b\"/>");
     for fields in

@@ -36,7 +36,7 @@ pub struct Finding {
     pub subject: &'static str,
     /// How good it is.
     pub level: Level,
-    /// What was found, without a full stop.
+    /// The finding, without a full stop.
     pub message: String,
     /// Why it matters, without a full stop. Only layers of an application have it.
     #[serde(skip_serializing_if = "Option::is_none")]

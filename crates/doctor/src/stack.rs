@@ -32,10 +32,10 @@ const OWN_URLS: [&str; 2] = ["http://127.0.0.1/", "https://127.0.0.1/"];
 /// Debian's socket of the database server.
 const DATABASE_SOCKET: &str = "/run/mysqld/mysqld.sock";
 
-/// What is examined.
+/// The machine to examine.
 #[derive(Clone, Debug)]
 pub struct StackTerms {
-    /// The folder that stands for the root directory: `/` for this machine.
+    /// The root directory: `/` for this machine, or a folder with a copy of another one.
     pub root: PathBuf,
     /// A page of the site. `None`: the start page at ports 80 and 443 of this machine, unless the
     /// root is another.

@@ -3,7 +3,7 @@
 use super::assignments::Assignments;
 use std::path::PathBuf;
 
-/// What the machine has.
+/// The layers of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MachineFact {
     pub(crate) memory_bytes: u64,
@@ -116,11 +116,11 @@ pub(crate) struct DatabaseFact {
     pub(crate) directory: PathBuf,
     /// The size of all tables, in bytes.
     pub(crate) data_bytes: Option<u64>,
-    /// What the running server says.
+    /// The statements of the running server.
     pub(crate) live: Option<LiveDatabaseFact>,
 }
 
-/// What a running database server says.
+/// The statements of a running database server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LiveDatabaseFact {
     pub(crate) buffer_bytes: Option<u64>,
@@ -130,7 +130,7 @@ pub(crate) struct LiveDatabaseFact {
     pub(crate) requests: Option<u64>,
 }
 
-/// What a web server answered.
+/// The responses of a web server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WebFact {
     pub(crate) url: String,

@@ -28,9 +28,9 @@ const MEMORY_QUARTERS: u64 = 3;
 /// The memory for the workers of all pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WorkersRoom {
-    /// What is left for their private memory, in bytes.
+    /// Memory left for their private pages, in bytes.
     there: u64,
-    /// What all would take, in bytes, if each pool had its largest number. Pools that do not run
+    /// The memory of all, in bytes, if each pool had its largest number. Pools that do not run
     /// count nothing.
     wanted: u64,
 }
@@ -315,7 +315,7 @@ fn children(fact: &PhpFact, pool: &PoolFact, machine: MachineFact, room: Workers
     Finding::ok("PHP workers", message)
 }
 
-/// What is known of the memory of a pool's workers.
+/// The known memory of a pool's workers.
 fn worker_size(fact: &PhpFact, pool: &PoolFact) -> String {
     let limit = fact.settings.last("memory_limit").map_or(MEMORY_LIMIT, |set| &set.value);
     let Some(workers) = pool.workers else {

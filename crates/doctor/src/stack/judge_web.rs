@@ -1,4 +1,4 @@
-//! Judges what a web server answers: compression, kept connections, lifetimes of static files.
+//! Judges the responses of a web server: compression, kept connections, lifetimes of static files.
 //!
 //! Invariant: the functions here are pure. A page that was not served is not judged.
 

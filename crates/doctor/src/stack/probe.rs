@@ -26,7 +26,7 @@ use why::{FetchedResponse, Fetcher, ProbeError, plain_request};
 const FILES_MAX: usize = 6;
 /// What current browsers accept.
 const BROWSER_CODINGS: &str = "gzip, deflate, br, zstd";
-/// Longest lifetime that is told apart, in seconds.
+/// Longest lifetime that is distinguished, in seconds.
 const LIFETIME_SECS_MAX: u64 = 31_536_000;
 
 /// The statements for a database server. None of them changes anything.
@@ -92,7 +92,7 @@ pub(super) fn object_servers() -> Vec<ObjectServerFact> {
     ["Redis", "memcached"].map(|name| ObjectServerFact { name, address: at(name) }).into()
 }
 
-/// What the database server at a socket says without a password.
+/// The statements of the database server at a socket without a password.
 pub(super) fn database(socket: &Path) -> Option<LiveDatabaseFact> {
     if !socket.exists() {
         return None;
@@ -106,7 +106,7 @@ pub(super) fn database(socket: &Path) -> Option<LiveDatabaseFact> {
     Some(live(&run("mariadb", STATEMENT_LIMIT).or_else(|| run("mysql", ""))?))
 }
 
-/// What a program prints. `None` if it fails or is not done in time, when it is killed.
+/// The output of a program. `None` if it fails or is not done in time, when it is killed.
 fn output_in_time(command: &mut Command) -> Option<String> {
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;

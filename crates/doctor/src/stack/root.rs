@@ -13,7 +13,7 @@ const ENTRIES_MAX: usize = 10_000;
 /// Links that are followed to one file.
 const LINKS_MAX: usize = 8;
 
-/// A folder that stands for the root directory.
+/// The root directory, or a folder with a copy of one.
 #[derive(Clone, Debug)]
 pub(crate) struct Root(PathBuf);
 

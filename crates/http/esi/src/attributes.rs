@@ -54,7 +54,7 @@ fn white(text: &[u8], at: usize) -> usize {
 const ENTITIES: [(&[u8], u8); 5] =
     [(b"&amp;", b'&'), (b"&lt;", b'<'), (b"&gt;", b'>'), (b"&quot;", b'"'), (b"&apos;", b'\'')];
 
-/// The byte at the beginning of an attribute's text, and the number of bytes that stand for it.
+/// The byte at the beginning of an attribute's text, and the number of bytes that encode it.
 pub(crate) fn decoded_byte(text: &[u8]) -> Option<(u8, usize)> {
     let first = *text.first()?;
     let entity = ENTITIES.iter().find(|(entity, _)| first == b'&' && text.starts_with(entity));

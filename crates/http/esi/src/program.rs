@@ -110,7 +110,7 @@ pub enum FaultKind {
 /// A fault of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What is wrong.
+    /// The kind of the fault.
     pub kind: FaultKind,
     /// The first byte of the markup.
     pub at: u32,

@@ -73,7 +73,7 @@ pub struct Run<'p> {
 }
 
 impl<'p> Run<'p> {
-    /// Begins to carry out a program. `template` is what it was parsed from.
+    /// Begins to carry out a program. `template` is the text from which it was parsed.
     pub const fn new(program: &'p Program, template: &'p [u8], values: Values<'p>) -> Self {
         Self { program, template, values, at: 0, attempts: Vec::new(), continues: false }
     }

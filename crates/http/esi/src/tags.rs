@@ -40,7 +40,7 @@ const ELEMENTS: [(&[u8], Element); 11] = [
 /// Number of elements including the hidden comment.
 const ELEMENT_COUNT: usize = ELEMENTS.len() + 1;
 
-/// What a tag is, and its partner.
+/// The kind of a tag, and its partner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TagKind {
     /// A start tag with the number of its end tag among all tags; `None` if it has none.

@@ -32,7 +32,7 @@ enum Keys {
     Required,
 }
 
-/// A variable as it stands in the template.
+/// A variable of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Variable {
     pub(crate) name: Name,

@@ -3,7 +3,7 @@
 
 use petasos_esi::{Consequence, Limits, Program, Run, Step, TemplateError, Values};
 
-/// What stands for a fragment that is missing.
+/// The comment in place of a missing fragment.
 pub(crate) const GAP: &[u8] = b"[gap]";
 
 /// The page of a template. A fragment for which `fragment` has no content fails.

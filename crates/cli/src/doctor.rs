@@ -7,7 +7,7 @@ use crate::bench::measure;
 use crate::{check, serve};
 use ::doctor::{Account, AccountError, Finding, Level, Report, StackTerms};
 use address::HttpUrl;
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, ensure};
 use config::Overrides;
 use std::io;
 use std::path::PathBuf;
@@ -83,6 +83,7 @@ fn configuration(args: &Args) -> anyhow::Result<Vec<Finding>> {
 /// Findings about the layers of the application.
 fn stack(args: &Args) -> anyhow::Result<Vec<Finding>> {
     let url = args.url.as_deref().map(HttpUrl::parse).transpose()?;
+    ensure!(args.root.is_dir(), "{} is no directory; correct --root", args.root.display());
     let terms = StackTerms { root: args.root.clone(), url };
     ::doctor::examine_stack(&terms)
         .context("cannot start the event loop; raise the limit of open files (ulimit -n)")

@@ -77,6 +77,13 @@ fn doctor_reports_a_configuration_that_cannot_be_used() {
     has(&said, &["failure  configuration", "orign", "1 failures, 0 warnings"]);
     let (code, _) = doctor(directory.path(), "", &["--user", "nobody-of-this-name"]);
     assert_eq!(code, Some(2));
+    let output = petasos(["doctor", "--stack", "--root", "/no-such-directory"]);
+    assert_eq!(output.code, Some(2));
+    assert!(
+        output.stderr.contains("/no-such-directory is no directory; correct --root"),
+        "{}",
+        output.stderr
+    );
 }
 
 /// A folder with the configuration of an untuned machine: no opcode cache, a small buffer pool.

@@ -9,6 +9,7 @@ use crate::event::{
     Asked, Begun, Fault, FaultId, FaultPlace, Lie, Purge, PurgeAnswer, PurgeId, RequestId, Scope, Stamp,
 };
 use crate::exchange::{Ask, Ending, Reply};
+use crate::judge_listed::ListedRecord;
 use crate::moment::Moment;
 use crate::operator::AdminCall;
 use crate::ordered::OrderedPurge;
@@ -90,6 +91,8 @@ pub struct Ledger {
     /// When processes that failed had the directory: since, and until.
     pub(crate) away_directory: Vec<(Moment, Option<Moment>)>,
     memory: MemoryMeter,
+    /// What the origin has seen of runs that fill the cache.
+    pub(crate) listed: ListedRecord,
 }
 
 /// Whether a fault at this place can keep the edge from writing.
@@ -120,6 +123,7 @@ impl Ledger {
             lost_directory: None,
             away_directory: Vec::new(),
             memory: MemoryMeter::default(),
+            listed: ListedRecord::default(),
             tally: Tally {
                 endings: BTreeMap::new(),
                 statuses: BTreeMap::new(),

@@ -9,14 +9,15 @@ use crate::body::CountedBody;
 use crate::content::{ContentId, NONE, verify};
 use crate::event::{FaultId, FaultPlace, Stamp};
 use crate::fault::{OriginFault, OriginFaults};
+use crate::judge_listed::ListedRequest;
 use crate::ledger::SharedLedger;
-use crate::moment::Timeline;
+use crate::moment::{Moment, Timeline};
 use crate::ordered::{self, ORDER_FIELD};
 use crate::page::{Framing, PagePlan};
 use crate::routing::{REALM_FIELD, realm};
 use crate::rules::Rule;
 use crate::send::{Connection, ConnectionEnd, Failure};
-use crate::site::{SharedSite, lock};
+use crate::site::{SharedSite, SitePlan, lock};
 use crate::tunnel::echo;
 use bytes::BytesMut;
 use h1::{BodyDecoder, Decoded, Limits, Request, Strictness, parse_request};
@@ -61,6 +62,8 @@ struct Decision {
     page: Option<PagePlan>,
     tags: Vec<String>,
     modified_secs: u64,
+    /// The request, if it comes from a run that fills the cache.
+    listed: Option<ListedRequest>,
 }
 
 impl Origin {
@@ -136,6 +139,9 @@ impl Origin {
         let is_head = request.head.method == Method::Head;
         let applies = |fault| applies(fault, &decision.answer, is_head, is_write);
         let fault = faults.draw(&mut connection.random, applies);
+        if let Some(listed) = decision.listed.as_ref().filter(|_| fault.is_none()) {
+            lock(&self.shared.ledger).listed_meets_no_fault(self.shared.timeline.now(), listed);
+        }
         self.send(connection, &decision, is_head, fault).await?;
         if request.persistent { Ok(()) } else { Err(Failure::Ends(ConnectionEnd::Close)) }
     }
@@ -210,7 +216,8 @@ impl Origin {
         let asked = Conditions::of(fields, request.head.method == Method::Head);
         let start = plan.application.and_then(|application| application.start(&target, asked.accepts_gzip));
         let form = SaveForm::of(&target);
-        let target = plan.named(is_other, saved.unwrap_or(&target));
+        let asked_target = target;
+        let target = plan.named(is_other, saved.unwrap_or(&asked_target));
         let path = target.split('?').next().unwrap_or_default();
         let edited = if is_write { site.edit(path, now, None) } else { None };
         let found = site.find(&target, recognised(fields), accepted);
@@ -224,9 +231,12 @@ impl Origin {
         let received = ledger.stamp(now);
         drop(ledger);
         let Some((page, state, id)) = found else {
-            let answer = start.unwrap_or_else(nothing);
+            let request = ListedRequest::of(&plan, is_other, asked_target);
+            let listed = request.as_ref().map(|request| self.listed(&plan, request, asked.accepts_gzip, now));
+            let answer = start.or(listed.flatten()).unwrap_or_else(nothing);
             let _memory = self.counted(&answer);
-            return Decision { received, answer, _memory, page: None, tags: Vec::new(), modified_secs: 0 };
+            let (page, tags, modified_secs) = (None, Vec::new(), 0);
+            return Decision { received, answer, _memory, page, tags, modified_secs, listed: request };
         };
         let tags = if has_wrong_tags {
             self.shared.faults.count(OriginFault::WrongTags);
@@ -250,7 +260,19 @@ impl Origin {
             }
         };
         let _memory = self.counted(&answer);
-        Decision { received, answer, _memory, page: Some(page), tags, modified_secs }
+        Decision { received, answer, _memory, page: Some(page), tags, modified_secs, listed: None }
+    }
+
+    /// The answer to a request of a run that fills the cache, if there is a page or document.
+    fn listed(
+        &self,
+        plan: &SitePlan,
+        request: &ListedRequest,
+        accepts_gzip: bool,
+        now: Moment,
+    ) -> Option<Answer> {
+        let earlier = lock(&self.shared.ledger).listed_arrives(now, request);
+        plan.listed.as_ref()?.answer(plan, &request.host, &request.target, accepts_gzip, earlier)
     }
 
     fn counted(&self, answer: &Answer) -> CountedMemory {

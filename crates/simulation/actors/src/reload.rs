@@ -7,7 +7,9 @@
 use crate::event::{Purge, Scope};
 use crate::ledger::Ledger;
 use crate::moment::Moment;
+use crate::routing::Routing;
 use crate::rules::{Rule, Rules};
+use std::sync::Arc;
 
 /// A reload in the order in which they were recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +106,13 @@ impl Ledger {
                 purge.answered = None;
             }
         }
+    }
+
+    /// The routes by all rules that this life of the edge has had.
+    pub(crate) fn all_routings(&self) -> impl Iterator<Item = &Arc<Routing>> {
+        let retired = self.retired.iter().flat_map(|retired| &retired.rules.routings);
+        let of_old_processes = self.handovers.iter().flat_map(|(_, routings)| routings);
+        self.rules.routings.iter().chain(retired).chain(of_old_processes)
     }
 
     /// Does `work` by the rules for what began at this moment.

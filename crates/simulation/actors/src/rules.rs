@@ -122,6 +122,8 @@ pub enum Rule {
     Purging,
     /// The admin address answered wrongly or too late.
     Administration,
+    /// A run that fills the cache requested what it may not, or too much.
+    Crawling,
 }
 
 impl fmt::Display for Rule {
@@ -137,6 +139,7 @@ impl fmt::Display for Rule {
             Self::Routing => "routing",
             Self::Purging => "purging",
             Self::Administration => "administration",
+            Self::Crawling => "crawling",
         })
     }
 }

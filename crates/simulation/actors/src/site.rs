@@ -5,6 +5,7 @@
 
 use crate::application::Application;
 use crate::content::{ContentId, NONE};
+use crate::listed::ListedPlan;
 use crate::moment::Moment;
 use crate::page::PagePlan;
 use std::collections::BTreeMap;
@@ -50,6 +51,8 @@ pub struct SitePlan {
     /// Whether visitors reach it by other ports too. Its responses order no invalidation of groups
     /// then, which belong to one port.
     pub has_ports: bool,
+    /// What it publishes for robots; `None` if nothing.
+    pub listed: Option<ListedPlan>,
 }
 
 impl SitePlan {
@@ -70,6 +73,7 @@ impl SitePlan {
             keeps_tracking: false,
             has_ports: false,
             is_forged: false,
+            listed: None,
         }
     }
 

@@ -7,6 +7,7 @@
 mod balancer;
 mod download;
 mod fault;
+mod filling;
 mod handover;
 mod life;
 mod limits;

@@ -13,8 +13,9 @@ use crate::settings::{HOST, ORIGIN_ADDRESS, PROXY, PURGER, REDIRECTING, SECOND_O
 use crate::society::{SharedEdge, Society};
 use crate::survey::survey;
 use actors::{
-    Editor, EditorPlan, FaultPlace, Intruder, IntruderPlan, Operator, OperatorPlan, Origin, PageKind,
-    PurgePlan, Purger, Timeline, TunnelPlan, Tunneller, VARIANTS_MAX, Visit, Visitor, VisitorPlan, lock,
+    Editor, EditorPlan, FaultPlace, Intruder, IntruderPlan, Operator, OperatorPlan, Origin,
+    PageKind, PurgePlan, Purger, Timeline, TunnelPlan, Tunneller, VARIANTS_MAX, Visit, Visitor, VisitorPlan,
+    lock,
 };
 use edge::{EmbeddedEdge, Metric, System};
 use net::{Peer, Stream};
@@ -252,6 +253,7 @@ impl Life {
             self.decay(CALM_DAMAGE_PLACES);
         }
         self.survey_in_calm(survey(CALM_VISITOR, &site, 2, 50)).await;
+        self.fill_in_calm().await;
         self.check_writer().await;
         self.end().await;
     }
@@ -353,6 +355,9 @@ impl Life {
         }
         for (at_ms, tunnel) in &plan.tunnels {
             tasks.spawn(after(*at_ms, self.tunneller(tunnel.clone())));
+        }
+        for (at_ms, caller) in &plan.callers {
+            tasks.spawn(after(*at_ms, self.caller(caller.clone())));
         }
         tasks.spawn(self.reloads(plan.reloads.clone()));
         tasks.spawn(self.handovers(plan.handovers.clone()));
@@ -506,7 +511,7 @@ impl Life {
     }
 
     /// Makes connections to the admin address.
-    fn admin_entrance(&self) -> impl Fn() -> Option<Pipe> + Send + use<> {
+    pub(crate) fn admin_entrance(&self) -> impl Fn() -> Option<Pipe> + Send + use<> {
         let (world, edge, links) = (self.world.clone(), Arc::clone(&self.edge), Arc::clone(&self.links));
         move || {
             let edge = lock(&edge);

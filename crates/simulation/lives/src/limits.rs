@@ -2,6 +2,7 @@
 //!
 //! Invariant: a figure beyond its bound is recorded once.
 
+use crate::filling::BreakerWatch;
 use crate::society::{SharedEdge, Society};
 use actors::{Moment, Timeline, lock};
 use edge::{EmbeddedEdge, Metric};
@@ -72,6 +73,7 @@ impl WriterProgress {
 
 /// Compares figures with their bounds until the edge has ended.
 pub(crate) async fn watch(world: World, society: Society, edge: SharedEdge, timeline: Timeline) {
+    let mut breaker = BreakerWatch::default();
     let mut writer = WriterProgress { durable: 0, since: timeline.now() };
     let before = without_actors(&world, &society).saturating_sub(world.disk().memory_bytes());
     let settled = Instant::now() + SHRINKING_MAX;
@@ -84,6 +86,7 @@ pub(crate) async fn watch(world: World, society: Society, edge: SharedEdge, time
                     // A directory that the tier refuses stays as it is.
                     .filter(|_| is_settled && edge.metric(Metric::DiskOff) == 0)
                     .or_else(|| writer.fault(&society, edge, timeline.now()))
+                    .or_else(|| breaker.fault(&world, &society, edge))
             }),
             None => return,
         };

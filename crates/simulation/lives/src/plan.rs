@@ -5,13 +5,14 @@
 
 use crate::download::Downloads;
 use crate::fault::PlannedFault;
+use crate::filling::{callers, publish};
 use crate::handover::PlannedHandover;
 use crate::reload::PlannedReload;
 use crate::settings::{HOST, OTHER_HOST, Settings, SiteProfile};
 use crate::survey::survey;
 use actors::{
     Application, EditorPlan, IntruderPlan, OperatorPlan, PageKind, PurgePlan, SitePlan, TunnelPlan,
-    VisitorPlan,
+    VisitorPlan, WarmCallerPlan,
 };
 use std::collections::BTreeSet;
 use std::fmt;
@@ -64,7 +65,7 @@ const FULL_PERCENT: u64 = 91;
 const SIZES_TRIED: usize = 12;
 
 /// The time in which actors arrive and faults begin, in simulated milliseconds.
-const ARRIVAL_MS_MAX: u64 = 20_000;
+pub(crate) const ARRIVAL_MS_MAX: u64 = 20_000;
 
 /// The time in which the configuration is read again, in simulated milliseconds.
 const RELOAD_MS_MAX: u64 = 40_000;
@@ -119,6 +120,8 @@ pub struct LifePlan {
     pub intruders: Vec<(u64, IntruderPlan)>,
     /// The editors of the site's application, in the same way.
     pub editors: Vec<(u64, EditorPlan)>,
+    /// The clients that fill the cache, in the same way.
+    pub callers: Vec<(u64, WarmCallerPlan)>,
     /// The faults.
     pub faults: Vec<PlannedFault>,
     /// The reloads, in the order of their times.
@@ -174,6 +177,8 @@ pub enum Element {
     Intruder(u64, u64),
     /// An editor of the site's application.
     Editor(u64, u64),
+    /// A client that fills the cache.
+    Caller(u64, u64),
     /// A visit of a visitor, by its place.
     Visit(u64, u64, usize),
     /// A purge of a client, by its place.
@@ -207,6 +212,8 @@ impl RunPlan {
         let mut routing = fork("routes");
         let is_routed = routing.percent(ROUTES_PERCENT);
         let settings = if is_routed { settings.with_routes(&mut routing, &site) } else { settings };
+        let mut settings = settings;
+        publish(seed, &mut site, &mut settings);
         let site = Arc::new(site);
         let count = if settings.disk_bytes.is_some() { fork("lives").between(1, LIVES_MAX) } else { 1 };
         let life = |number| LifePlan::random(seed, (number, number + 1 == count), &settings, &site, film);
@@ -233,6 +240,7 @@ impl RunPlan {
             let intruders = life.intruders.iter().map(|(_, intruder)| intruder.number);
             all.extend(intruders.map(|intruder| Element::Intruder(life.number, intruder)));
             all.extend(life.editors.iter().map(|(_, editor)| Element::Editor(life.number, editor.number)));
+            all.extend(life.callers.iter().map(|(_, caller)| Element::Caller(life.number, caller.number)));
             for (_, visitor) in &life.visitors {
                 all.insert(Element::Visitor(life.number, visitor.number));
                 all.extend(
@@ -266,6 +274,7 @@ impl RunPlan {
             life.tunnels.retain(|(_, tunnel)| kept.contains(&Element::Tunnel(number, tunnel.number)));
             life.intruders.retain(|(_, intruder)| kept.contains(&Element::Intruder(number, intruder.number)));
             life.editors.retain(|(_, editor)| kept.contains(&Element::Editor(number, editor.number)));
+            life.callers.retain(|(_, caller)| kept.contains(&Element::Caller(number, caller.number)));
             for (_, visitor) in &mut life.visitors {
                 keep_places(&mut visitor.visits, |at| {
                     kept.contains(&Element::Visit(number, visitor.number, at))
@@ -386,6 +395,7 @@ impl LifePlan {
             tunnels: tunnels(seed, number),
             intruders,
             editors: editors(seed, number, site),
+            callers: callers(seed, number, site),
             faults,
             reloads: reloads(seed, number, settings, site),
             handovers,
@@ -493,6 +503,9 @@ impl fmt::Display for RunPlan {
         if let Some(application) = self.site.application {
             writeln!(f, "the site runs on {application:?}")?;
         }
+        if let Some(listed) = &self.site.listed {
+            writeln!(f, "for robots: {listed:?}")?;
+        }
         for page in &self.site.pages {
             writeln!(f, "page {page:?}")?;
         }
@@ -524,6 +537,9 @@ impl fmt::Display for RunPlan {
             }
             for (at_ms, editor) in &life.editors {
                 write!(f, "  after {at_ms} ms {editor}")?;
+            }
+            for (at_ms, caller) in &life.callers {
+                write!(f, "  after {at_ms} ms {caller}")?;
             }
             for (at_ms, operator) in &life.operators {
                 write!(f, "  after {at_ms} ms {operator}")?;

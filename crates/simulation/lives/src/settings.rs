@@ -3,8 +3,11 @@
 //! Invariant: all limits are so small that a run reaches them, and the rules of the ledger follow
 //! from them.
 
+use crate::filling::WarmSettings;
 use crate::limits::SMALL_BODY_BYTES;
-use actors::{Application, MAINTENANCE_FILE, MAINTENANCE_PAGE, REALM_FIELD, Routing, Rules, Scope, realm};
+use actors::{
+    Application, ListedPlan, MAINTENANCE_FILE, MAINTENANCE_PAGE, REALM_FIELD, Routing, Rules, Scope, realm,
+};
 use config::{DiskPlan, EdgeLimits, EdgePlan, ListenerPlan, Machine, RedirectPlan, SitePlan};
 use semantics::MissForm;
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,6 +122,8 @@ pub struct Settings {
     pub routing: Routing,
     /// Whether requests to a host of no site lose their connection.
     pub closes_unknown_hosts: bool,
+    /// When the edge fills its cache by itself, with the documents of the site.
+    pub warm: Option<(WarmSettings, ListedPlan)>,
 }
 
 /// The profile of the site.
@@ -247,6 +252,7 @@ impl Settings {
             compresses: (of_codings.percent(85), of_codings.percent(30)),
             routing: Routing::default(),
             closes_unknown_hosts: false,
+            warm: None,
         }
     }
 
@@ -267,6 +273,7 @@ impl Settings {
             has_token: self.has_token,
             routing: self.routing.clone(),
             closes_unknown_hosts: self.closes_unknown_hosts,
+            warm: self.warm.clone(),
             ..other
         }
     }
@@ -307,7 +314,10 @@ impl Settings {
         let site = |(number, names): (usize, &&[&str])| {
             let names = if names.is_empty() { String::new() } else { format!("names = {names:?}\n") };
             let routing = self.routing.configuration(number > 0, SECOND_ORIGIN);
-            format!("[[site]]\norigin = \"{ORIGIN}\"\nprofile = \"{profile}\"\n{names}{routing}")
+            let host = if number > 0 { OTHER_HOST } else { HOST };
+            let warm = self.warm.as_ref().map(|(warm, listed)| warm.configuration(host, listed));
+            let warm = warm.unwrap_or_default();
+            format!("[[site]]\norigin = \"{ORIGIN}\"\nprofile = \"{profile}\"\n{names}{routing}{warm}")
         };
         let further = format!("[[site]]\norigin = \"{ORIGIN}\"\nnames = [\"{FURTHER_HOST}\"]\n");
         let further = self.has_further_site.then_some(further);
@@ -322,6 +332,11 @@ impl Settings {
         let of_routes = self.routing.fetches_max(self.fetches_max);
         let of_origins = std::iter::once(self.fetches_max).chain(of_routes);
         self.naming.sites() * of_origins.map(|fetches| fetches + STALLED_FETCHES_MAX).sum::<usize>()
+    }
+
+    /// The same for a single origin.
+    pub(crate) const fn of_one_origin_max(&self) -> usize {
+        self.fetches_max + STALLED_FETCHES_MAX
     }
 
     /// The secret of clients that purge, if there is one.
@@ -554,6 +569,7 @@ impl fmt::Display for Settings {
             self.compresses.1,
             self.closes_unknown_hosts,
             self.routing,
-        )
+        )?;
+        self.warm.iter().try_for_each(|(warm, _)| write!(f, ", fills the cache {warm}"))
     }
 }

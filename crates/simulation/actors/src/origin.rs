@@ -232,8 +232,9 @@ impl Origin {
         drop(ledger);
         let Some((page, state, id)) = found else {
             let request = ListedRequest::of(&plan, is_other, asked_target);
-            let listed = request.as_ref().map(|request| self.listed(&plan, request, asked.accepts_gzip, now));
-            let answer = start.or(listed.flatten()).unwrap_or_else(nothing);
+            let of_run = |request| self.listed(&plan, request, asked.accepts_gzip, now);
+            let listed = request.as_ref().and_then(of_run);
+            let answer = start.or(listed).unwrap_or_else(nothing);
             let _memory = self.counted(&answer);
             let (page, tags, modified_secs) = (None, Vec::new(), 0);
             return Decision { received, answer, _memory, page, tags, modified_secs, listed: request };

@@ -13,6 +13,7 @@ use crate::visit::Manner;
 use message::Method;
 use serde_json::{Value, json};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
@@ -141,7 +142,7 @@ pub struct WarmCaller<A> {
     /// The plan.
     pub plan: WarmCallerPlan,
     /// The site.
-    pub site: std::sync::Arc<SitePlan>,
+    pub site: Arc<SitePlan>,
     /// The secret that runs need, if they need one.
     pub token: Option<String>,
     /// Where answers are judged.

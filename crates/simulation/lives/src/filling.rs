@@ -139,10 +139,12 @@ impl BreakerWatch {
     /// Describes fetches of a run that were no probes. A fetch that the breaker refuses makes no
     /// connection, so each further fetch needs an attempt to connect.
     pub(crate) fn fault(&mut self, world: &World, society: &Society, edge: &EmbeddedEdge) -> Option<String> {
-        let file = lock(&society.file).clone();
+        if edge.metric(Metric::OriginBreakerState) != UNREACHABLE {
+            self.opened = None;
+            return None;
+        }
         let has_one_origin = |settings: &Settings| settings.all_fetches_max() == settings.of_one_origin_max();
-        let is_judged = has_one_origin(&file) && has_one_origin(&society.settings);
-        if !is_judged || edge.metric(Metric::OriginBreakerState) != UNREACHABLE {
+        if !has_one_origin(&society.settings) || !has_one_origin(&lock(&society.file)) {
             self.opened = None;
             return None;
         }

@@ -8,7 +8,6 @@ mod answer;
 mod application;
 mod body;
 mod coded;
-mod collector;
 mod content;
 mod dialect;
 mod editor;
@@ -46,7 +45,6 @@ mod visitor;
 mod warm_caller;
 
 pub use application::{Application, SaveForm};
-pub use collector::Collector;
 pub use content::{BLOCK_BYTES, ContentId, Mismatch, NONE, slice, verify};
 pub use dialect::Dialect;
 pub use editor::{Editor, EditorAction, EditorPlan, EditorStep};

@@ -19,7 +19,6 @@ mod settings;
 mod shrink;
 mod society;
 mod survey;
-mod tracing;
 
 pub use fault::{FaultAction, PlannedFault};
 pub use handover::{Conduct, PlannedHandover};

@@ -12,9 +12,8 @@ use crate::reload::{NextPlan, PlannedReload, Reloader};
 use crate::settings::{HOST, ORIGIN_ADDRESS, PROXY, PURGER, REDIRECTING, SECOND_ORIGIN_ADDRESS};
 use crate::society::{SharedEdge, Society};
 use crate::survey::survey;
-use crate::tracing::collect;
 use actors::{
-    Collector, Editor, EditorPlan, FaultPlace, Intruder, IntruderPlan, Operator, OperatorPlan, Origin,
+    Editor, EditorPlan, FaultPlace, Intruder, IntruderPlan, Operator, OperatorPlan, Origin,
     PageKind, PurgePlan, Purger, Timeline, TunnelPlan, Tunneller, VARIANTS_MAX, Visit, Visitor, VisitorPlan,
     lock,
 };
@@ -61,7 +60,7 @@ const CALM_DAMAGE_PLACES: u64 = 64;
 /// How many downloads of each large page it repeats.
 const CALM_DOWNLOADS: u64 = 6;
 /// Connections that wait to be accepted by the origin.
-pub(crate) const BACKLOG: usize = 64;
+const BACKLOG: usize = 64;
 
 /// The port of all clients.
 const CLIENT_PORT: u16 = 50_000;
@@ -84,8 +83,6 @@ pub(crate) struct Life {
     is_draining: Arc<AtomicBool>,
     /// The plan that the next reload reads; `None` only for an invalid configuration.
     pub(crate) next: Option<NextPlan>,
-    /// The collector of traces; `None` if the edge exports none.
-    pub(crate) collector: Option<Collector>,
 }
 
 /// Runs a life to its end. Its violations are in the ledger and in the world.
@@ -97,10 +94,8 @@ pub(crate) async fn live(world: World, society: Society, plan: LifePlan, timelin
         world.random("origin", 0).number(),
     );
     let next = society.settings.plan().ok().map(|plan| NextPlan::new(&plan));
-    let collector = collect(&world, &society, timeline);
     let life = Life {
         next,
-        collector,
         world,
         society,
         timeline,
@@ -128,7 +123,7 @@ pub(crate) async fn live(world: World, society: Society, plan: LifePlan, timelin
 
 /// The properties of the next connection: its buffers and delays by chance, but never so slow that
 /// the edge ends a connection as too slow, which is no error then.
-pub(crate) fn link(world: &World, number: u64) -> PipeSettings {
+fn link(world: &World, number: u64) -> PipeSettings {
     let mut random = world.random("link", number);
     PipeSettings {
         capacity_bytes: random.between(8 << 10, 128 << 10) as usize,
@@ -185,8 +180,6 @@ impl Life {
             disk: Arc::new(self.world.disk().of_current_process()),
             network: Arc::new(self.world.network().clone()),
             processes: None,
-            host: "machine.test".to_owned(),
-            pid: 1,
         }
     }
 
@@ -546,7 +539,6 @@ impl Life {
 
     pub(crate) async fn close(&self) {
         let Some(edge) = lock(&self.edge).take() else { return };
-        self.check_exported(&edge);
         if timeout(END_MAX, self.world.threads().run("end", move || edge.end())).await.is_err() {
             self.violate(format!("the end of the edge takes more than {END_MAX:?}"));
             return;

@@ -10,7 +10,6 @@ use crate::handover::PlannedHandover;
 use crate::reload::PlannedReload;
 use crate::settings::{HOST, OTHER_HOST, Settings, SiteProfile};
 use crate::survey::survey;
-use crate::tracing::TraceSettings;
 use actors::{
     Application, EditorPlan, IntruderPlan, OperatorPlan, PageKind, PurgePlan, SitePlan, TunnelPlan,
     VisitorPlan, WarmCallerPlan,
@@ -215,7 +214,6 @@ impl RunPlan {
         let settings = if is_routed { settings.with_routes(&mut routing, &site) } else { settings };
         let mut settings = settings;
         publish(seed, &mut site, &mut settings);
-        settings.traces = TraceSettings::random(seed);
         let site = Arc::new(site);
         let count = if settings.disk_bytes.is_some() { fork("lives").between(1, LIVES_MAX) } else { 1 };
         let life = |number| LifePlan::random(seed, (number, number + 1 == count), &settings, &site, film);

@@ -5,7 +5,6 @@
 
 use crate::filling::WarmSettings;
 use crate::limits::SMALL_BODY_BYTES;
-use crate::tracing::TraceSettings;
 use actors::{
     Application, ListedPlan, MAINTENANCE_FILE, MAINTENANCE_PAGE, REALM_FIELD, Routing, Rules, Scope, realm,
 };
@@ -125,8 +124,6 @@ pub struct Settings {
     pub closes_unknown_hosts: bool,
     /// When the edge fills its cache by itself, with the documents of the site.
     pub warm: Option<(WarmSettings, ListedPlan)>,
-    /// The export of traces, which no reload may change.
-    pub traces: Option<TraceSettings>,
 }
 
 /// The profile of the site.
@@ -256,7 +253,6 @@ impl Settings {
             routing: Routing::default(),
             closes_unknown_hosts: false,
             warm: None,
-            traces: None,
         }
     }
 
@@ -278,7 +274,6 @@ impl Settings {
             routing: self.routing.clone(),
             closes_unknown_hosts: self.closes_unknown_hosts,
             warm: self.warm.clone(),
-            traces: self.traces,
             ..other
         }
     }
@@ -328,8 +323,7 @@ impl Settings {
         let further = self.has_further_site.then_some(further);
         let unknown = if self.closes_unknown_hosts { "unknown_hosts = \"close\"\n" } else { "" };
         let sites = self.naming.names().iter().enumerate().map(site);
-        let traces = self.traces.map(TraceSettings::configuration).unwrap_or_default();
-        [unknown.to_owned(), traces].into_iter().chain(sites).chain(further).collect()
+        std::iter::once(unknown.to_owned()).chain(sites).chain(further).collect()
     }
 
     /// The largest number of fetches from all origins together. Stalled fetches count as active
@@ -576,7 +570,6 @@ impl fmt::Display for Settings {
             self.closes_unknown_hosts,
             self.routing,
         )?;
-        self.traces.iter().try_for_each(|traces| write!(f, ", {traces:?}"))?;
         self.warm.iter().try_for_each(|(warm, _)| write!(f, ", fills the cache {warm}"))
     }
 }

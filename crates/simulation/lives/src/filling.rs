@@ -157,7 +157,9 @@ impl BreakerWatch {
         };
         let opened = self.opened.filter(|then| (then.changes, then.reloads) == (now.changes, now.reloads));
         let opened = *self.opened.insert(opened.unwrap_or(now));
-        let (fetches, connects) = (now.fetches - opened.fetches, now.connects - opened.connects);
+        // Another process, which has taken over, counts anew.
+        let fetches = now.fetches.saturating_sub(opened.fetches);
+        let connects = now.connects.saturating_sub(opened.connects);
         // One may be about to connect.
         (fetches > connects + 1).then(|| {
             format!("runs that fill the cache began {fetches} fetches with {connects} probes of the origin")

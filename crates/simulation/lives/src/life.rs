@@ -13,9 +13,8 @@ use crate::settings::{HOST, ORIGIN_ADDRESS, PROXY, PURGER, REDIRECTING, SECOND_O
 use crate::society::{SharedEdge, Society};
 use crate::survey::survey;
 use actors::{
-    Editor, EditorPlan, FaultPlace, Intruder, IntruderPlan, Operator, OperatorPlan, Origin,
-    PageKind, PurgePlan, Purger, Timeline, TunnelPlan, Tunneller, VARIANTS_MAX, Visit, Visitor, VisitorPlan,
-    lock,
+    Editor, EditorPlan, FaultPlace, Intruder, IntruderPlan, Operator, OperatorPlan, Origin, PageKind,
+    PurgePlan, Purger, Timeline, TunnelPlan, Tunneller, VARIANTS_MAX, Visit, Visitor, VisitorPlan, lock,
 };
 use edge::{EmbeddedEdge, Metric, System};
 use net::{Peer, Stream};

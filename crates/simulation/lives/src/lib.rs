@@ -10,6 +10,7 @@ mod fault;
 mod handover;
 mod life;
 mod limits;
+mod past;
 mod plan;
 mod reload;
 mod report;

@@ -16,6 +16,7 @@ use actors::{
     Editor, EditorPlan, FaultPlace, Intruder, IntruderPlan, Operator, OperatorPlan, Origin, PageKind,
     PurgePlan, Purger, Timeline, TunnelPlan, Tunneller, VARIANTS_MAX, Visit, Visitor, VisitorPlan, lock,
 };
+use clock::Clock;
 use edge::{EmbeddedEdge, Metric, System};
 use net::{Peer, Stream};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -82,6 +83,8 @@ pub(crate) struct Life {
     is_draining: Arc<AtomicBool>,
     /// The plan that the next reload reads; `None` only for an invalid configuration.
     pub(crate) next: Option<NextPlan>,
+    /// When the drain began, in seconds of the wall clock.
+    pub(crate) drained_at: Arc<Mutex<Option<u64>>>,
 }
 
 /// Runs a life to its end. Its violations are in the ledger and in the world.
@@ -102,12 +105,15 @@ pub(crate) async fn live(world: World, society: Society, plan: LifePlan, timelin
         edge: SharedEdge::default(),
         links: Arc::new(AtomicU64::new(1)),
         is_draining: Arc::default(),
+        drained_at: Arc::default(),
     };
     life.note(&format!("life {} begins", plan.number));
     tokio::spawn(accept(life.world.clone(), origin.clone(), ORIGIN_ADDRESS));
     tokio::spawn(accept(life.world.clone(), origin.second(), SECOND_ORIGIN_ADDRESS));
+    life.begin_past();
     life.decay(plan.decay);
     if life.start().await {
+        let (begun, from) = (timeline.now(), life.world.clock().now().as_secs());
         match plan.end {
             LifeEnd::Orderly => life.run_to_its_end(&plan).await,
             LifeEnd::Kill(at_ms) => life.run_until_killed(&plan, at_ms, false).await,
@@ -116,6 +122,7 @@ pub(crate) async fn live(world: World, society: Society, plan: LifePlan, timelin
                 life.run_until_killed_in(&plan, at_ms, operation).await;
             }
         }
+        life.check_past(&plan, begun, from);
     }
     origin
 }
@@ -159,7 +166,8 @@ impl Life {
         if places == 0 {
             return;
         }
-        (0..places).for_each(|_| drop(self.world.disk().damage()));
+        let paths = (0..places).filter_map(|_| self.world.disk().damage());
+        paths.for_each(|path| lock(&self.society.past).damaged(&path));
         let mut ledger = lock(&self.society.ledger);
         ledger.disk_is_damaged();
         let at = self.timeline.now();
@@ -233,7 +241,7 @@ impl Life {
         self.close().await;
     }
 
-    async fn run_to_its_end(self, plan: &LifePlan) {
+    async fn run_to_its_end(&self, plan: &LifePlan) {
         let mut tasks = self.begin(plan);
         if let Some(at_ms) = plan.drains_at_ms {
             self.drain_early(at_ms).await;
@@ -297,7 +305,7 @@ impl Life {
         }
     }
 
-    async fn run_until_killed(self, plan: &LifePlan, at_ms: u64, is_power_cut: bool) {
+    async fn run_until_killed(&self, plan: &LifePlan, at_ms: u64, is_power_cut: bool) {
         let tasks = self.begin(plan);
         sleep(Duration::from_millis(at_ms)).await;
         let at = self.timeline.now();
@@ -315,7 +323,7 @@ impl Life {
 
     /// Kills the process in the middle of a disk operation. If there are too few of them, it is
     /// killed between two.
-    async fn run_until_killed_in(self, plan: &LifePlan, at_ms: u64, operation: u64) {
+    async fn run_until_killed_in(&self, plan: &LifePlan, at_ms: u64, operation: u64) {
         let tasks = self.begin(plan);
         sleep(Duration::from_millis(at_ms)).await;
         let (world, ledger, timeline) = (self.world.clone(), Arc::clone(&self.society.ledger), self.timeline);
@@ -527,12 +535,14 @@ impl Life {
     fn drain(&self) {
         self.note("the edge drains");
         self.is_draining.store(true, Ordering::Relaxed);
+        *lock(&self.drained_at) = Some(self.world.clock().now().as_secs());
         if let Some(edge) = &*lock(&self.edge) {
             edge.drain();
         }
     }
 
     pub(crate) async fn close(&self) {
+        self.wait_for_past().await;
         let Some(edge) = lock(&self.edge).take() else { return };
         if timeout(END_MAX, self.world.threads().run("end", move || edge.end())).await.is_err() {
             self.violate(format!("the end of the edge takes more than {END_MAX:?}"));

@@ -4,6 +4,7 @@
 //! from them.
 
 use crate::limits::SMALL_BODY_BYTES;
+use crate::past::DIRECTORY;
 use actors::{Application, MAINTENANCE_FILE, MAINTENANCE_PAGE, REALM_FIELD, Routing, Rules, Scope, realm};
 use config::{DiskPlan, EdgeLimits, EdgePlan, ListenerPlan, Machine, RedirectPlan, SitePlan};
 use semantics::MissForm;
@@ -60,6 +61,9 @@ const ASSUMED_MAX: Duration = Duration::from_secs(300);
 /// The longest lifetime that is derived from the last edit, which is never longer ago than a tenth
 /// of a run.
 const HEURISTIC_MAX: Duration = Duration::from_secs(3600);
+
+/// How often the edge keeps the values of each minute.
+const PAST_PERCENT: u64 = 35;
 
 /// More saves than come in a minute.
 const SAVES_MAX: usize = 10_000;
@@ -119,6 +123,8 @@ pub struct Settings {
     pub routing: Routing,
     /// Whether requests to a host of no site lose their connection.
     pub closes_unknown_hosts: bool,
+    /// Whether the edge keeps the values of each minute and the summaries of weeks.
+    pub keeps_past: bool,
 }
 
 /// The profile of the site.
@@ -221,6 +227,7 @@ impl Settings {
         // Numbers of their own leave the other settings of a seed as they are.
         let mut of_bodies = Random::fork(random.clone().number(), "limits of bodies", 0);
         let mut of_codings = Random::fork(random.clone().number(), "codings", 0);
+        let mut of_past = Random::fork(random.clone().number(), "past", 0);
         Self {
             memory_bytes: random.between(2, 12) * MIB,
             disk_bytes: random.percent(80).then(|| random.choice(&DISK_MIB).copied().unwrap_or(2) * MIB),
@@ -247,6 +254,7 @@ impl Settings {
             compresses: (of_codings.percent(85), of_codings.percent(30)),
             routing: Routing::default(),
             closes_unknown_hosts: false,
+            keeps_past: of_past.percent(PAST_PERCENT),
         }
     }
 
@@ -267,6 +275,7 @@ impl Settings {
             has_token: self.has_token,
             routing: self.routing.clone(),
             closes_unknown_hosts: self.closes_unknown_hosts,
+            keeps_past: self.keeps_past,
             ..other
         }
     }
@@ -368,6 +377,7 @@ impl Settings {
         });
         plan.spool.directory = self.spool_bytes.map(|_| PathBuf::from("/spool"));
         plan.spool.bytes_max = self.spool_bytes.unwrap_or(0);
+        plan.state_directory = self.keeps_past.then(|| PathBuf::from(DIRECTORY));
         plan.refill.enabled = self.has_refill;
         plan.trusted_proxies = prefixes(PROXY);
         plan.purge_peers = prefixes(PURGER);
@@ -528,7 +538,7 @@ impl fmt::Display for Settings {
         write!(
             f,
             "memory {}, disk {}{}{}, objects in memory up to {} KiB, fills {}%, spool {}, {} workers, {} fetches, leak guard {}, verifies {}, refill {}, disk timeout {} \
-             ms, first byte timeout {} ms, default lifetime {} s, profile {}, names {:?}, trusts saves {}, strict {}, token {}, further site {}, compresses {}, also misses {}, closes unknown hosts {}, {}",
+             ms, first byte timeout {} ms, default lifetime {} s, profile {}, names {:?}, trusts saves {}, strict {}, token {}, further site {}, compresses {}, also misses {}, closes unknown hosts {}, keeps its past {}, {}",
             mib(Some(self.memory_bytes)),
             mib(self.disk_bytes),
             if self.power_safe { " with power-safe purges" } else { "" },
@@ -553,6 +563,7 @@ impl fmt::Display for Settings {
             self.compresses.0,
             self.compresses.1,
             self.closes_unknown_hosts,
+            self.keeps_past,
             self.routing,
         )
     }

@@ -428,11 +428,32 @@ impl Ledger {
     /// Records the answer to a call of the admin address about the page at `path`, and what is
     /// wrong with it. After a kill the edge need not answer.
     pub fn call_answered(&mut self, at: Moment, call: AdminCall, path: &str, fault: Option<String>) {
-        *self.tally.calls.entry(format!("{call:?}")).or_default() += 1;
+        self.count_call(format!("{call:?}"));
         self.note(at, || format!("{call:?} of {path} is answered"));
         if let Some(fault) = fault.filter(|_| !self.is_dead) {
             self.violate(Rule::Administration, at, format!("{call:?} of {path}: {fault}"));
         }
+    }
+
+    /// Counts a call of the admin address of this kind.
+    pub(crate) fn count_call(&mut self, kind: String) {
+        *self.tally.calls.entry(kind).or_default() += 1;
+    }
+
+    /// Records what is wrong with a stream of the log. After a kill the edge need not go on with it.
+    pub(crate) fn following_fails(&mut self, at: Moment, number: u64, fault: String) {
+        if !self.is_dead {
+            self.violate(Rule::Administration, at, format!("follower {number}: {fault}"));
+        }
+    }
+
+    /// The number of requests that began at `from` or later, and whose responses were complete
+    /// `slack` before `until`.
+    pub(crate) fn answered_between(&self, from: Moment, until: Moment, slack: Duration) -> u64 {
+        let is_within = |asked: &&Asked| {
+            asked.begun.at >= from && asked.completed.is_some_and(|at| at.plus(slack) <= until)
+        };
+        self.requests.iter().filter(is_within).count() as u64
     }
 
     /// Records the answer to an attempt that must be refused, and what is wrong with it. After a
@@ -449,7 +470,7 @@ impl Ledger {
         let begun = self.stamp(at);
         self.note(at, || format!("{ask} begins"));
         // No edge is left to answer a request that begins at the moment of a kill.
-        self.requests.push(Asked { ask, begun, ended: self.is_dead });
+        self.requests.push(Asked { ask, begun, ended: self.is_dead, completed: None });
         RequestId(self.requests.len() - 1)
     }
 
@@ -461,6 +482,7 @@ impl Ledger {
         }
         let Some(asked) = self.requests.get_mut(id.0) else { return };
         asked.ended = true;
+        asked.completed = reply.is_complete().then_some(at);
         let asked = asked.clone();
         let status = reply.status.unwrap_or_default();
         let (ending, reason) = (reply.ending.to_string(), reply.reason());

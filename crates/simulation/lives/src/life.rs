@@ -13,8 +13,9 @@ use crate::settings::{HOST, ORIGIN_ADDRESS, PROXY, PURGER, REDIRECTING, SECOND_O
 use crate::society::{SharedEdge, Society};
 use crate::survey::survey;
 use actors::{
-    Editor, EditorPlan, FaultPlace, Intruder, IntruderPlan, Operator, OperatorPlan, Origin, PageKind,
-    PurgePlan, Purger, Timeline, TunnelPlan, Tunneller, VARIANTS_MAX, Visit, Visitor, VisitorPlan, lock,
+    Editor, EditorPlan, FaultPlace, Follower, FollowerPlan, Intruder, IntruderPlan, Operator, OperatorPlan,
+    Origin, PageKind, PurgePlan, Purger, Timeline, TunnelPlan, Tunneller, VARIANTS_MAX, Visit, Visitor,
+    VisitorPlan, lock,
 };
 use clock::Clock;
 use edge::{EmbeddedEdge, Metric, System};
@@ -353,6 +354,9 @@ impl Life {
         for (at_ms, operator) in &plan.operators {
             tasks.spawn(after(*at_ms, self.operator(operator.clone())));
         }
+        for (at_ms, follower) in &plan.followers {
+            tasks.spawn(after(*at_ms, self.follower(*follower, plan.handovers.is_empty())));
+        }
         for (at_ms, intruder) in &plan.intruders {
             tasks.spawn(after(*at_ms, self.intruder(intruder.clone())));
         }
@@ -405,6 +409,18 @@ impl Life {
             host: HOST.to_owned(),
             label: self.society.settings.label().to_owned(),
             token: self.society.settings.token(),
+            ledger: Arc::clone(&self.society.ledger),
+            timeline: self.timeline,
+            connect: self.admin_entrance(),
+        }
+        .run()
+    }
+
+    fn follower(&self, plan: FollowerPlan, is_sole_process: bool) -> impl Future<Output = ()> + Send + use<> {
+        Follower {
+            plan,
+            token: self.society.settings.token(),
+            is_sole_process,
             ledger: Arc::clone(&self.society.ledger),
             timeline: self.timeline,
             connect: self.admin_entrance(),
@@ -514,7 +530,7 @@ impl Life {
     }
 
     /// Makes connections to the admin address.
-    fn admin_entrance(&self) -> impl Fn() -> Option<Pipe> + Send + use<> {
+    fn admin_entrance(&self) -> impl Fn() -> Option<Pipe> + Clone + Send + Sync + use<> {
         let (world, edge, links) = (self.world.clone(), Arc::clone(&self.edge), Arc::clone(&self.links));
         move || {
             let edge = lock(&edge);
@@ -597,7 +613,7 @@ impl Life {
 }
 
 /// The metrics that are zero when no request is under way.
-const BALANCED: [Metric; 8] = [
+const BALANCED: [Metric; 9] = [
     Metric::ConnectionsOpen,
     Metric::FlightsOpen,
     Metric::FillingBytes,
@@ -606,6 +622,7 @@ const BALANCED: [Metric; 8] = [
     Metric::OriginFetchesActive,
     Metric::OriginFetchesWaiting,
     Metric::OriginFetchesStalled,
+    Metric::LogFollowers,
 ];
 
 async fn after(at_ms: u64, work: impl Future<Output = ()>) {

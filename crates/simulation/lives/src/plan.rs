@@ -10,8 +10,8 @@ use crate::reload::PlannedReload;
 use crate::settings::{HOST, OTHER_HOST, Settings, SiteProfile};
 use crate::survey::survey;
 use actors::{
-    Application, EditorPlan, IntruderPlan, OperatorPlan, PageKind, PurgePlan, SitePlan, TunnelPlan,
-    VisitorPlan,
+    Application, EditorPlan, FollowerPlan, IntruderPlan, OperatorPlan, PageKind, PurgePlan, SitePlan,
+    TunnelPlan, VisitorPlan,
 };
 use std::collections::BTreeSet;
 use std::fmt;
@@ -31,6 +31,9 @@ const TUNNELS_MAX: u64 = 2;
 const INTRUDERS_MAX: u64 = 1;
 const EDITORS_MAX: u64 = 2;
 const FAULTS_MAX: u64 = 5;
+
+/// How often a client follows the log.
+const FOLLOWER_PERCENT: u64 = 30;
 
 /// How often a crowd comes in a life, its size, and the number of its first visitor.
 const CROWD_PERCENT: u64 = 15;
@@ -119,6 +122,8 @@ pub struct LifePlan {
     pub intruders: Vec<(u64, IntruderPlan)>,
     /// The editors of the site's application, in the same way.
     pub editors: Vec<(u64, EditorPlan)>,
+    /// The clients that follow the log, in the same way.
+    pub followers: Vec<(u64, FollowerPlan)>,
     /// The faults.
     pub faults: Vec<PlannedFault>,
     /// The reloads, in the order of their times.
@@ -178,6 +183,8 @@ pub enum Element {
     Visit(u64, u64, usize),
     /// A purge of a client, by its place.
     Purge(u64, u64, usize),
+    /// A client that follows the log.
+    Follower(u64, u64),
 }
 
 impl RunPlan {
@@ -233,6 +240,8 @@ impl RunPlan {
             let intruders = life.intruders.iter().map(|(_, intruder)| intruder.number);
             all.extend(intruders.map(|intruder| Element::Intruder(life.number, intruder)));
             all.extend(life.editors.iter().map(|(_, editor)| Element::Editor(life.number, editor.number)));
+            let followers = life.followers.iter().map(|(_, follower)| follower.number);
+            all.extend(followers.map(|follower| Element::Follower(life.number, follower)));
             for (_, visitor) in &life.visitors {
                 all.insert(Element::Visitor(life.number, visitor.number));
                 all.extend(
@@ -266,6 +275,7 @@ impl RunPlan {
             life.tunnels.retain(|(_, tunnel)| kept.contains(&Element::Tunnel(number, tunnel.number)));
             life.intruders.retain(|(_, intruder)| kept.contains(&Element::Intruder(number, intruder.number)));
             life.editors.retain(|(_, editor)| kept.contains(&Element::Editor(number, editor.number)));
+            life.followers.retain(|(_, follower)| kept.contains(&Element::Follower(number, follower.number)));
             for (_, visitor) in &mut life.visitors {
                 keep_places(&mut visitor.visits, |at| {
                     kept.contains(&Element::Visit(number, visitor.number, at))
@@ -386,6 +396,7 @@ impl LifePlan {
             tunnels: tunnels(seed, number),
             intruders,
             editors: editors(seed, number, site),
+            followers: follower(seed, number).into_iter().collect(),
             faults,
             reloads: reloads(seed, number, settings, site),
             handovers,
@@ -433,6 +444,14 @@ fn editors(seed: u64, life: u64, site: &SitePlan) -> Vec<(u64, EditorPlan)> {
         (own.below(ARRIVAL_MS_MAX), EditorPlan::random(&mut own, life * 100 + number, site))
     };
     (0..count).filter(|_| site.application.is_some()).map(editor).collect()
+}
+
+/// The client of a life that follows the log, if there is one. Only one, so that the limit of their
+/// streams is reached by its plan alone.
+fn follower(seed: u64, life: u64) -> Option<(u64, FollowerPlan)> {
+    let mut own = Random::fork(seed, "follower", life);
+    let is_wanted = own.percent(FOLLOWER_PERCENT);
+    is_wanted.then(|| (own.below(ARRIVAL_MS_MAX), FollowerPlan::random(&mut own, life * 100)))
 }
 
 /// The reloads of a life.
@@ -527,6 +546,9 @@ impl fmt::Display for RunPlan {
             }
             for (at_ms, operator) in &life.operators {
                 write!(f, "  after {at_ms} ms {operator}")?;
+            }
+            for (at_ms, follower) in &life.followers {
+                write!(f, "  after {at_ms} ms {follower}")?;
             }
         }
         Ok(())

@@ -10,8 +10,8 @@ use crate::reload::PlannedReload;
 use crate::settings::{HOST, OTHER_HOST, Settings, SiteProfile};
 use crate::survey::survey;
 use actors::{
-    Application, EditorPlan, IntruderPlan, OperatorPlan, PageKind, PurgePlan, SitePlan, TunnelPlan,
-    VisitorPlan,
+    Application, DashboardPlan, EditorPlan, IntruderPlan, OperatorPlan, PageKind, PurgePlan, SitePlan,
+    TunnelPlan, VisitorPlan,
 };
 use std::collections::BTreeSet;
 use std::fmt;
@@ -31,6 +31,10 @@ const TUNNELS_MAX: u64 = 2;
 const INTRUDERS_MAX: u64 = 1;
 const EDITORS_MAX: u64 = 2;
 const FAULTS_MAX: u64 = 5;
+
+/// How often anybody visits the dashboard in a life, and the largest number of visitors.
+const DASHBOARDS_PERCENT: u64 = 30;
+const DASHBOARDS_MAX: u64 = 2;
 
 /// How often a crowd comes in a life, its size, and the number of its first visitor.
 const CROWD_PERCENT: u64 = 15;
@@ -119,6 +123,8 @@ pub struct LifePlan {
     pub intruders: Vec<(u64, IntruderPlan)>,
     /// The editors of the site's application, in the same way.
     pub editors: Vec<(u64, EditorPlan)>,
+    /// The visitors of the dashboard, in the same way.
+    pub dashboards: Vec<(u64, DashboardPlan)>,
     /// The faults.
     pub faults: Vec<PlannedFault>,
     /// The reloads, in the order of their times.
@@ -174,6 +180,8 @@ pub enum Element {
     Intruder(u64, u64),
     /// An editor of the site's application.
     Editor(u64, u64),
+    /// A visitor of the dashboard.
+    Dashboard(u64, u64),
     /// A visit of a visitor, by its place.
     Visit(u64, u64, usize),
     /// A purge of a client, by its place.
@@ -233,6 +241,8 @@ impl RunPlan {
             let intruders = life.intruders.iter().map(|(_, intruder)| intruder.number);
             all.extend(intruders.map(|intruder| Element::Intruder(life.number, intruder)));
             all.extend(life.editors.iter().map(|(_, editor)| Element::Editor(life.number, editor.number)));
+            let dashboards = life.dashboards.iter().map(|(_, dashboard)| dashboard.number);
+            all.extend(dashboards.map(|dashboard| Element::Dashboard(life.number, dashboard)));
             for (_, visitor) in &life.visitors {
                 all.insert(Element::Visitor(life.number, visitor.number));
                 all.extend(
@@ -266,6 +276,8 @@ impl RunPlan {
             life.tunnels.retain(|(_, tunnel)| kept.contains(&Element::Tunnel(number, tunnel.number)));
             life.intruders.retain(|(_, intruder)| kept.contains(&Element::Intruder(number, intruder.number)));
             life.editors.retain(|(_, editor)| kept.contains(&Element::Editor(number, editor.number)));
+            life.dashboards
+                .retain(|(_, dashboard)| kept.contains(&Element::Dashboard(number, dashboard.number)));
             for (_, visitor) in &mut life.visitors {
                 keep_places(&mut visitor.visits, |at| {
                     kept.contains(&Element::Visit(number, visitor.number, at))
@@ -386,6 +398,7 @@ impl LifePlan {
             tunnels: tunnels(seed, number),
             intruders,
             editors: editors(seed, number, site),
+            dashboards: dashboards(seed, number, site),
             faults,
             reloads: reloads(seed, number, settings, site),
             handovers,
@@ -433,6 +446,18 @@ fn editors(seed: u64, life: u64, site: &SitePlan) -> Vec<(u64, EditorPlan)> {
         (own.below(ARRIVAL_MS_MAX), EditorPlan::random(&mut own, life * 100 + number, site))
     };
     (0..count).filter(|_| site.application.is_some()).map(editor).collect()
+}
+
+/// The visitors of the dashboard in a life.
+fn dashboards(seed: u64, life: u64, site: &SitePlan) -> Vec<(u64, DashboardPlan)> {
+    let mut random = Random::fork(seed, "dashboards", life);
+    let is_wanted = random.percent(DASHBOARDS_PERCENT);
+    let count = random.between(1, DASHBOARDS_MAX);
+    let dashboard = |number| {
+        let mut own = Random::fork(seed, "dashboard", life * 1000 + number);
+        (own.below(ARRIVAL_MS_MAX), DashboardPlan::random(&mut own, life * 100 + number, site))
+    };
+    (0..count).filter(|_| is_wanted).map(dashboard).collect()
 }
 
 /// The reloads of a life.
@@ -527,6 +552,9 @@ impl fmt::Display for RunPlan {
             }
             for (at_ms, operator) in &life.operators {
                 write!(f, "  after {at_ms} ms {operator}")?;
+            }
+            for (at_ms, dashboard) in &life.dashboards {
+                write!(f, "  after {at_ms} ms {dashboard}")?;
             }
         }
         Ok(())

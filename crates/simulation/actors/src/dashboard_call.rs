@@ -6,8 +6,9 @@
 use world::Random;
 
 /// How often a stream is read to its own end, which takes five simulated minutes, and how often a
-/// purge means everything.
-const RARE_PERCENT: u64 = 10;
+/// purge means everything, which hides what narrower ones miss.
+const TO_THE_END_PERCENT: u64 = 50;
+const PURGE_OF_ALL_PERCENT: u64 = 10;
 
 /// A token that is not the right one, and a session that nobody has begun.
 const WRONG_TOKEN: &str = "simulated-tokens";
@@ -16,7 +17,7 @@ const MADE_UP_SESSION: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0
 /// The media type of forms.
 pub(crate) const FORM: &str = "application/x-www-form-urlencoded";
 
-/// More bytes than a form may have, and more than an order to fill the cache may have.
+/// More bytes than a form may have.
 const LONG_FORM_BYTES: usize = 20_000;
 
 /// As whom a visitor comes.
@@ -302,10 +303,10 @@ impl DashboardCall {
     /// A call by chance.
     pub(crate) fn random(random: &mut Random) -> Self {
         let call = *random.choice(&Self::ALL).unwrap_or(&Self::Main);
-        let is_rare = random.percent(RARE_PERCENT);
+        let chance = random.below(100);
         match call {
-            Self::AllEvents if !is_rare => Self::Events,
-            Self::PurgeOfAll if !is_rare => Self::PurgeOfUrl,
+            Self::AllEvents if chance >= TO_THE_END_PERCENT => Self::Events,
+            Self::PurgeOfAll if chance >= PURGE_OF_ALL_PERCENT => Self::PurgeOfUrl,
             call => call,
         }
     }

@@ -57,8 +57,9 @@ const CALM_FIRST_BYTE_MAX: Duration = Duration::from_secs(3);
 const CALM_DAMAGE_PERCENT: u64 = 30;
 const CALM_DAMAGE_PLACES: u64 = 64;
 
-/// How often all streams of the dashboard are in use at the same time then.
-const CALM_STREAMS_PERCENT: u64 = 25;
+/// How often all streams of the dashboard are in use at the same time then, although nobody has
+/// visited the dashboard before.
+const CALM_STREAMS_PERCENT: u64 = 10;
 
 /// How many downloads of each large page it repeats.
 const CALM_DOWNLOADS: u64 = 6;
@@ -256,7 +257,8 @@ impl Life {
             self.decay(CALM_DAMAGE_PLACES);
         }
         self.survey_in_calm(survey(CALM_VISITOR, &site, 2, 50)).await;
-        if self.world.random("streams in calm", 0).percent(CALM_STREAMS_PERCENT) {
+        let is_visited = !plan.dashboards.is_empty();
+        if is_visited || self.world.random("streams in calm", 0).percent(CALM_STREAMS_PERCENT) {
             let plan = DashboardPlan { number: CALM_VISITOR, steps: Vec::new() };
             self.dashboard_visitor(plan).take_all_streams().await;
         }

@@ -456,6 +456,17 @@ impl Ledger {
         self.requests.iter().filter(is_within).count() as u64
     }
 
+    /// Records an answer of the dashboard, and what is wrong with it. `name` begins with that of the
+    /// call. After a kill the edge need not answer.
+    pub fn dashboard_answered(&mut self, at: Moment, name: &str, fault: Option<String>) {
+        let call = name.split(' ').next().unwrap_or_default();
+        *self.tally.calls.entry(format!("dashboard: {call}")).or_default() += 1;
+        self.note(at, || format!("the dashboard answers {name}"));
+        if let Some(fault) = fault.filter(|_| !self.is_dead) {
+            self.violate(Rule::Administration, at, format!("dashboard, {name}: {fault}"));
+        }
+    }
+
     /// Records the answer to an attempt that must be refused, and what is wrong with it. After a
     /// kill the edge need not answer.
     pub fn attempt_answered(&mut self, at: Moment, name: &str, fault: Option<(Rule, String)>) {

@@ -9,6 +9,9 @@ mod application;
 mod body;
 mod coded;
 mod content;
+mod dashboard_call;
+mod dashboard_judge;
+mod dashboard_visitor;
 mod dialect;
 mod editor;
 mod event;
@@ -44,6 +47,8 @@ mod visitor;
 
 pub use application::{Application, SaveForm};
 pub use content::{BLOCK_BYTES, ContentId, Mismatch, NONE, slice, verify};
+pub use dashboard_call::{DashboardAccess, DashboardCall};
+pub use dashboard_visitor::{DashboardPlan, DashboardStep, DashboardVisitor};
 pub use dialect::Dialect;
 pub use editor::{Editor, EditorAction, EditorPlan, EditorStep};
 pub use event::{FaultId, FaultPlace, Lie, PurgeAnswer, PurgeId, RequestId, Scope, Stamp};

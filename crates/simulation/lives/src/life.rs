@@ -13,9 +13,9 @@ use crate::settings::{HOST, ORIGIN_ADDRESS, PROXY, PURGER, REDIRECTING, SECOND_O
 use crate::society::{SharedEdge, Society};
 use crate::survey::survey;
 use actors::{
-    Editor, EditorPlan, FaultPlace, Follower, FollowerPlan, Intruder, IntruderPlan, Operator, OperatorPlan,
-    Origin, PageKind, PurgePlan, Purger, Timeline, TunnelPlan, Tunneller, VARIANTS_MAX, Visit, Visitor,
-    VisitorPlan, lock,
+    DashboardPlan, DashboardVisitor, Editor, EditorPlan, FaultPlace, Follower, FollowerPlan, Intruder,
+    IntruderPlan, Operator, OperatorPlan, Origin, PageKind, PurgePlan, Purger, Timeline, TunnelPlan,
+    Tunneller, VARIANTS_MAX, Visit, Visitor, VisitorPlan, lock,
 };
 use clock::Clock;
 use edge::{EmbeddedEdge, Metric, System};
@@ -57,6 +57,10 @@ const CALM_FIRST_BYTE_MAX: Duration = Duration::from_secs(3);
 /// How often bytes on the disk change before this visitor comes, and in how many places.
 const CALM_DAMAGE_PERCENT: u64 = 30;
 const CALM_DAMAGE_PLACES: u64 = 64;
+
+/// How often all streams of the dashboard are in use at the same time then, although nobody has
+/// visited the dashboard before.
+const CALM_STREAMS_PERCENT: u64 = 10;
 
 /// How many downloads of each large page it repeats.
 const CALM_DOWNLOADS: u64 = 6;
@@ -261,6 +265,11 @@ impl Life {
             self.decay(CALM_DAMAGE_PLACES);
         }
         self.survey_in_calm(survey(CALM_VISITOR, &site, 2, 50)).await;
+        let is_visited = !plan.dashboards.is_empty();
+        if is_visited || self.world.random("streams in calm", 0).percent(CALM_STREAMS_PERCENT) {
+            let plan = DashboardPlan { number: CALM_VISITOR, steps: Vec::new() };
+            self.dashboard_visitor(plan).take_all_streams().await;
+        }
         self.check_writer().await;
         self.end().await;
     }
@@ -366,6 +375,9 @@ impl Life {
         for (at_ms, tunnel) in &plan.tunnels {
             tasks.spawn(after(*at_ms, self.tunneller(tunnel.clone())));
         }
+        for (at_ms, dashboard) in &plan.dashboards {
+            tasks.spawn(after(*at_ms, self.dashboard_visitor(dashboard.clone()).run()));
+        }
         tasks.spawn(self.reloads(plan.reloads.clone()));
         tasks.spawn(self.handovers(plan.handovers.clone()));
         for fault in &plan.faults {
@@ -426,6 +438,23 @@ impl Life {
             connect: self.admin_entrance(),
         }
         .run()
+    }
+
+    fn dashboard_visitor(
+        &self,
+        plan: DashboardPlan,
+    ) -> DashboardVisitor<impl Fn() -> Option<Pipe> + Send + use<>> {
+        let number = plan.number;
+        DashboardVisitor {
+            plan,
+            site: Arc::clone(&self.society.site),
+            ledger: Arc::clone(&self.society.ledger),
+            timeline: self.timeline,
+            token: self.society.settings.token(),
+            turn: Arc::clone(&self.society.upkeep.turn),
+            connect_here: self.admin_entrance_from(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            connect_afar: self.admin_entrance_from(distant_address(number)),
+        }
     }
 
     fn reloads(&self, plans: Vec<PlannedReload>) -> impl Future<Output = ()> + Send + use<> {
@@ -529,14 +558,22 @@ impl Life {
         }
     }
 
-    /// Makes connections to the admin address.
+    /// Makes connections to the admin address from the edge's own machine.
     fn admin_entrance(&self) -> impl Fn() -> Option<Pipe> + Clone + Send + Sync + use<> {
+        self.admin_entrance_from(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+
+    /// Makes connections to the admin address.
+    fn admin_entrance_from(
+        &self,
+        address: IpAddr,
+    ) -> impl Fn() -> Option<Pipe> + Clone + Send + Sync + use<> {
         let (world, edge, links) = (self.world.clone(), Arc::clone(&self.edge), Arc::clone(&self.links));
         move || {
             let edge = lock(&edge);
             let edge = edge.as_ref()?;
             let (own, its) = world.network().visit(Some(link(&world, links.fetch_add(1, Ordering::Relaxed))));
-            edge.serve_admin(Stream::Other(Box::new(its)), peer(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+            edge.serve_admin(Stream::Other(Box::new(its)), peer(address));
             Some(own)
         }
     }
@@ -641,6 +678,11 @@ fn is_visitor(address: IpAddr) -> bool {
 
 fn visitor_address(number: u64) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(203, 0, (number / 250) as u8, (number % 250) as u8 + 1))
+}
+
+/// The address of a client of the admin address on another machine.
+fn distant_address(number: u64) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(198, 18, (number / 250) as u8, (number % 250) as u8 + 1))
 }
 
 fn purger_address() -> IpAddr {

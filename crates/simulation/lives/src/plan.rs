@@ -10,8 +10,8 @@ use crate::reload::PlannedReload;
 use crate::settings::{HOST, OTHER_HOST, Settings, SiteProfile};
 use crate::survey::survey;
 use actors::{
-    Application, EditorPlan, FollowerPlan, IntruderPlan, OperatorPlan, PageKind, PurgePlan, SitePlan,
-    TunnelPlan, VisitorPlan,
+    Application, DashboardPlan, EditorPlan, FollowerPlan, IntruderPlan, OperatorPlan, PageKind, PurgePlan,
+    SitePlan, TunnelPlan, VisitorPlan,
 };
 use std::collections::BTreeSet;
 use std::fmt;
@@ -34,6 +34,10 @@ const FAULTS_MAX: u64 = 5;
 
 /// How often a client follows the log.
 const FOLLOWER_PERCENT: u64 = 30;
+
+/// How often anybody visits the dashboard in a life, and the largest number of visitors.
+const DASHBOARDS_PERCENT: u64 = 30;
+const DASHBOARDS_MAX: u64 = 2;
 
 /// How often a crowd comes in a life, its size, and the number of its first visitor.
 const CROWD_PERCENT: u64 = 15;
@@ -124,6 +128,8 @@ pub struct LifePlan {
     pub editors: Vec<(u64, EditorPlan)>,
     /// The clients that follow the log, in the same way.
     pub followers: Vec<(u64, FollowerPlan)>,
+    /// The visitors of the dashboard, in the same way.
+    pub dashboards: Vec<(u64, DashboardPlan)>,
     /// The faults.
     pub faults: Vec<PlannedFault>,
     /// The reloads, in the order of their times.
@@ -179,6 +185,8 @@ pub enum Element {
     Intruder(u64, u64),
     /// An editor of the site's application.
     Editor(u64, u64),
+    /// A visitor of the dashboard.
+    Dashboard(u64, u64),
     /// A visit of a visitor, by its place.
     Visit(u64, u64, usize),
     /// A purge of a client, by its place.
@@ -242,6 +250,8 @@ impl RunPlan {
             all.extend(life.editors.iter().map(|(_, editor)| Element::Editor(life.number, editor.number)));
             let followers = life.followers.iter().map(|(_, follower)| follower.number);
             all.extend(followers.map(|follower| Element::Follower(life.number, follower)));
+            let dashboards = life.dashboards.iter().map(|(_, dashboard)| dashboard.number);
+            all.extend(dashboards.map(|dashboard| Element::Dashboard(life.number, dashboard)));
             for (_, visitor) in &life.visitors {
                 all.insert(Element::Visitor(life.number, visitor.number));
                 all.extend(
@@ -276,6 +286,8 @@ impl RunPlan {
             life.intruders.retain(|(_, intruder)| kept.contains(&Element::Intruder(number, intruder.number)));
             life.editors.retain(|(_, editor)| kept.contains(&Element::Editor(number, editor.number)));
             life.followers.retain(|(_, follower)| kept.contains(&Element::Follower(number, follower.number)));
+            life.dashboards
+                .retain(|(_, dashboard)| kept.contains(&Element::Dashboard(number, dashboard.number)));
             for (_, visitor) in &mut life.visitors {
                 keep_places(&mut visitor.visits, |at| {
                     kept.contains(&Element::Visit(number, visitor.number, at))
@@ -397,6 +409,7 @@ impl LifePlan {
             intruders,
             editors: editors(seed, number, site),
             followers: follower(seed, number).into_iter().collect(),
+            dashboards: dashboards(seed, number, site),
             faults,
             reloads: reloads(seed, number, settings, site),
             handovers,
@@ -452,6 +465,18 @@ fn follower(seed: u64, life: u64) -> Option<(u64, FollowerPlan)> {
     let mut own = Random::fork(seed, "follower", life);
     let is_wanted = own.percent(FOLLOWER_PERCENT);
     is_wanted.then(|| (own.below(ARRIVAL_MS_MAX), FollowerPlan::random(&mut own, life * 100)))
+}
+
+/// The visitors of the dashboard in a life.
+fn dashboards(seed: u64, life: u64, site: &SitePlan) -> Vec<(u64, DashboardPlan)> {
+    let mut random = Random::fork(seed, "dashboards", life);
+    let is_wanted = random.percent(DASHBOARDS_PERCENT);
+    let count = random.between(1, DASHBOARDS_MAX);
+    let dashboard = |number| {
+        let mut own = Random::fork(seed, "dashboard", life * 1000 + number);
+        (own.below(ARRIVAL_MS_MAX), DashboardPlan::random(&mut own, life * 100 + number, site))
+    };
+    (0..count).filter(|_| is_wanted).map(dashboard).collect()
 }
 
 /// The reloads of a life.
@@ -549,6 +574,9 @@ impl fmt::Display for RunPlan {
             }
             for (at_ms, follower) in &life.followers {
                 write!(f, "  after {at_ms} ms {follower}")?;
+            }
+            for (at_ms, dashboard) in &life.dashboards {
+                write!(f, "  after {at_ms} ms {dashboard}")?;
             }
         }
         Ok(())

@@ -517,6 +517,22 @@ fn arriving_fragments_count_towards_the_memory() {
 }
 
 #[test]
+fn template_without_memory_is_refused_for_a_moment() {
+    let text = format!("{}<esi:include src=\"/b\"/>", "a".repeat(40_000));
+    let change = |plan: &mut EdgePlan| {
+        with_esi(plan);
+        plan.limits.buffer_memory_percent = 0;
+    };
+    let stage = Stage::with(change, move |seen| match seen.target() {
+        "/" => response("200 OK", &[TEMPLATE, "Cache-Control: no-store"], text.as_bytes()),
+        other => fragment(other),
+    });
+    let answer = stage.get("/", &[]);
+    assert_eq!((answer.status, reason(&answer)), (503, "esi-refused"));
+    assert!(answer.field("retry-after").is_some());
+}
+
+#[test]
 fn template_within_a_page_requests_one_fragment_at_once() {
     let gate = Gate::default();
     let held = gate.clone();

@@ -103,7 +103,8 @@ impl Visit<'_> {
         let head = page_head(&parent.head, is_private);
         // No setting and no field for one kind of caches may let the page be stored.
         self.recipient.is_private |= is_private;
-        let account = match program.is_dynamic() {
+        // The content of a template is not read for HEAD, so that its program says nothing.
+        let account = match is_private {
             true => ResponseAccount { age_secs: None, ..*account },
             false => *account,
         };

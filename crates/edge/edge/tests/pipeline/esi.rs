@@ -359,6 +359,7 @@ fn head_request_fetches_no_fragment() {
         let answer = stage.ask("HEAD", "/", &[]);
         assert_eq!((answer.status, answer.field("Cache-Control")), (200, Some("private, no-store")));
         assert_eq!((answer.field("Content-Length"), answer.field("ETag")), (None, None));
+        assert_eq!(answer.field("Age"), None);
         assert_eq!(stage.get("/other", &[]).text(), "a/b");
     }
     assert_eq!(count(&stage, "/b"), 1);

@@ -55,6 +55,8 @@ pub struct Tally {
     pub handovers: BTreeMap<String, u64>,
     /// Calls of the admin address by their kind.
     pub calls: BTreeMap<String, u64>,
+    /// What assembled pages had in the places of their fragments.
+    pub fragments: BTreeMap<String, u64>,
     /// All violations, also those that were not kept.
     pub violations: u64,
 }
@@ -129,6 +131,7 @@ impl Ledger {
                 handovers: BTreeMap::new(),
                 calls: BTreeMap::new(),
                 dialects: BTreeMap::new(),
+                fragments: BTreeMap::new(),
                 violations: 0,
             },
         }
@@ -627,6 +630,11 @@ impl Ledger {
         if !reason.is_empty() {
             *self.tally.reasons.entry(reason.to_owned()).or_default() += 1;
         }
+    }
+
+    /// Counts what an assembled page had in the place of a fragment.
+    pub(crate) fn count_fragment(&mut self, name: &str) {
+        *self.tally.fragments.entry(name.to_owned()).or_default() += 1;
     }
 
     /// Counts a purge in this dialect.

@@ -6,6 +6,7 @@
 
 mod answer;
 mod application;
+mod assembled;
 mod body;
 mod coded;
 mod content;
@@ -41,6 +42,7 @@ mod send;
 mod site;
 mod staleness;
 mod stream_tunnel;
+mod template;
 mod tunnel;
 mod visit;
 mod visitor;
@@ -76,6 +78,7 @@ pub use site::{
     DEFAULT_LANGUAGE, LANGUAGES, NICK_COOKIE, PageState, Recognised, SharedSite, Site, SitePlan, USER_COOKIE,
     chosen_language, content_target, lock, split_host,
 };
+pub use template::{Include, TEMPLATE_COOKIES, TemplatePart};
 pub use tunnel::{TunnelPlan, Tunneller};
 pub use visit::{Condition, Manner, Upload, Visit, VisitMethod};
 pub use visitor::{Visitor, VisitorPlan};

@@ -80,6 +80,11 @@ const RELOAD_MS_MAX: u64 = 40_000;
 const ROUTES_PERCENT: u64 = 50;
 const OTHER_ROUTES_PERCENT: u64 = 25;
 
+/// How often pages are templates, and how often the edge begins or ends to assemble them while it
+/// is stopped.
+const TEMPLATES_PERCENT: u64 = 30;
+const OTHER_ASSEMBLY_PERCENT: u64 = 20;
+
 /// How often the visitors behave so that the profile `rfc` can come into force by a reload.
 const LETTER_PERCENT: u64 = 15;
 
@@ -222,6 +227,10 @@ impl RunPlan {
         let mut routing = fork("routes");
         let is_routed = routing.percent(ROUTES_PERCENT);
         let settings = if is_routed { settings.with_routes(&mut routing, &site) } else { settings };
+        let mut templates = fork("templates");
+        let has_templates = templates.percent(TEMPLATES_PERCENT);
+        let site = if has_templates { site.with_templates(&mut templates) } else { site };
+        let settings = if has_templates { settings.with_templates(&mut templates) } else { settings };
         let site = Arc::new(site);
         let count = if settings.disk_bytes.is_some() { fork("lives").between(1, LIVES_MAX) } else { 1 };
         let life = |number| LifePlan::random(seed, (number, number + 1 == count), &settings, &site, film);
@@ -318,7 +327,12 @@ fn alteration(seed: u64, number: u64, settings: &Settings, site: &SitePlan) -> O
     is_altered.then(|| {
         let altered = settings.altered(&mut random);
         let is_rerouted = random.percent(OTHER_ROUTES_PERCENT);
-        if is_rerouted { altered.with_routes(&mut random, site) } else { altered }
+        let mut altered = if is_rerouted { altered.with_routes(&mut random, site) } else { altered };
+        let mut of_templates = Random::fork(seed, "other assembly", number);
+        if site.has_templates() && of_templates.percent(OTHER_ASSEMBLY_PERCENT) {
+            altered.assembles.0 = !altered.assembles.0;
+        }
+        altered
     })
 }
 

@@ -160,6 +160,9 @@ impl RunOutcome {
         for (call, count) in &tally.calls {
             self.report.count("calls of the admin address", call.clone(), *count);
         }
+        for (found, count) in &tally.fragments {
+            self.report.count("places of fragments", found.clone(), *count);
+        }
         for (answer, count) in &tally.purges {
             self.report.count("purges", answer.clone(), *count);
         }

@@ -5,7 +5,10 @@
 
 use crate::limits::SMALL_BODY_BYTES;
 use crate::past::DIRECTORY;
-use actors::{Application, MAINTENANCE_FILE, MAINTENANCE_PAGE, REALM_FIELD, Routing, Rules, Scope, realm};
+use actors::{
+    Application, MAINTENANCE_FILE, MAINTENANCE_PAGE, REALM_FIELD, Routing, Rules, Scope, TEMPLATE_COOKIES,
+    realm,
+};
 use config::{DiskPlan, EdgeLimits, EdgePlan, ListenerPlan, Machine, RedirectPlan, SitePlan};
 use semantics::MissForm;
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,6 +67,12 @@ const HEURISTIC_MAX: Duration = Duration::from_secs(3600);
 
 /// How often the edge keeps the values of each minute.
 const PAST_PERCENT: u64 = 35;
+
+/// How many sites with templates assemble them, in percent.
+const ASSEMBLING_PERCENT: u64 = 85;
+
+/// The least number of concurrent fetches with which no fragment waits for another one for long.
+const FETCHES_FOR_FRAGMENTS: usize = 4;
 
 /// More saves than come in a minute.
 const SAVES_MAX: usize = 10_000;
@@ -125,6 +134,8 @@ pub struct Settings {
     pub closes_unknown_hosts: bool,
     /// Whether the edge keeps the values of each minute and the summaries of weeks.
     pub keeps_past: bool,
+    /// Whether the sites assemble pages from templates, and whether these get values of cookies.
+    pub assembles: (bool, bool),
 }
 
 /// The profile of the site.
@@ -255,6 +266,7 @@ impl Settings {
             routing: Routing::default(),
             closes_unknown_hosts: false,
             keeps_past: of_past.percent(PAST_PERCENT),
+            assembles: (false, false),
         }
     }
 
@@ -276,6 +288,7 @@ impl Settings {
             routing: self.routing.clone(),
             closes_unknown_hosts: self.closes_unknown_hosts,
             keeps_past: self.keeps_past,
+            assembles: self.assembles,
             ..other
         }
     }
@@ -310,13 +323,30 @@ impl Settings {
         Self { routing, ..self }
     }
 
+    /// These settings for a site with templates.
+    #[must_use]
+    pub fn with_templates(self, random: &mut Random) -> Self {
+        let assembles = random.percent(ASSEMBLING_PERCENT);
+        Self { assembles: (assembles, random.percent(70)), ..self }
+    }
+
+    /// The lines of a site's table about templates.
+    fn assembly(&self) -> String {
+        match self.assembles {
+            (true, true) => format!("esi = true\nesi_cookies = {TEMPLATE_COOKIES:?}\n"),
+            (true, false) => "esi = true\n".to_owned(),
+            (false, _) => String::new(),
+        }
+    }
+
     /// The text of the configuration: the sites with their profile.
     fn configuration(&self) -> String {
         let profile = self.profile.name();
         let site = |(number, names): (usize, &&[&str])| {
             let names = if names.is_empty() { String::new() } else { format!("names = {names:?}\n") };
             let routing = self.routing.configuration(number > 0, SECOND_ORIGIN);
-            format!("[[site]]\norigin = \"{ORIGIN}\"\nprofile = \"{profile}\"\n{names}{routing}")
+            let assembly = self.assembly();
+            format!("[[site]]\norigin = \"{ORIGIN}\"\nprofile = \"{profile}\"\n{names}{assembly}{routing}")
         };
         let further = format!("[[site]]\norigin = \"{ORIGIN}\"\nnames = [\"{FURTHER_HOST}\"]\n");
         let further = self.has_further_site.then_some(further);
@@ -331,6 +361,12 @@ impl Settings {
         let of_routes = self.routing.fetches_max(self.fetches_max);
         let of_origins = std::iter::once(self.fetches_max).chain(of_routes);
         self.naming.sites() * of_origins.map(|fetches| fetches + STALLED_FETCHES_MAX).sum::<usize>()
+    }
+
+    /// The smallest limit of concurrent fetches from an origin.
+    fn fetches_min(&self) -> usize {
+        let of_routes = self.routing.fetches_max(self.fetches_max).min();
+        of_routes.unwrap_or(self.fetches_max).min(self.fetches_max)
     }
 
     /// The secret of clients that purge, if there is one.
@@ -473,6 +509,8 @@ impl Settings {
             saves_count: self.trusts_saves && matches!(self.profile, SiteProfile::Own(_)),
             grace: self.first_byte_timeout + Duration::from_secs(30),
             trace,
+            shows_cookies: self.assembles == (true, true),
+            fragments_may_fail: self.fetches_min() < FETCHES_FOR_FRAGMENTS,
             ..Rules::default()
         }
     }
@@ -538,7 +576,7 @@ impl fmt::Display for Settings {
         write!(
             f,
             "memory {}, disk {}{}{}, objects in memory up to {} KiB, fills {}%, spool {}, {} workers, {} fetches, leak guard {}, verifies {}, refill {}, disk timeout {} \
-             ms, first byte timeout {} ms, default lifetime {} s, profile {}, names {:?}, trusts saves {}, strict {}, token {}, further site {}, compresses {}, also misses {}, closes unknown hosts {}, keeps its past {}, {}",
+             ms, first byte timeout {} ms, default lifetime {} s, profile {}, names {:?}, trusts saves {}, strict {}, token {}, further site {}, compresses {}, also misses {}, closes unknown hosts {}, keeps its past {}, assembles {:?}, {}",
             mib(Some(self.memory_bytes)),
             mib(self.disk_bytes),
             if self.power_safe { " with power-safe purges" } else { "" },
@@ -564,6 +602,7 @@ impl fmt::Display for Settings {
             self.compresses.1,
             self.closes_unknown_hosts,
             self.keeps_past,
+            self.assembles,
             self.routing,
         )
     }

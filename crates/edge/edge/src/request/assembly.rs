@@ -28,6 +28,9 @@ use semantics::declares_esi;
 use std::sync::Arc;
 use store::{StoredTemplate, Template};
 
+/// Why a template is refused for a moment: other requests use the memory for contents in transfer.
+const MEMORY_IS_SHORT: &str = "memory is short";
+
 /// What a page has in the place of a fragment that is missing without the template's permission.
 const GAP: &[u8] = b"<!-- a fragment of this page is missing -->";
 
@@ -100,7 +103,8 @@ impl Visit<'_> {
         let head = page_head(&parent.head, is_private);
         // No setting and no field for one kind of caches may let the page be stored.
         self.recipient.is_private |= is_private;
-        let account = match program.is_dynamic() {
+        // The content of a template is not read for HEAD, so that its program says nothing.
+        let account = match is_private {
             true => ResponseAccount { age_secs: None, ..*account },
             false => *account,
         };
@@ -144,7 +148,11 @@ impl Visit<'_> {
     }
 
     async fn refuse_template(&mut self, why: &str) -> RequestOutcome {
-        let refusal = Refusal::template(&self.request.head.target, why);
+        let target = &self.request.head.target;
+        let refusal = match why {
+            MEMORY_IS_SHORT => Refusal::template_without_memory(target, why),
+            _ => Refusal::template(target, why),
+        };
         let refusal = match self.site {
             Some(site) => site.refusal(|_| refusal),
             None => refusal,
@@ -250,7 +258,7 @@ fn of_exchange<'a>(response: StreamedResponse) -> (ResponseHead, CodedSource<'a>
 fn parsed_within(place: &FragmentPlace, text: &[u8]) -> Result<Arc<Template>, &'static str> {
     let parsed = Program::parse(text, &Limits::default());
     let bytes = parsed.as_ref().map_or(0, Program::bytes);
-    if place.take_bytes(bytes) { Ok(Arc::new(parsed)) } else { Err("memory is short") }
+    if place.take_bytes(bytes) { Ok(Arc::new(parsed)) } else { Err(MEMORY_IS_SHORT) }
 }
 
 /// Why no response with this head is a template.
@@ -288,7 +296,7 @@ async fn collected(
             break Err("it is too long");
         }
         if !place.take_bytes(piece.len()) {
-            break Err("memory is short");
+            break Err(MEMORY_IS_SHORT);
         }
         pieces.push(piece);
     };

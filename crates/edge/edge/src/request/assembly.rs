@@ -13,7 +13,7 @@ use crate::fetch::coalesced_fetch::StreamedResponse;
 use crate::request::client::ClientConnection;
 use crate::request::decoded::CodedSource;
 use crate::request::delivery::ContentSource;
-use crate::request::fragment::{FragmentSource, PendingFragment};
+use crate::request::fragment::{FragmentContent, FragmentSource, PendingFragment};
 use crate::request::fragment_place::FragmentPlace;
 use crate::request::fragment_url::{query_of, text_of_path};
 use crate::request::interrupted::Interrupted;
@@ -30,6 +30,10 @@ use store::{StoredTemplate, Template};
 
 /// What a page has in the place of a fragment that is missing without the template's permission.
 const GAP: &[u8] = b"<!-- a fragment of this page is missing -->";
+
+/// Bytes of content that are gathered for one chunk. The store, the page's budget or a constant has
+/// the memory of all of them.
+const GATHERED_BYTES_MAX: usize = 64 * 1024;
 
 /// Fields that speak of the template's own bytes.
 const OF_BYTES: [&str; 8] = [
@@ -127,7 +131,10 @@ impl Visit<'_> {
         // Fragments that are not requested ahead are requested when the page comes to them.
         let may_wait = |fetch: &Fetch| source.place.take_bytes(fetch.url_bytes());
         let ahead = run.ahead().into_iter().take_while(may_wait);
-        let pending = ahead.map(|fetch| source.begin(fetch)).collect();
+        let mut pending = Vec::new();
+        for fetch in ahead {
+            pending.push(source.begin(fetch).await);
+        }
         self.begin(&written);
         let mut page = Page {
             client: self.client,
@@ -136,6 +143,8 @@ impl Visit<'_> {
             pending,
             held: Vec::new(),
             marks: Vec::new(),
+            gathered: Vec::new(),
+            gathered_bytes: 0,
             content_bytes: 0,
         };
         let sent = page.send(run, &parent.text).await;
@@ -323,6 +332,9 @@ struct Page<'v> {
     held: Vec<Bytes>,
     /// For each attempt, the number of pieces held before it.
     marks: Vec<usize>,
+    /// Content that comes next and is not queued yet.
+    gathered: Vec<Bytes>,
+    gathered_bytes: usize,
     content_bytes: u64,
 }
 
@@ -340,7 +352,12 @@ impl Page<'_> {
                     self.put(value.into()).await?;
                 }
                 Step::Fetch(fetch) => match self.fragment(fetch).await? {
-                    Some(content) => self.put(content).await?,
+                    Some(FragmentContent::Sent(content)) => self.put(content).await?,
+                    Some(FragmentContent::Stored(object)) => {
+                        for piece in object.body().chunks() {
+                            self.put(piece.clone()).await?;
+                        }
+                    }
                     None => match run.failed() {
                         Consequence::Skipped => {}
                         Consequence::Excepted => {
@@ -366,18 +383,20 @@ impl Page<'_> {
                 Step::Done => break,
             }
         }
+        self.pass_on();
         self.client.push_end(self.framing, None);
         self.client.flush().await.map_err(Interrupted::from)
     }
 
     /// The content of a fragment. The client gets all that precedes it before the wait for it.
-    async fn fragment(&mut self, fetch: Fetch) -> Result<Option<Bytes>, Interrupted> {
+    async fn fragment(&mut self, fetch: Fetch) -> Result<Option<FragmentContent>, Interrupted> {
         let place = self.pending.iter().position(|pending| pending.id == fetch.id);
         let pending = match place {
             Some(place) => self.pending.remove(place),
-            None => self.source.begin(fetch),
+            None => self.source.begin(fetch).await,
         };
         if !pending.is_here() {
+            self.pass_on();
             self.client.flush().await?;
         }
         Ok(pending.content().await)
@@ -385,7 +404,6 @@ impl Page<'_> {
 
     /// Sends a piece, or holds it back during an attempt.
     async fn put(&mut self, piece: Bytes) -> Result<(), Interrupted> {
-        // An empty chunk would end the content.
         if piece.is_empty() {
             return Ok(());
         }
@@ -393,11 +411,25 @@ impl Page<'_> {
             self.held.push(piece);
             return Ok(());
         }
-        self.content_bytes += piece.len() as u64;
-        self.client.push_content(self.framing, piece);
-        if !self.client.has_room(self.source.memory()) {
-            self.client.flush().await?;
+        self.gathered_bytes += piece.len();
+        self.gathered.push(piece);
+        if self.gathered_bytes >= GATHERED_BYTES_MAX {
+            self.pass_on();
+            if !self.client.has_room(self.source.memory()) {
+                self.client.flush().await?;
+            }
         }
         Ok(())
+    }
+
+    /// Queues what was gathered, in one chunk.
+    fn pass_on(&mut self) {
+        // An empty chunk would end the content.
+        if self.gathered_bytes == 0 {
+            return;
+        }
+        let bytes = std::mem::take(&mut self.gathered_bytes);
+        self.content_bytes += bytes as u64;
+        self.client.push_gathered(self.framing, bytes, self.gathered.drain(..));
     }
 }

@@ -177,6 +177,11 @@ impl Visit<'_> {
             self.browser_lifetime = respond::lifetime_of(object);
             return Box::pin(self.send_excerpt(&excerpt, object, account)).await;
         }
+        // A page takes the response itself, without its head.
+        if self.client.hand_over(object) {
+            let (status, reason, content_bytes) = (object.status(), account.reason, object.content_bytes());
+            return RequestOutcome { status, reason, content_bytes, after: AfterResponse::Close };
+        }
         if respond::changes_stored_head(object, self.recipient) {
             self.browser_lifetime = respond::lifetime_of(object);
             return Box::pin(self.send_excerpt(&Excerpt::whole(object), object, account)).await;

@@ -1,13 +1,15 @@
 //! The place of a fragment in its page, and what the page may use for all its fragments.
 //!
 //! Invariant: a page and all fragments within its fragments have one budget of requests, bytes and
-//! time.
+//! time. A stored response that is handed over counts as if its bytes had been sent.
 
 use crate::memory::budget::MemoryShare;
 use crate::memory::grant::Grant;
+use message::Status;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use store::Object;
 use tokio::time::Instant;
 
 /// Largest number of fragments within fragments: a page is 0 deep, its fragments are 1 deep.
@@ -21,6 +23,9 @@ const PAGE_BYTES_MAX: u64 = 16 << 20;
 
 /// Bytes of them that need no memory from the budget of bytes in transfer.
 const PAGE_ALLOWANCE_BYTES: u64 = 16 * 1024;
+
+/// Longest content of a fragment in bytes.
+pub(crate) const FRAGMENT_BYTES_MAX: usize = 1 << 20;
 
 /// Longest time for all fragments of a page.
 const PAGE_WAIT: Duration = Duration::from_secs(30);
@@ -104,6 +109,49 @@ impl FragmentPlace {
         // Relaxed is enough: the number publishes no other memory.
         self.budget.fragments.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
     }
+}
+
+/// Where the request for a fragment leaves a stored response. The page then takes the response
+/// itself, and nothing is written and read again.
+#[derive(Clone, Debug)]
+pub(crate) struct Handover {
+    place: FragmentPlace,
+    object: Arc<OnceLock<Arc<Object>>>,
+}
+
+impl Handover {
+    /// For the request for a fragment at this place.
+    pub(crate) fn new(place: FragmentPlace) -> Self {
+        Self { place, object: Arc::default() }
+    }
+
+    /// The place of the fragment.
+    pub(crate) const fn place(&self) -> &FragmentPlace {
+        &self.place
+    }
+
+    /// Leaves a stored response. Returns false if it must be sent: if its content is not in memory,
+    /// may not stand in a page, or exceeds a limit.
+    pub(crate) fn give(&self, object: &Arc<Object>) -> bool {
+        let bytes = object.content_bytes();
+        may_stand_in_page(object.status())
+            && !object.is_coded()
+            && object.part().is_none()
+            && object.on_disk().is_none()
+            && bytes <= FRAGMENT_BYTES_MAX as u64
+            && self.place.take_bytes(bytes as usize)
+            && self.object.set(Arc::clone(object)).is_ok()
+    }
+
+    /// The response that was left.
+    pub(crate) fn take(self) -> Option<Arc<Object>> {
+        self.object.get().cloned()
+    }
+}
+
+/// Whether the content of a response with this status may stand in a page.
+pub(crate) fn may_stand_in_page(status: Status) -> bool {
+    status == Status::OK || status.code() == 204
 }
 
 #[cfg(test)]

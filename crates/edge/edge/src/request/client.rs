@@ -168,10 +168,10 @@ impl ClientConnection {
         self.fragment_of.as_ref().map(Handover::place)
     }
 
-    /// Gives a stored response to the page whose fragment is requested. Returns false if it must be
-    /// sent instead.
-    pub(crate) fn hand_over(&mut self, object: &Arc<Object>) -> bool {
-        let is_taken = self.fragment_of.as_ref().is_some_and(|page| page.give(object));
+    /// Gives a stored response, or the gzip form of one, to the page whose fragment is requested.
+    /// Returns false if it must be sent instead.
+    pub(crate) fn hand_over(&mut self, object: &Arc<Object>, is_form: bool) -> bool {
+        let is_taken = self.fragment_of.as_ref().is_some_and(|page| page.give(object, is_form));
         if is_taken {
             self.sent_bytes += object.content_bytes();
         }

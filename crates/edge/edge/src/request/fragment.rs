@@ -11,7 +11,9 @@ use crate::memory::budget::MemoryShare;
 use crate::request::arrival::Arrival;
 use crate::request::client::ClientConnection;
 use crate::request::foreign_ports::X_FORWARDED_PORT;
-use crate::request::fragment_place::{FRAGMENT_BYTES_MAX, FragmentPlace, Handover, may_stand_in_page};
+use crate::request::fragment_place::{
+    FRAGMENT_BYTES_MAX, FragmentPlace, Handover, StoredFragment, may_stand_in_page,
+};
 use crate::request::fragment_url::{target_of, text_of_path};
 use crate::request::guard::{HTTPS_CLAIMS, X_FORWARDED_PREFIX};
 use crate::request::visit::{AfterResponse, RunRequest, Visit};
@@ -28,7 +30,6 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use store::Object;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -81,7 +82,7 @@ pub(crate) struct FragmentSource {
 #[derive(Debug)]
 pub(crate) enum FragmentContent {
     /// A stored response in memory, which the page shares with the store.
-    Stored(Arc<Object>),
+    Stored(StoredFragment),
     /// Content that was sent to the page.
     Sent(Bytes),
 }
@@ -236,8 +237,8 @@ impl FragmentSource {
         match (self.run)(Arc::clone(&self.shared), self.worker, client, Box::new(request)).await {
             AfterResponse::Gone | AfterResponse::Tunnel(..) => None,
             AfterResponse::Keep | AfterResponse::Close | AfterResponse::Linger => {
-                if let Some(object) = handover.take() {
-                    return Some(FragmentContent::Stored(object));
+                if let Some(stored) = handover.take() {
+                    return Some(FragmentContent::Stored(stored));
                 }
                 let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
                 let content = content_of(std::mem::take(&mut output.octets))?;

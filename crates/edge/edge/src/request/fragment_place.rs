@@ -5,6 +5,7 @@
 
 use crate::memory::budget::MemoryShare;
 use crate::memory::grant::Grant;
+use encoding::{CodedPart, coded_content};
 use message::Status;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -50,6 +51,8 @@ struct HeldBytes {
 pub(crate) struct FragmentPlace {
     budget: Arc<PageBudget>,
     depth: u8,
+    /// Whether the page takes gzip forms of its fragments.
+    takes_forms: bool,
 }
 
 impl FragmentPlace {
@@ -62,12 +65,22 @@ impl FragmentPlace {
             bytes: Mutex::new(HeldBytes { count: 0, memory }),
             ends: Instant::now() + PAGE_WAIT,
         };
-        Self { budget: Arc::new(budget), depth: 1 }
+        Self { budget: Arc::new(budget), depth: 1, takes_forms: false }
     }
 
-    /// The place of the fragments of this fragment.
+    /// The place of the fragments of this fragment, which is assembled without a coding.
     pub(crate) fn within(&self) -> Self {
-        Self { depth: self.depth.saturating_add(1), ..self.clone() }
+        Self { depth: self.depth.saturating_add(1), takes_forms: false, budget: Arc::clone(&self.budget) }
+    }
+
+    /// The same place in a page that is sent with gzip.
+    pub(crate) fn with_forms(self) -> Self {
+        Self { takes_forms: true, ..self }
+    }
+
+    /// Whether the page takes gzip forms of its fragments.
+    pub(crate) const fn takes_forms(&self) -> bool {
+        self.takes_forms
     }
 
     /// When the time for all fragments of the page ends.
@@ -116,13 +129,21 @@ impl FragmentPlace {
 #[derive(Clone, Debug)]
 pub(crate) struct Handover {
     place: FragmentPlace,
-    object: Arc<OnceLock<Arc<Object>>>,
+    left: Arc<OnceLock<StoredFragment>>,
+}
+
+/// A stored response as a fragment.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredFragment {
+    pub(crate) object: Arc<Object>,
+    /// The deflate data, if the object is the gzip form of the response.
+    pub(crate) coded: Option<CodedPart>,
 }
 
 impl Handover {
     /// For the request for a fragment at this place.
     pub(crate) fn new(place: FragmentPlace) -> Self {
-        Self { place, object: Arc::default() }
+        Self { place, left: Arc::default() }
     }
 
     /// The place of the fragment.
@@ -130,22 +151,24 @@ impl Handover {
         &self.place
     }
 
-    /// Leaves a stored response. Returns false if it must be sent: if its content is not in memory,
-    /// may not stand in a page, or exceeds a limit.
-    pub(crate) fn give(&self, object: &Arc<Object>) -> bool {
-        let bytes = object.content_bytes();
+    /// Leaves a stored response, or the gzip form of one. Returns false if it must be sent: if its
+    /// content is not in memory, may not stand in a page, or exceeds a limit.
+    pub(crate) fn give(&self, object: &Arc<Object>, is_form: bool) -> bool {
+        let coded = if is_form { coded_content(object.body().chunks()) } else { None };
+        // A limit is the same for each form.
+        let bytes = coded.as_ref().map_or_else(|| object.content_bytes(), |part| part.bytes.into());
         may_stand_in_page(object.status())
-            && !object.is_coded()
+            && object.is_coded() == coded.is_some()
             && object.part().is_none()
             && object.on_disk().is_none()
             && bytes <= FRAGMENT_BYTES_MAX as u64
             && self.place.take_bytes(bytes as usize)
-            && self.object.set(Arc::clone(object)).is_ok()
+            && self.left.set(StoredFragment { object: Arc::clone(object), coded }).is_ok()
     }
 
     /// The response that was left.
-    pub(crate) fn take(self) -> Option<Arc<Object>> {
-        self.object.get().cloned()
+    pub(crate) fn take(self) -> Option<StoredFragment> {
+        self.left.get().cloned()
     }
 }
 

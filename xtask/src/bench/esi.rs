@@ -55,6 +55,10 @@ const KINDS: [Kind; 3] = [ASSEMBLED, COMPRESSED, WHOLE];
 /// The server with which the others are compared.
 const COMPARED: &str = "varnish";
 
+/// Requests before a load, and the pause after each.
+const WARM_REQUESTS: u32 = 20;
+const WARM_PAUSE: Duration = Duration::from_millis(50);
+
 /// Pages for each second of processor time, by server and kind, of each round.
 type Rates = BTreeMap<(&'static str, &'static str), Vec<f64>>;
 
@@ -127,13 +131,16 @@ fn rates(args: &Args, servers: &EsiServers) -> Result<Rates> {
     Ok(rates)
 }
 
-/// Requests a page until everything of it is stored. Returns the last response.
+/// Requests a page until everything of it is stored, also in the form that is sent. Returns the last
+/// response.
 fn warm(address: SocketAddr, (_, target, coding): Kind) -> Result<Received> {
     let mut visitor = EsiVisitor::connect(address)?;
     let expected = site::whole();
-    for _ in 0..5 {
+    for _ in 0..WARM_REQUESTS {
         let received = visitor.get(target, coding)?;
         ensure!(plain(&received)? == expected, "{target} is another page");
+        // Petasos makes coded forms in the background, those of fragments after that of a template.
+        std::thread::sleep(WARM_PAUSE);
     }
     visitor.get(target, coding)
 }

@@ -9,8 +9,9 @@ use testkit::{Action, Origin, Seen, response};
 /// Time that the application takes for the slow fragment.
 pub(super) const SLOW: Duration = Duration::from_millis(100);
 
-/// Lifetimes of the fragments in seconds.
-const LIFETIMES: [u32; 5] = [20, 60, 300, 3600, 36_000];
+/// Lifetimes of the fragments in seconds, longer than a run: the load generator counts responses of
+/// another length as failed, and a new fragment has no coded form at first.
+const LIFETIMES: [u32; 5] = [3600, 7200, 14_400, 36_000, 86_400];
 
 /// Length of each of the six texts between fragments, and of a fragment, in bytes.
 const TEXT_BYTES: usize = 4096;

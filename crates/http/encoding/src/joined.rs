@@ -356,8 +356,8 @@ mod tests {
     fn other_gzip_is_no_part() {
         let form = joined(&[(b"text".to_vec(), false)], 1);
         assert_eq!(coded_content(&[Bytes::from(form)]), None);
-        let stream = crate::GzipStream::new().end();
-        assert_eq!((coded_content(&[stream.clone()]), coded_texts(&[stream])), (None, None));
+        let stream = [crate::GzipStream::new().end()];
+        assert_eq!((coded_content(&stream), coded_texts(&stream)), (None, None));
         assert_eq!((coded_content(&[]), coded_texts(&[])), (None, None));
     }
 

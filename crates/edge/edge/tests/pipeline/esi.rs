@@ -9,11 +9,11 @@ use profiles::Pattern;
 use std::sync::Arc;
 use testkit::{Action, Client, Gate, Http2Client, Origin, Response, Seen, eventually, response};
 
-const TEMPLATE: &str = "Surrogate-Control: content=\"ESI/1.0\"";
-const STORED: &str = "Cache-Control: max-age=600";
+pub(crate) const TEMPLATE: &str = "Surrogate-Control: content=\"ESI/1.0\"";
+pub(crate) const STORED: &str = "Cache-Control: max-age=600";
 const GAP: &str = "<!-- a fragment of this page is missing -->";
 
-fn with_esi(plan: &mut EdgePlan) {
+pub(crate) fn with_esi(plan: &mut EdgePlan) {
     plan.sites[0].esi = true;
     plan.sites[0].esi_cookies = vec![Pattern::new("group")];
 }

@@ -19,9 +19,20 @@ const SHOWN: usize = 6;
 const DELAY: Duration = Duration::from_millis(300);
 /// Records after which a client with a condition connects again.
 const RECORDS_PER_CONNECTION: usize = 200;
-/// Size of the slow reader's receive buffer, in bytes, and its pause after each chunk.
-const SLOW_BYTES: usize = 4 << 10;
-const SLOW_PAUSE: Duration = Duration::from_millis(400);
+/// How a client reads its stream.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// Approximate size of its receive buffer, in bytes.
+    receive_bytes: usize,
+    /// Its pause after each chunk.
+    pause: Duration,
+}
+
+/// Reads at once. With a buffer of a few KiB, the kernel of the sender waits longer and longer for
+/// room after a lost packet, so that even this reader would look as if it read nothing.
+const PROMPT: Pace = Pace { receive_bytes: 256 << 10, pause: Duration::ZERO };
+/// Reads more slowly than requests end.
+const SLOW: Pace = Pace { receive_bytes: 4 << 10, pause: Duration::from_millis(400) };
 
 /// Name under which records are counted that a client missed.
 pub(super) const FOLLOWED: &str = "records followed";
@@ -63,7 +74,7 @@ pub(super) fn neighbourhood(stage: &SoakState<'_>, problem: &str) -> String {
 /// Keeps the last records until the end.
 pub(super) fn keep(stage: &SoakState<'_>) {
     while !stage.is_over() {
-        follow(stage, "", usize::MAX, Duration::ZERO, &|record, text| {
+        follow(stage, "", usize::MAX, PROMPT, &|record, text| {
             if record.get("skipped").is_none() {
                 lock(&stage.records).push(text);
             }
@@ -77,7 +88,7 @@ pub(super) fn select(stage: &SoakState<'_>) {
     while !stage.is_over() {
         // status >= 400 or verdict = pass
         let condition = "?where=status%20%3E%3D%20400%20or%20verdict%20%3D%20pass";
-        follow(stage, condition, RECORDS_PER_CONNECTION, Duration::ZERO, &|record, _| {
+        follow(stage, condition, RECORDS_PER_CONNECTION, PROMPT, &|record, _| {
             let is_selected = record["status"].as_u64() >= Some(400) || record["verdict"] == "pass";
             if is_selected || record.get("skipped").is_some() {
                 Ok(())
@@ -92,7 +103,7 @@ pub(super) fn select(stage: &SoakState<'_>) {
 /// Reads more slowly than requests end.
 pub(super) fn lag(stage: &SoakState<'_>) {
     while !stage.is_over() {
-        follow(stage, "", RECORDS_PER_CONNECTION * 100, SLOW_PAUSE, &|_, _| Ok(()));
+        follow(stage, "", RECORDS_PER_CONNECTION * 100, SLOW, &|_, _| Ok(()));
     }
 }
 
@@ -101,10 +112,10 @@ fn follow(
     stage: &SoakState<'_>,
     query: &str,
     records: usize,
-    pause: Duration,
+    pace: Pace,
     check: &dyn Fn(&Value, &str) -> Result<(), String>,
 ) {
-    let Some(mut client) = Client::try_connect_from([127, 0, 0, 1], stage.admin, SLOW_BYTES) else {
+    let Some(mut client) = Client::try_connect_from([127, 0, 0, 1], stage.admin, pace.receive_bytes) else {
         return stage.complain("the admin address refused a connection");
     };
     let request = format!("GET /log{query} HTTP/1.1\r\nHost: {}\r\n\r\n", stage.admin);
@@ -116,7 +127,7 @@ fn follow(
     let mut count = 0;
     while count < records && !stage.is_over() {
         let Some(chunk) = client.try_read_chunk() else {
-            return stage.complain("a stream of the log ended");
+            return stage.complain(&format!("the stream of /log{query} ended after {count} records"));
         };
         text.extend_from_slice(&chunk);
         while let Some(end) = text.iter().position(|octet| *octet == b'\n') {
@@ -137,7 +148,7 @@ fn follow(
             stage.count(FOLLOWED);
             count += 1;
         }
-        std::thread::sleep(pause);
+        std::thread::sleep(pace.pause);
     }
 }
 

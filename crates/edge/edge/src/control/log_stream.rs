@@ -77,7 +77,10 @@ pub(crate) async fn stream(
                 _ => return,
             },
             () = following.next(&mut text, BATCH_BYTES) => following.push_skipped(&mut text),
-            _ = beats.tick() => text.push(b'\n'),
+            _ = beats.tick() => {
+                following.push_skipped(&mut text);
+                text.push(b'\n');
+            }
         }
         client.push_content(framing, Bytes::from(std::mem::take(&mut text)));
         if client.flush().await.is_err() {

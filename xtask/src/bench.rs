@@ -9,10 +9,12 @@ mod accuracy;
 mod attacks;
 mod crowd;
 mod encodings;
+mod esi;
 mod guards;
 mod limits;
 mod load;
 mod origins;
+mod page_load;
 mod rivals;
 mod servers;
 mod stampede;
@@ -38,6 +40,8 @@ pub(crate) enum BenchCommand {
     Accuracy(accuracy::Args),
     /// Measure hits in each content coding, the bytes of a page, and the encoder under a crawl
     Encodings(encodings::Args),
+    /// Assemble pages from cached and slow fragments: Petasos, Varnish and nginx
+    Esi(esi::Args),
     /// Flood Petasos, nginx, Varnish and HAProxy, each with limits for its clients
     Guards(attacks::peers::PeerArgs),
     /// Request one uncached page with many clients at once: Petasos, Varnish and nginx
@@ -75,6 +79,7 @@ pub(crate) fn run(bench: &BenchCommand) -> Result<()> {
         BenchCommand::Attacks(args) => attacks::run(args),
         BenchCommand::Accuracy(args) => accuracy::run(args),
         BenchCommand::Encodings(args) => encodings::run(args),
+        BenchCommand::Esi(args) => esi::run(args),
         BenchCommand::Guards(args) => guards::run(args),
         BenchCommand::Stampede(args) => stampede::run(args),
         BenchCommand::Limits(args) => limits::run(args),

@@ -1,4 +1,6 @@
-"""The application: it registers the system checks and listens for changes of models."""
+"""The application: it registers the system checks, and listens for changes of models and for the
+end of requests.
+"""
 
 from django.apps import AppConfig
 
@@ -8,7 +10,8 @@ class PetasosConfig(AppConfig):
     verbose_name = "Petasos"
 
     def ready(self):
-        # Importing the module registers its checks. Both modules need the registry of models.
-        from . import changes, checks  # noqa: F401
+        # Importing the module registers its checks. All of them need the registry of models.
+        from . import changes, checks, purges  # noqa: F401
 
         changes.listen()
+        purges.listen()

@@ -15,7 +15,7 @@ from django.utils.deprecation import MiddlewareMixin
 
 from . import conf
 from .names import MISSING, names_in
-from .purges import Failures
+from .purges import is_waiting
 
 TAG_HEADER = "Surrogate-Key"
 STATUSES = (200, 301, 304, 308, 404, 410)
@@ -31,7 +31,6 @@ class Page:
     def __init__(self):
         self.tags = set()
         self.is_personal = False
-        self.failures = Failures.count
 
 
 class PetasosMiddleware(MiddlewareMixin):
@@ -47,8 +46,8 @@ class PetasosMiddleware(MiddlewareMixin):
     def process_response(self, request, response):
         values = conf.current()
         if request.method not in ("GET", "HEAD"):
-            # After a failed purge of any request, the edge's own rules are the better ones.
-            if values.COVERS_WRITES and (values.ADMIN or values.EDGE) and request.petasos.failures == Failures.count:
+            # While an edge has missed a purge, the edge's own rules are the better ones.
+            if values.COVERS_WRITES and (values.ADMIN or values.EDGE) and not is_waiting():
                 response[PURGES_FIELD] = "1"
             return response
         stated = response.get("Cache-Control", "").lower()

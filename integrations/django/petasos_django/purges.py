@@ -1,16 +1,20 @@
 """Sends purges to all edges, and then to the webhook of a content delivery network.
 
 Invariant: no function raises because of an edge. Errors are written to the log `petasos` and
-returned, so that a change of the content never fails because a cache is down.
+returned, so that a change of the content never fails because a cache is down. What has failed is
+sent again after later requests of this process.
 """
 
 import logging
+import time
 
+from django.core.signals import request_finished
 from django.utils.encoding import iri_to_uri
 
 from . import conf, webhook
 from .edge import Edge, EdgeError
 from .names import changes_of
+from .retries import WEBHOOK, Purge, Queue
 
 logger = logging.getLogger("petasos")
 
@@ -18,10 +22,7 @@ logger = logging.getLogger("petasos")
 TAGS_MAX = 2000
 
 
-class Failures:
-    """Number of failed purges of this process."""
-
-    count = 0
+queue = Queue()
 
 
 def edges():
@@ -44,7 +45,7 @@ def purge(*things):
         return purge_all()
     if not tags:
         return []
-    return _everywhere(lambda edge: edge.purge_tags(tags), {"tags": sorted(tags)})
+    return _everywhere(Purge(tags=tags))
 
 
 def purge_urls(*urls):
@@ -52,27 +53,81 @@ def purge_urls(*urls):
 
     Returns the errors as texts, see `purge`.
     """
-    urls = sorted({iri_to_uri(url) for url in urls})
-    return _everywhere(lambda edge: edge.purge_urls(urls), {"urls": urls}) if urls else []
+    return _everywhere(Purge(urls={iri_to_uri(url) for url in urls})) if urls else []
 
 
 def purge_all():
     """Purges the whole site. Returns the errors as texts, see `purge`."""
-    return _everywhere(lambda edge: edge.purge_all(), {"everything": True})
+    return _everywhere(Purge(everything=True))
 
 
-def _everywhere(send, what):
-    errors = []
-    for edge in edges():
-        try:
-            send(edge)
-        except EdgeError as error:
-            Failures.count += 1
-            errors.append(str(error))
+def listen():
+    """Sends failed purges again when a request has ended, so that no visitor waits for it."""
+    request_finished.connect(lambda **_: retry(), weak=False, dispatch_uid="petasos_retry")
+
+
+def retry():
+    """Sends the failed purges of this process again, if their pause is over.
+
+    A network in front is told once more: since the failure, it may have fetched a page from an edge
+    that had not purged it.
+    """
+    now = time.monotonic()
+    taken = queue.take(now)
+    if not taken:
+        return
+    try:
+        for_network = taken.get(WEBHOOK, Purge())
+        for edge in edges():
+            purge = taken.get(edge.address)
+            if purge is not None and _send(edge, purge, now) is None:
+                logger.warning("the purges that %s has missed were sent.", edge.address)
+                for_network.add(purge)
+        _tell_network(for_network, now)
+    finally:
+        queue.finish()
+
+
+def is_waiting():
+    """Whether an edge of the settings has missed a purge so far."""
+    return queue.waits_for([edge.address for edge in edges()])
+
+
+def _everywhere(purge):
+    now = time.monotonic()
+    errors = [_send(edge, purge, now) for edge in edges()]
     # Afterwards: a network that fetches a page again must get it from an edge that has purged it.
-    error = webhook.send(**what)
-    if error:
-        errors.append(error)
-    for error in errors:
-        logger.error("purge failed: %s. Visitors may see outdated pages.", error)
-    return errors
+    errors.append(_tell_network(purge, now))
+    return [error for error in errors if error]
+
+
+def _send(edge, purge, now):
+    """Sends a purge to an edge. Returns the error as a text, or None."""
+    try:
+        if purge.everything:
+            edge.purge_all()
+        if purge.tags:
+            edge.purge_tags(purge.tags)
+        if purge.urls:
+            edge.purge_urls(purge.urls)
+    except EdgeError as error:
+        return _failed(edge.address, purge, str(error), now)
+    queue.reached(edge.address, purge, now)
+    return None
+
+
+def _tell_network(purge, now):
+    """Sends a purge to the webhook. Returns the error as a text, or None."""
+    # One kind at a time: the content of the request may have a place for one of them only.
+    for part in purge.parts():
+        error = webhook.send(tags=sorted(part.tags), urls=sorted(part.urls), everything=part.everything)
+        if error:
+            return _failed(WEBHOOK, purge, error, now)
+        queue.reached(WEBHOOK, part, now)
+    return None
+
+
+def _failed(address, purge, error, now):
+    queue.add(address, purge, now)
+    logger.error("purge failed: %s. Visitors may see outdated pages. It will be tried again.", error)
+    return error

@@ -29,7 +29,7 @@ from django.utils.functional import SimpleLazyObject  # noqa: E402
 from news.models import Article, Code, Label, Report  # noqa: E402
 
 import petasos_django  # noqa: E402
-from petasos_django import edge, names, webhook  # noqa: E402
+from petasos_django import edge, names, purges, retries, webhook  # noqa: E402
 
 
 class Recorder:
@@ -336,6 +336,126 @@ class Purges(unittest.TestCase):
             self.assertEqual(recorder.requests, [])
         with override_settings(PETASOS={}):
             self.assertRaises(CommandError, run, "--all")
+
+
+class Retries(unittest.TestCase):
+    def setUp(self):
+        self.now = 0.0
+        for what in (
+            mock.patch.object(purges, "queue", retries.Queue()),
+            mock.patch.object(purges.time, "monotonic", lambda: self.now),
+        ):
+            what.start()
+            self.addCleanup(what.stop)
+
+    def fail(self, address, *tags, **more):
+        """Purges tags from an edge that is down."""
+        with override_settings(PETASOS={"ADMIN": address, **more}), self.assertLogs("petasos", "ERROR"):
+            self.assertEqual(len(petasos_django.purge(*tags)), 1)
+
+    def visit_after(self, seconds):
+        self.now += seconds
+        Client().get("/article/7/")
+
+    def test_failed_purges_are_sent_after_a_later_request(self):
+        with Recorder() as recorder, Recorder(503) as broken:
+            self.fail(recorder.address.replace("127.0.0.1", "127.0.0.2"), "gone")
+            with mock.patch.object(edge, "request", side_effect=OSError("down")):
+                self.fail(recorder.address, "b", "a")
+                self.fail(recorder.address, "c")
+            with override_settings(PETASOS={"ADMIN": [recorder.address, broken.address]}):
+                self.visit_after(29)
+                self.assertEqual(recorder.requests, [])
+                with self.assertLogs("petasos", "WARNING") as logs:
+                    self.visit_after(1)
+                self.assertIn("were sent", logs.output[0])
+                self.assertEqual(recorder.tags(), ["a", "b", "c"])
+                # The address that is not in the settings any more is forgotten.
+                self.visit_after(10_000)
+                self.assertEqual((recorder.requests, broken.requests), ([], []))
+
+    def test_pause_grows_until_the_edge_answers_a_purge(self):
+        with Recorder() as recorder:
+            settings_ = {"ADMIN": recorder.address}
+            with override_settings(PETASOS=settings_):
+                with mock.patch.object(edge, "request", side_effect=OSError("down")) as tries:
+                    self.fail(recorder.address, "a")
+                    with self.assertLogs("petasos"):
+                        for seconds, expected in [(29, 1), (1, 2), (59, 2), (1, 3), (119, 3), (1, 4), (239, 4), (1, 5), (480, 6), (599, 6), (1, 7)]:
+                            self.visit_after(seconds)
+                            self.assertEqual(tries.call_count, expected, seconds)
+                with self.assertLogs("petasos"):
+                    self.assertEqual(petasos_django.purge("b"), [])
+                    self.assertEqual(recorder.tags(), ["b"])
+                    self.visit_after(0)
+                self.assertEqual(recorder.tags(), ["a"])
+
+    def test_purge_of_everything_includes_what_waits(self):
+        with Recorder() as recorder, override_settings(PETASOS={"ADMIN": recorder.address}):
+            with mock.patch.object(edge, "request", side_effect=OSError("down")):
+                self.fail(recorder.address, "a")
+            petasos_django.purge_all()
+            self.assertEqual(recorder.calls(), [{"type": "all"}])
+            self.visit_after(10_000)
+            self.assertEqual(recorder.requests, [])
+
+    def test_what_waits_is_bounded(self):
+        waiting = retries.Queue()
+        for number in range(3):
+            purge = retries.Purge(tags=(f"{number}-{each}" for each in range(1000)))
+            waiting.add("a", purge, 0.0)
+        taken = waiting.take(100.0)["a"]
+        self.assertEqual((taken.tags, taken.urls, taken.everything), (set(), set(), True))
+        taken.add(retries.Purge(tags=["x"], urls=["y"]))
+        self.assertEqual((taken.tags, taken.urls), (set(), set()))
+
+    def test_one_request_sends_while_others_go_on(self):
+        waiting = retries.Queue()
+        waiting.add("a", retries.Purge(tags=["x"]), 0.0)
+        self.assertEqual(list(waiting.take(30.0)), ["a"])
+        self.assertTrue(waiting.waits_for(["a"]) and not waiting.waits_for(["b"]))
+        waiting.add("b", retries.Purge(tags=["y"]), 30.0)
+        self.assertEqual(waiting.take(10_000.0), {})
+        waiting.finish()
+        self.assertFalse(waiting.waits_for(["a"]))
+        self.assertEqual(list(waiting.take(10_000.0)), ["b"])
+
+    def test_network_is_told_once_more_after_the_edge(self):
+        with Recorder() as recorder, Recorder() as network:
+            values = {"ADMIN": recorder.address, "WEBHOOK": {"URL": network.address, "BODY": '{"u": {urls}}', "BODY_ALL": '{"all": 1}'}}
+            with override_settings(PETASOS=values):
+                with mock.patch.object(edge, "request", side_effect=OSError("down")), self.assertLogs("petasos"):
+                    petasos_django.purge("a")
+                    petasos_django.purge_urls("https://a.test/")
+                # A tag has no place in the content, so it becomes a purge of everything.
+                self.assertEqual(network.calls(), [{"all": 1}, {"u": ["https://a.test/"]}])
+                with self.assertLogs("petasos"):
+                    self.visit_after(30)
+                self.assertEqual(network.calls(), [{"all": 1}, {"u": ["https://a.test/"]}])
+                self.assertEqual([call["type"] for call in recorder.calls()], ["tag", "uri"])
+
+    def test_failed_webhook_is_tried_again_without_the_edge(self):
+        with Recorder() as recorder, Recorder(503) as network:
+            values = {"ADMIN": recorder.address, "WEBHOOK": {"URL": network.address}}
+            with override_settings(PETASOS=values), self.assertLogs("petasos"):
+                petasos_django.purge("a")
+                self.assertEqual((recorder.tags(), len(network.calls())), (["a"], 1))
+                self.assertFalse(purges.is_waiting())
+                self.visit_after(30)
+                self.assertEqual((recorder.requests, len(network.calls())), ([], 1))
+
+    def test_edge_is_not_told_of_covered_writes_until_it_has_all_purges(self):
+        def field():
+            return Client().post("/article/7/", {"title": "first"}).get("X-Petasos-Purges")
+
+        with Recorder() as recorder, override_settings(PETASOS={"ADMIN": recorder.address, "COVERS_WRITES": True}):
+            self.assertEqual(field(), "1")
+            with mock.patch.object(edge, "request", side_effect=OSError("down")):
+                self.fail(recorder.address, "a", COVERS_WRITES=True)
+            self.assertIsNone(field())
+            with self.assertLogs("petasos"):
+                self.visit_after(30)
+            self.assertEqual(field(), "1")
 
 
 class Webhook(unittest.TestCase):

@@ -9,6 +9,7 @@
 mod crawl;
 mod servers;
 
+use super::page_load::PageLoad;
 use super::{markdown, optimised};
 use anyhow::{Context, Result, ensure};
 use servers::{EdgeForm, EncodingServer, ServerDirectory};
@@ -17,15 +18,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 use testkit::{Origin, response};
 
-/// Concurrent connections of a load.
-const CONNECTIONS: &str = "32";
-
-/// The host to which the test kit's client sends requests.
-const HOST: &str = "Host: example.test";
+/// Where a load writes its run.
+const RUN: &str = "target/bench-encodings/load.json";
 
 /// `Accept-Encoding` of each coding; the empty one is identity.
 const CODINGS: [&str; 4] = ["", "br", "zstd", "gzip"];
@@ -124,7 +121,8 @@ fn print_hits(args: &Args, directory: &ServerDirectory, page: &[u8]) -> Result<(
             loads.iter().flat_map(|(coding, both)| both.iter().map(move |one| (coding, one)))
         {
             let before = running.cpu_secs();
-            let count = hits(running.address, target, coding, args.seconds)?;
+            let load = PageLoad { address: running.address, target, coding, seconds: args.seconds };
+            let count = load.run(Path::new(RUN))?;
             let micros = (running.cpu_secs() - before) * 1e6 / count as f64;
             eprintln!("round {round}, {coding:?} {target}: {micros:.2} us");
             figures.entry((coding, target == "/")).or_default().push(micros);
@@ -164,20 +162,4 @@ fn content(address: SocketAddr, target: &str, coding: &str) -> Result<(usize, St
     let answer = testkit::Client::connect(address).get(target, &[&format!("Accept-Encoding: {accepted}")]);
     ensure!(answer.status == 200, "{target} has status {}", answer.status);
     Ok((answer.body.len(), answer.field("Content-Encoding").unwrap_or_default().to_owned()))
-}
-
-/// Loads a page over kept connections; returns the number of responses.
-fn hits(address: SocketAddr, target: &str, coding: &str, seconds: u16) -> Result<u64> {
-    let json = Path::new("target/bench-encodings/load.json");
-    let accepted = if coding.is_empty() { "identity" } else { coding };
-    let mut command = Command::new(optimised("petasos")?);
-    command.args(["bench", &format!("http://{address}{target}"), "--accept-invalid", "--threads", "1"]);
-    // The host of the requests by which the page was stored.
-    command.args(["-c", CONNECTIONS, "-H", &format!("Accept-Encoding: {accepted}"), "-H", HOST]);
-    command.args(["-t", &format!("{seconds}s"), "--json"]).arg(json);
-    let ended = command.stdin(Stdio::null()).output()?;
-    let said = String::from_utf8_lossy(&ended.stderr);
-    ensure!(ended.status.success(), "petasos bench of {target} with {coding:?}: {}, {said}", ended.status);
-    let run: serde_json::Value = serde_json::from_slice(&fs::read(json)?)?;
-    run.pointer("/good").and_then(serde_json::Value::as_u64).context("the run states no number of responses")
 }

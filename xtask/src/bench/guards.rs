@@ -83,7 +83,7 @@ pub(super) fn run(args: &PeerArgs) -> Result<()> {
 }
 
 /// Keeps the server's core free of this program, if the machine has a second core.
-fn use_second_core() {
+pub(super) fn use_second_core() {
     let second = sched_getaffinity(None).ok().filter(|all| all.is_set(1));
     if second.is_some() {
         use_core(1);

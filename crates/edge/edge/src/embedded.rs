@@ -152,6 +152,12 @@ impl EmbeddedEdge {
         metrics::sum(&self.shared.current(), metric)
     }
 
+    /// Whether the values of the last minute are still written after the drain has begun. The
+    /// program waits for them before it ends.
+    pub fn keeps_past(&self) -> bool {
+        !self.shared.minutes.has_ended()
+    }
+
     /// Begins the drain: idle connections are closed, and requests under way continue.
     pub fn drain(&self) {
         self.shared.drain();

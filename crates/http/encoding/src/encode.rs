@@ -2,11 +2,11 @@
 //!
 //! Invariant: the levels are constants, so a content always has the same form.
 
+use crate::joined::PartEncoder;
 use brotli::CompressorWriter;
 use brotli::enc::BrotliEncoderParams;
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::{GzEncoder, MultiGzDecoder};
+use flate2::write::MultiGzDecoder;
 use semantics::Coding;
 use std::io::{self, Write};
 
@@ -20,7 +20,7 @@ pub const STEP_BYTES: usize = 64 * 1024;
 /// Levels that are at the knee of their curves for web pages; docs/compression.md has the figures.
 const BROTLI_QUALITY: i32 = 5;
 const ZSTD_LEVEL: i32 = 9;
-const GZIP_LEVEL: u32 = 6;
+pub(crate) const GZIP_LEVEL: u32 = 6;
 
 /// The logarithms of brotli's smallest and largest window. The window of a short content is short,
 /// because an encoder takes memory for all of its window.
@@ -127,7 +127,8 @@ enum Encoder {
     // Boxed: it is some hundred times as large as the others.
     Brotli(Box<CompressorWriter<Vec<u8>>>),
     Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
-    Gzip(GzEncoder<Vec<u8>>),
+    /// Its form is also a part of assembled pages.
+    Gzip(PartEncoder),
 }
 
 impl Encoder {
@@ -152,7 +153,7 @@ impl Encoder {
                 encoder.set_pledged_src_size(bytes)?;
                 Self::Zstd(encoder)
             }
-            Coding::Gzip => Self::Gzip(GzEncoder::new(Vec::new(), Compression::new(GZIP_LEVEL))),
+            Coding::Gzip => Self::Gzip(PartEncoder::new()),
         })
     }
 
@@ -160,7 +161,7 @@ impl Encoder {
         match self {
             Self::Brotli(encoder) => encoder.write_all(step),
             Self::Zstd(encoder) => encoder.write_all(step),
-            Self::Gzip(encoder) => encoder.write_all(step),
+            Self::Gzip(encoder) => encoder.write(step),
         }
     }
 
@@ -168,7 +169,7 @@ impl Encoder {
         match self {
             Self::Brotli(encoder) => Ok(encoder.into_inner()),
             Self::Zstd(encoder) => encoder.finish(),
-            Self::Gzip(encoder) => encoder.finish(),
+            Self::Gzip(encoder) => encoder.into_form(),
         }
     }
 }

@@ -170,6 +170,14 @@ impl Program {
         &self.faults
     }
 
+    /// The texts of the template that may be delivered, in ascending order.
+    pub fn texts(&self) -> impl Iterator<Item = Span> {
+        self.operations.iter().filter_map(|operation| match operation {
+            Operation::Text(place) => Some(*place),
+            _ => None,
+        })
+    }
+
     /// The number of all faults.
     pub const fn fault_count(&self) -> usize {
         self.fault_count

@@ -9,6 +9,7 @@ use crate::moment::{http_date, parse_http_date};
 use crate::page::{Framing, PageKind, PagePlan};
 use crate::routing::HIDDEN_FIELD;
 use crate::site::{NICK_COOKIE, Recognised, USER_COOKIE};
+use crate::template;
 use message::Fields;
 
 /// A response that is ready to be sent.
@@ -35,6 +36,7 @@ pub(crate) struct Conditions<'a> {
     pub(crate) if_range: Option<&'a str>,
     pub(crate) user: Option<&'a str>,
     pub(crate) accepts_gzip: bool,
+    pub(crate) assembles: bool,
 }
 
 impl<'a> Conditions<'a> {
@@ -49,6 +51,7 @@ impl<'a> Conditions<'a> {
             if_range: text("If-Range"),
             user: user_of(fields),
             accepts_gzip: text("Accept-Encoding").is_some_and(|value| accepts(value, "gzip")),
+            assembles: template::assembles(fields),
         }
     }
 }
@@ -89,7 +92,9 @@ pub(crate) fn answer(
     modified_secs: u64,
 ) -> Answer {
     let mut fields = Fields::new();
+    let is_template = asked.assembles && !page.template.is_empty();
     let etag = page.etag(id);
+    let etag = if is_template { template::etag(&etag) } else { etag };
     let modified = http_date(modified_secs);
     if page.validator.has_etag() {
         fields.push("ETag", etag.clone());
@@ -99,6 +104,9 @@ pub(crate) fn answer(
     }
     fields.push(HIDDEN_FIELD, "1");
     push_caching(&mut fields, page, id, tags, asked.user);
+    if is_template {
+        template::declare(&mut fields);
+    }
     if is_unmodified(asked, page, &etag, modified_secs) {
         return Answer { status: 304, fields, body: Vec::new(), framing: page.framing, id: Some(id.clone()) };
     }
@@ -106,6 +114,10 @@ pub(crate) fn answer(
     fields.push("Content-Type", if page.kind == PageKind::Static { "text/css" } else { "text/html" });
     if page.kind == PageKind::Redirect {
         fields.push("Location", "/");
+    }
+    if is_template {
+        let body = template::body(page, id);
+        return Answer { status: page.status(), fields, body, framing: page.framing, id: Some(id.clone()) };
     }
     let bytes = page.length_bytes(id.version);
     let validator_holds = match asked.if_range {

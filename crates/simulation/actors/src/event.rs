@@ -147,6 +147,8 @@ pub(crate) struct Asked {
     pub(crate) ask: Ask,
     pub(crate) begun: Stamp,
     pub(crate) ended: bool,
+    /// When its response was complete.
+    pub(crate) completed: Option<Moment>,
 }
 
 /// A purge or a write.

@@ -55,6 +55,11 @@ impl Ledger {
         earlier.flat_map(|(_, routings)| routings)
     }
 
+    /// Whether another process has taken over from one moment to another, the last one included.
+    pub(crate) fn has_handed_over(&self, from: Moment, to: Moment) -> bool {
+        self.handovers.iter().any(|(at, _)| (from..=to).contains(at))
+    }
+
     /// Counts an attempt of a process that behaved as it should.
     pub fn count_handover(&mut self, name: &str) {
         *self.tally_mut().handovers.entry(name.to_owned()).or_default() += 1;

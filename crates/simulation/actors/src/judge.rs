@@ -11,6 +11,7 @@ use crate::ledger::{Ledger, VARIANTS_MAX};
 use crate::page::PagePlan;
 use crate::rules::Rule;
 use crate::site::{USER_COOKIE, chosen_language};
+use crate::template::TEMPLATE_FIELD;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ impl Ledger {
         let Some(realm) = self.judge_route(asked, ended, reply) else { return };
         match status {
             504 if asked.ask.only_if_cached && reply.reason() == "only-if-cached" => {}
+            503 if reply.reason() == "esi-refused" && self.may_lack_memory(&asked.ask.target) => {}
             500.. => {
                 if !asked.ask.misbehaves && !self.explains(asked.begun.at, ended.at) {
                     let text = format!("{} was answered with {status} without a fault", told(asked, reply));
@@ -183,6 +185,11 @@ impl Ledger {
         if !self.judge_identity(asked, ended, reply, (page, realm), &id) {
             return;
         }
+        if reply.field(TEMPLATE_FIELD).is_some() {
+            self.judge_assembled(asked, ended, reply, page, &id);
+            self.judge_staleness(asked, ended, reply, &id);
+            return self.judge_age(asked, ended, reply, page, &id);
+        }
         if status != page.status() && status != 206 || status == 206 && page.status() != 200 {
             let text = format!("{} has status {status}, its page {}", told(asked, reply), page.status());
             self.violate(Rule::Integrity, ended.at, text);
@@ -198,7 +205,7 @@ impl Ledger {
 
     /// Checks that the content belongs to the page, user, language and realm of the request.
     /// Returns whether it does.
-    fn judge_identity(
+    pub(crate) fn judge_identity(
         &mut self,
         asked: &Asked,
         ended: Stamp,
@@ -286,7 +293,14 @@ impl Ledger {
 
     /// No response from a version that the origin has not confirmed within its lifetime and
     /// permitted staleness. While the origin still sends the version, its age is zero.
-    fn judge_age(&mut self, asked: &Asked, ended: Stamp, reply: &Reply, page: &PagePlan, id: &ContentId) {
+    pub(crate) fn judge_age(
+        &mut self,
+        asked: &Asked,
+        ended: Stamp,
+        reply: &Reply,
+        page: &PagePlan,
+        id: &ContentId,
+    ) {
         let Some(begun) = self.begun.get(id).filter(|begun| begun.last.number > 0) else {
             let text = format!("{} has \"{id}\", which the origin never sent", told(asked, reply));
             return self.violate(Rule::Integrity, ended.at, text);

@@ -11,6 +11,7 @@ use crate::ledger::Ledger;
 use crate::moment::Moment;
 use crate::routing::{Expected, ExpectedAnswer, HIDDEN_FIELD, MAINTENANCE_PAGE, RouteAnswer, is_own_reason};
 use crate::rules::Rule;
+use crate::template::TEMPLATE_FIELD;
 
 impl Ledger {
     /// Judges what the route of a request decides. Returns the realm of the page that must answer;
@@ -89,8 +90,10 @@ fn wrong_field(expected: &Expected, reply: &Reply) -> Option<String> {
         return Some(format!("{HIDDEN_FIELD} is missing"));
     }
     let is_error = reply.status.is_some_and(|status| status >= 400);
+    // No rule of a route lets an assembled page be stored.
+    let is_assembled = reply.field(TEMPLATE_FIELD).is_some();
     let storing = reply.field("Cache-Control");
-    if expected.storing.is_some_and(|expected| (storing == Some(expected)) == is_error) {
+    if !is_assembled && expected.storing.is_some_and(|expected| (storing == Some(expected)) == is_error) {
         return Some(format!("Cache-Control is {storing:?}"));
     }
     let vary: Vec<_> =

@@ -56,6 +56,8 @@ pub struct Tally {
     pub handovers: BTreeMap<String, u64>,
     /// Calls of the admin address by their kind.
     pub calls: BTreeMap<String, u64>,
+    /// What assembled pages had in the places of their fragments.
+    pub fragments: BTreeMap<String, u64>,
     /// All violations, also those that were not kept.
     pub violations: u64,
 }
@@ -133,6 +135,7 @@ impl Ledger {
                 handovers: BTreeMap::new(),
                 calls: BTreeMap::new(),
                 dialects: BTreeMap::new(),
+                fragments: BTreeMap::new(),
                 violations: 0,
             },
         }
@@ -432,10 +435,42 @@ impl Ledger {
     /// Records the answer to a call of the admin address about the page at `path`, and what is
     /// wrong with it. After a kill the edge need not answer.
     pub fn call_answered(&mut self, at: Moment, call: AdminCall, path: &str, fault: Option<String>) {
-        *self.tally.calls.entry(format!("{call:?}")).or_default() += 1;
+        self.count_call(format!("{call:?}"));
         self.note(at, || format!("{call:?} of {path} is answered"));
         if let Some(fault) = fault.filter(|_| !self.is_dead) {
             self.violate(Rule::Administration, at, format!("{call:?} of {path}: {fault}"));
+        }
+    }
+
+    /// Counts a call of the admin address of this kind.
+    pub(crate) fn count_call(&mut self, kind: String) {
+        *self.tally.calls.entry(kind).or_default() += 1;
+    }
+
+    /// Records what is wrong with a stream of the log. After a kill the edge need not go on with it.
+    pub(crate) fn following_fails(&mut self, at: Moment, number: u64, fault: String) {
+        if !self.is_dead {
+            self.violate(Rule::Administration, at, format!("follower {number}: {fault}"));
+        }
+    }
+
+    /// The number of requests that began at `from` or later, and whose responses were complete
+    /// `slack` before `until`.
+    pub(crate) fn answered_between(&self, from: Moment, until: Moment, slack: Duration) -> u64 {
+        let is_within = |asked: &&Asked| {
+            asked.begun.at >= from && asked.completed.is_some_and(|at| at.plus(slack) <= until)
+        };
+        self.requests.iter().filter(is_within).count() as u64
+    }
+
+    /// Records an answer of the dashboard, and what is wrong with it. `name` begins with that of the
+    /// call. After a kill the edge need not answer.
+    pub fn dashboard_answered(&mut self, at: Moment, name: &str, fault: Option<String>) {
+        let call = name.split(' ').next().unwrap_or_default();
+        *self.tally.calls.entry(format!("dashboard: {call}")).or_default() += 1;
+        self.note(at, || format!("the dashboard answers {name}"));
+        if let Some(fault) = fault.filter(|_| !self.is_dead) {
+            self.violate(Rule::Administration, at, format!("dashboard, {name}: {fault}"));
         }
     }
 
@@ -453,7 +488,7 @@ impl Ledger {
         let begun = self.stamp(at);
         self.note(at, || format!("{ask} begins"));
         // No edge is left to answer a request that begins at the moment of a kill.
-        self.requests.push(Asked { ask, begun, ended: self.is_dead });
+        self.requests.push(Asked { ask, begun, ended: self.is_dead, completed: None });
         RequestId(self.requests.len() - 1)
     }
 
@@ -465,6 +500,7 @@ impl Ledger {
         }
         let Some(asked) = self.requests.get_mut(id.0) else { return };
         asked.ended = true;
+        asked.completed = reply.is_complete().then_some(at);
         let asked = asked.clone();
         let status = reply.status.unwrap_or_default();
         let (ending, reason) = (reply.ending.to_string(), reply.reason());
@@ -598,6 +634,11 @@ impl Ledger {
         if !reason.is_empty() {
             *self.tally.reasons.entry(reason.to_owned()).or_default() += 1;
         }
+    }
+
+    /// Counts what an assembled page had in the place of a fragment.
+    pub(crate) fn count_fragment(&mut self, name: &str) {
+        *self.tally.fragments.entry(name.to_owned()).or_default() += 1;
     }
 
     /// Counts a purge in this dialect.

@@ -6,14 +6,19 @@
 
 mod answer;
 mod application;
+mod assembled;
 mod body;
 mod coded;
 mod content;
+mod dashboard_call;
+mod dashboard_judge;
+mod dashboard_visitor;
 mod dialect;
 mod editor;
 mod event;
 mod exchange;
 mod fault;
+mod follower;
 mod frames;
 mod handover;
 mod integrity;
@@ -39,6 +44,7 @@ mod send;
 mod site;
 mod staleness;
 mod stream_tunnel;
+mod template;
 mod tunnel;
 mod visit;
 mod visitor;
@@ -46,11 +52,14 @@ mod warm_caller;
 
 pub use application::{Application, SaveForm};
 pub use content::{BLOCK_BYTES, ContentId, Mismatch, NONE, slice, verify};
+pub use dashboard_call::{DashboardAccess, DashboardCall};
+pub use dashboard_visitor::{DashboardPlan, DashboardStep, DashboardVisitor};
 pub use dialect::Dialect;
 pub use editor::{Editor, EditorAction, EditorPlan, EditorStep};
 pub use event::{FaultId, FaultPlace, Lie, PurgeAnswer, PurgeId, RequestId, Scope, Stamp};
 pub use exchange::{Ask, Ending, HeldCopy, RangeSpec, Reply};
 pub use fault::{OriginFault, OriginFaults};
+pub use follower::{Followed, Follower, FollowerPlan};
 pub use frames::Breach;
 pub use intruder::{Attempt, Intruder, IntruderPlan};
 pub use ledger::{Ledger, SharedLedger, Tally, VARIANTS_MAX};
@@ -73,6 +82,7 @@ pub use site::{
     DEFAULT_LANGUAGE, LANGUAGES, NICK_COOKIE, PageState, Recognised, SharedSite, Site, SitePlan, USER_COOKIE,
     chosen_language, content_target, lock, split_host,
 };
+pub use template::{Include, TEMPLATE_COOKIES, TemplatePart};
 pub use tunnel::{TunnelPlan, Tunneller};
 pub use visit::{Condition, Manner, Upload, Visit, VisitMethod};
 pub use visitor::{Visitor, VisitorPlan};

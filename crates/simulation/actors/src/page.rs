@@ -4,6 +4,7 @@
 
 use crate::content::{ContentId, gzip_with_remainder, slice};
 use crate::rules::Rules;
+use crate::template::TemplatePart;
 use std::fmt;
 use std::time::Duration;
 use world::Random;
@@ -119,6 +120,8 @@ pub struct PagePlan {
     pub is_coded: bool,
     /// Whether it greets visitors by a cookie without saying so, if the site does that at all.
     pub greets: bool,
+    /// The parts that a template has behind its content. Empty: the page is no template.
+    pub template: Vec<TemplatePart>,
 }
 
 /// Fields that carry tags in responses.
@@ -183,6 +186,7 @@ impl PagePlan {
             bytes,
             is_coded,
             greets,
+            template: Vec::new(),
         }
     }
 

@@ -136,6 +136,7 @@ fn either(new: &Rules, old: &Rules) -> Rules {
         heuristic_max: new.heuristic_max.max(old.heuristic_max),
         writes_count: new.writes_count && old.writes_count,
         saves_count: new.saves_count && old.saves_count,
+        fragments_may_fail: new.fragments_may_fail || old.fragments_may_fail,
         ..new.clone().lasting_as(old)
     }
 }

@@ -51,6 +51,10 @@ pub struct Rules {
     pub saves_count: bool,
     /// Whether the ledger keeps a log of all events.
     pub trace: bool,
+    /// Whether templates get the values of cookies.
+    pub shows_cookies: bool,
+    /// Whether the fragments of a page may be too many for the limits of the origin.
+    pub fragments_may_fail: bool,
 }
 
 impl Default for Rules {
@@ -73,6 +77,8 @@ impl Default for Rules {
             writes_count: true,
             saves_count: false,
             trace: false,
+            shows_cookies: false,
+            fragments_may_fail: false,
         }
     }
 }

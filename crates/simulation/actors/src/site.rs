@@ -8,6 +8,7 @@ use crate::content::{ContentId, NONE};
 use crate::listed::ListedPlan;
 use crate::moment::Moment;
 use crate::page::PagePlan;
+use crate::template::make_templates;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use world::Random;
@@ -75,6 +76,18 @@ impl SitePlan {
             is_forged: false,
             listed: None,
         }
+    }
+
+    /// This site, with pages that are templates for an edge that assembles pages.
+    #[must_use]
+    pub fn with_templates(mut self, random: &mut Random) -> Self {
+        make_templates(random, &mut self);
+        self
+    }
+
+    /// Whether pages of the site are templates.
+    pub fn has_templates(&self) -> bool {
+        self.pages.iter().any(|page| !page.template.is_empty())
     }
 
     /// The first host name, or the other one if the site has it.

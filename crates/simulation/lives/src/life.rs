@@ -13,9 +13,11 @@ use crate::settings::{HOST, ORIGIN_ADDRESS, PROXY, PURGER, REDIRECTING, SECOND_O
 use crate::society::{SharedEdge, Society};
 use crate::survey::survey;
 use actors::{
-    Editor, EditorPlan, FaultPlace, Intruder, IntruderPlan, Operator, OperatorPlan, Origin, PageKind,
-    PurgePlan, Purger, Timeline, TunnelPlan, Tunneller, VARIANTS_MAX, Visit, Visitor, VisitorPlan, lock,
+    DashboardPlan, DashboardVisitor, Editor, EditorPlan, FaultPlace, Follower, FollowerPlan, Intruder,
+    IntruderPlan, Operator, OperatorPlan, Origin, PageKind, PurgePlan, Purger, Timeline, TunnelPlan,
+    Tunneller, VARIANTS_MAX, Visit, Visitor, VisitorPlan, lock,
 };
+use clock::Clock;
 use edge::{EmbeddedEdge, Metric, System};
 use net::{Peer, Stream};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -56,6 +58,10 @@ const CALM_FIRST_BYTE_MAX: Duration = Duration::from_secs(3);
 const CALM_DAMAGE_PERCENT: u64 = 30;
 const CALM_DAMAGE_PLACES: u64 = 64;
 
+/// How often all streams of the dashboard are in use at the same time then, although nobody has
+/// visited the dashboard before.
+const CALM_STREAMS_PERCENT: u64 = 10;
+
 /// How many downloads of each large page it repeats.
 const CALM_DOWNLOADS: u64 = 6;
 /// Connections that wait to be accepted by the origin.
@@ -82,6 +88,8 @@ pub(crate) struct Life {
     is_draining: Arc<AtomicBool>,
     /// The plan that the next reload reads; `None` only for an invalid configuration.
     pub(crate) next: Option<NextPlan>,
+    /// When the drain began, in seconds of the wall clock.
+    pub(crate) drained_at: Arc<Mutex<Option<u64>>>,
 }
 
 /// Runs a life to its end. Its violations are in the ledger and in the world.
@@ -102,12 +110,15 @@ pub(crate) async fn live(world: World, society: Society, plan: LifePlan, timelin
         edge: SharedEdge::default(),
         links: Arc::new(AtomicU64::new(1)),
         is_draining: Arc::default(),
+        drained_at: Arc::default(),
     };
     life.note(&format!("life {} begins", plan.number));
     tokio::spawn(accept(life.world.clone(), origin.clone(), ORIGIN_ADDRESS));
     tokio::spawn(accept(life.world.clone(), origin.second(), SECOND_ORIGIN_ADDRESS));
+    life.begin_past();
     life.decay(plan.decay);
     if life.start().await {
+        let (begun, from) = (timeline.now(), life.world.clock().now().as_secs());
         match plan.end {
             LifeEnd::Orderly => life.run_to_its_end(&plan).await,
             LifeEnd::Kill(at_ms) => life.run_until_killed(&plan, at_ms, false).await,
@@ -116,6 +127,7 @@ pub(crate) async fn live(world: World, society: Society, plan: LifePlan, timelin
                 life.run_until_killed_in(&plan, at_ms, operation).await;
             }
         }
+        life.check_past(&plan, begun, from);
     }
     origin
 }
@@ -159,7 +171,8 @@ impl Life {
         if places == 0 {
             return;
         }
-        (0..places).for_each(|_| drop(self.world.disk().damage()));
+        let paths = (0..places).filter_map(|_| self.world.disk().damage());
+        paths.for_each(|path| lock(&self.society.past).damaged(&path));
         let mut ledger = lock(&self.society.ledger);
         ledger.disk_is_damaged();
         let at = self.timeline.now();
@@ -233,7 +246,7 @@ impl Life {
         self.close().await;
     }
 
-    async fn run_to_its_end(self, plan: &LifePlan) {
+    async fn run_to_its_end(&self, plan: &LifePlan) {
         let mut tasks = self.begin(plan);
         if let Some(at_ms) = plan.drains_at_ms {
             self.drain_early(at_ms).await;
@@ -252,6 +265,11 @@ impl Life {
             self.decay(CALM_DAMAGE_PLACES);
         }
         self.survey_in_calm(survey(CALM_VISITOR, &site, 2, 50)).await;
+        let is_visited = !plan.dashboards.is_empty();
+        if is_visited || self.world.random("streams in calm", 0).percent(CALM_STREAMS_PERCENT) {
+            let plan = DashboardPlan { number: CALM_VISITOR, steps: Vec::new() };
+            self.dashboard_visitor(plan).take_all_streams().await;
+        }
         self.fill_in_calm().await;
         self.check_writer().await;
         self.end().await;
@@ -298,7 +316,7 @@ impl Life {
         }
     }
 
-    async fn run_until_killed(self, plan: &LifePlan, at_ms: u64, is_power_cut: bool) {
+    async fn run_until_killed(&self, plan: &LifePlan, at_ms: u64, is_power_cut: bool) {
         let tasks = self.begin(plan);
         sleep(Duration::from_millis(at_ms)).await;
         let at = self.timeline.now();
@@ -316,7 +334,7 @@ impl Life {
 
     /// Kills the process in the middle of a disk operation. If there are too few of them, it is
     /// killed between two.
-    async fn run_until_killed_in(self, plan: &LifePlan, at_ms: u64, operation: u64) {
+    async fn run_until_killed_in(&self, plan: &LifePlan, at_ms: u64, operation: u64) {
         let tasks = self.begin(plan);
         sleep(Duration::from_millis(at_ms)).await;
         let (world, ledger, timeline) = (self.world.clone(), Arc::clone(&self.society.ledger), self.timeline);
@@ -346,6 +364,9 @@ impl Life {
         for (at_ms, operator) in &plan.operators {
             tasks.spawn(after(*at_ms, self.operator(operator.clone())));
         }
+        for (at_ms, follower) in &plan.followers {
+            tasks.spawn(after(*at_ms, self.follower(*follower, plan.handovers.is_empty())));
+        }
         for (at_ms, intruder) in &plan.intruders {
             tasks.spawn(after(*at_ms, self.intruder(intruder.clone())));
         }
@@ -354,6 +375,9 @@ impl Life {
         }
         for (at_ms, tunnel) in &plan.tunnels {
             tasks.spawn(after(*at_ms, self.tunneller(tunnel.clone())));
+        }
+        for (at_ms, dashboard) in &plan.dashboards {
+            tasks.spawn(after(*at_ms, self.dashboard_visitor(dashboard.clone()).run()));
         }
         for (at_ms, caller) in &plan.callers {
             tasks.spawn(after(*at_ms, self.caller(caller.clone())));
@@ -406,6 +430,35 @@ impl Life {
             connect: self.admin_entrance(),
         }
         .run()
+    }
+
+    fn follower(&self, plan: FollowerPlan, is_sole_process: bool) -> impl Future<Output = ()> + Send + use<> {
+        Follower {
+            plan,
+            token: self.society.settings.token(),
+            is_sole_process,
+            ledger: Arc::clone(&self.society.ledger),
+            timeline: self.timeline,
+            connect: self.admin_entrance(),
+        }
+        .run()
+    }
+
+    fn dashboard_visitor(
+        &self,
+        plan: DashboardPlan,
+    ) -> DashboardVisitor<impl Fn() -> Option<Pipe> + Send + use<>> {
+        let number = plan.number;
+        DashboardVisitor {
+            plan,
+            site: Arc::clone(&self.society.site),
+            ledger: Arc::clone(&self.society.ledger),
+            timeline: self.timeline,
+            token: self.society.settings.token(),
+            turn: Arc::clone(&self.society.upkeep.turn),
+            connect_here: self.admin_entrance_from(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            connect_afar: self.admin_entrance_from(distant_address(number)),
+        }
     }
 
     fn reloads(&self, plans: Vec<PlannedReload>) -> impl Future<Output = ()> + Send + use<> {
@@ -509,14 +562,22 @@ impl Life {
         }
     }
 
+    /// Makes connections to the admin address from the edge's own machine.
+    pub(crate) fn admin_entrance(&self) -> impl Fn() -> Option<Pipe> + Clone + Send + Sync + use<> {
+        self.admin_entrance_from(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+
     /// Makes connections to the admin address.
-    pub(crate) fn admin_entrance(&self) -> impl Fn() -> Option<Pipe> + Send + use<> {
+    fn admin_entrance_from(
+        &self,
+        address: IpAddr,
+    ) -> impl Fn() -> Option<Pipe> + Clone + Send + Sync + use<> {
         let (world, edge, links) = (self.world.clone(), Arc::clone(&self.edge), Arc::clone(&self.links));
         move || {
             let edge = lock(&edge);
             let edge = edge.as_ref()?;
             let (own, its) = world.network().visit(Some(link(&world, links.fetch_add(1, Ordering::Relaxed))));
-            edge.serve_admin(Stream::Other(Box::new(its)), peer(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+            edge.serve_admin(Stream::Other(Box::new(its)), peer(address));
             Some(own)
         }
     }
@@ -531,12 +592,14 @@ impl Life {
     fn drain(&self) {
         self.note("the edge drains");
         self.is_draining.store(true, Ordering::Relaxed);
+        *lock(&self.drained_at) = Some(self.world.clock().now().as_secs());
         if let Some(edge) = &*lock(&self.edge) {
             edge.drain();
         }
     }
 
     pub(crate) async fn close(&self) {
+        self.wait_for_past().await;
         let Some(edge) = lock(&self.edge).take() else { return };
         if timeout(END_MAX, self.world.threads().run("end", move || edge.end())).await.is_err() {
             self.violate(format!("the end of the edge takes more than {END_MAX:?}"));
@@ -591,7 +654,7 @@ impl Life {
 }
 
 /// The metrics that are zero when no request is under way.
-const BALANCED: [Metric; 8] = [
+const BALANCED: [Metric; 9] = [
     Metric::ConnectionsOpen,
     Metric::FlightsOpen,
     Metric::FillingBytes,
@@ -600,6 +663,7 @@ const BALANCED: [Metric; 8] = [
     Metric::OriginFetchesActive,
     Metric::OriginFetchesWaiting,
     Metric::OriginFetchesStalled,
+    Metric::LogFollowers,
 ];
 
 async fn after(at_ms: u64, work: impl Future<Output = ()>) {
@@ -618,6 +682,11 @@ fn is_visitor(address: IpAddr) -> bool {
 
 fn visitor_address(number: u64) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(203, 0, (number / 250) as u8, (number % 250) as u8 + 1))
+}
+
+/// The address of a client of the admin address on another machine.
+fn distant_address(number: u64) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(198, 18, (number / 250) as u8, (number % 250) as u8 + 1))
 }
 
 fn purger_address() -> IpAddr {

@@ -29,6 +29,10 @@ const BUFFERS_PERCENT: u64 = 5;
 /// What the disk may take beyond its size: segments that are being written, the journal and marks.
 const DISK_BESIDE_BYTES: u64 = 2 << 20;
 
+/// What the values of each minute and the summaries may take. The file of the minutes begins with
+/// room for a day, and a damaged one is kept once.
+const PAST_BYTES: u64 = 512 << 10;
+
 /// What may wait for the disk's writer: an eighth of the memory, within these bounds, and a piece
 /// of each body that is being written.
 const QUEUE_BYTES: (u64, u64) = (4 << 20, 32 << 20);
@@ -136,7 +140,8 @@ fn disk_excess(world: &World, society: &Society) -> Option<String> {
     let settings = &society.settings;
     let tier = settings.disk_bytes.unwrap_or(0) + DISK_BESIDE_BYTES;
     let spools = settings.spool_bytes.unwrap_or(0) * society.upkeep.processes.load(Ordering::Relaxed);
-    let (bytes, bound) = (world.disk().bytes(), tier + spools);
+    let past = if settings.keeps_past { PAST_BYTES } else { 0 };
+    let (bytes, bound) = (world.disk().bytes(), tier + spools + past);
     (bytes > bound).then(|| format!("the disk holds {bytes}, more than {bound}"))
 }
 

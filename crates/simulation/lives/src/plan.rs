@@ -11,8 +11,8 @@ use crate::reload::PlannedReload;
 use crate::settings::{HOST, OTHER_HOST, Settings, SiteProfile};
 use crate::survey::survey;
 use actors::{
-    Application, EditorPlan, IntruderPlan, OperatorPlan, PageKind, PurgePlan, SitePlan, TunnelPlan,
-    VisitorPlan, WarmCallerPlan,
+    Application, DashboardPlan, EditorPlan, FollowerPlan, IntruderPlan, OperatorPlan, PageKind, PurgePlan,
+    SitePlan, TunnelPlan, VisitorPlan, WarmCallerPlan,
 };
 use std::collections::BTreeSet;
 use std::fmt;
@@ -32,6 +32,13 @@ const TUNNELS_MAX: u64 = 2;
 const INTRUDERS_MAX: u64 = 1;
 const EDITORS_MAX: u64 = 2;
 const FAULTS_MAX: u64 = 5;
+
+/// How often a client follows the log.
+const FOLLOWER_PERCENT: u64 = 30;
+
+/// How often anybody visits the dashboard in a life, and the largest number of visitors.
+const DASHBOARDS_PERCENT: u64 = 30;
+const DASHBOARDS_MAX: u64 = 2;
 
 /// How often a crowd comes in a life, its size, and the number of its first visitor.
 const CROWD_PERCENT: u64 = 15;
@@ -73,6 +80,11 @@ const RELOAD_MS_MAX: u64 = 40_000;
 /// How often the site has routes, and how often they change while the edge is stopped.
 const ROUTES_PERCENT: u64 = 50;
 const OTHER_ROUTES_PERCENT: u64 = 25;
+
+/// How often pages are templates, and how often the edge begins or ends to assemble them while it
+/// is stopped.
+const TEMPLATES_PERCENT: u64 = 30;
+const OTHER_ASSEMBLY_PERCENT: u64 = 20;
 
 /// How often the visitors behave so that the profile `rfc` can come into force by a reload.
 const LETTER_PERCENT: u64 = 15;
@@ -120,6 +132,10 @@ pub struct LifePlan {
     pub intruders: Vec<(u64, IntruderPlan)>,
     /// The editors of the site's application, in the same way.
     pub editors: Vec<(u64, EditorPlan)>,
+    /// The clients that follow the log, in the same way.
+    pub followers: Vec<(u64, FollowerPlan)>,
+    /// The visitors of the dashboard, in the same way.
+    pub dashboards: Vec<(u64, DashboardPlan)>,
     /// The clients that fill the cache, in the same way.
     pub callers: Vec<(u64, WarmCallerPlan)>,
     /// The faults.
@@ -177,12 +193,16 @@ pub enum Element {
     Intruder(u64, u64),
     /// An editor of the site's application.
     Editor(u64, u64),
+    /// A visitor of the dashboard.
+    Dashboard(u64, u64),
     /// A client that fills the cache.
     Caller(u64, u64),
     /// A visit of a visitor, by its place.
     Visit(u64, u64, usize),
     /// A purge of a client, by its place.
     Purge(u64, u64, usize),
+    /// A client that follows the log.
+    Follower(u64, u64),
 }
 
 impl RunPlan {
@@ -212,7 +232,10 @@ impl RunPlan {
         let mut routing = fork("routes");
         let is_routed = routing.percent(ROUTES_PERCENT);
         let settings = if is_routed { settings.with_routes(&mut routing, &site) } else { settings };
-        let mut settings = settings;
+        let mut templates = fork("templates");
+        let has_templates = templates.percent(TEMPLATES_PERCENT);
+        let mut site = if has_templates { site.with_templates(&mut templates) } else { site };
+        let mut settings = if has_templates { settings.with_templates(&mut templates) } else { settings };
         publish(seed, &mut site, &mut settings);
         let site = Arc::new(site);
         let count = if settings.disk_bytes.is_some() { fork("lives").between(1, LIVES_MAX) } else { 1 };
@@ -240,6 +263,10 @@ impl RunPlan {
             let intruders = life.intruders.iter().map(|(_, intruder)| intruder.number);
             all.extend(intruders.map(|intruder| Element::Intruder(life.number, intruder)));
             all.extend(life.editors.iter().map(|(_, editor)| Element::Editor(life.number, editor.number)));
+            let followers = life.followers.iter().map(|(_, follower)| follower.number);
+            all.extend(followers.map(|follower| Element::Follower(life.number, follower)));
+            let dashboards = life.dashboards.iter().map(|(_, dashboard)| dashboard.number);
+            all.extend(dashboards.map(|dashboard| Element::Dashboard(life.number, dashboard)));
             all.extend(life.callers.iter().map(|(_, caller)| Element::Caller(life.number, caller.number)));
             for (_, visitor) in &life.visitors {
                 all.insert(Element::Visitor(life.number, visitor.number));
@@ -274,6 +301,9 @@ impl RunPlan {
             life.tunnels.retain(|(_, tunnel)| kept.contains(&Element::Tunnel(number, tunnel.number)));
             life.intruders.retain(|(_, intruder)| kept.contains(&Element::Intruder(number, intruder.number)));
             life.editors.retain(|(_, editor)| kept.contains(&Element::Editor(number, editor.number)));
+            life.followers.retain(|(_, follower)| kept.contains(&Element::Follower(number, follower.number)));
+            life.dashboards
+                .retain(|(_, dashboard)| kept.contains(&Element::Dashboard(number, dashboard.number)));
             life.callers.retain(|(_, caller)| kept.contains(&Element::Caller(number, caller.number)));
             for (_, visitor) in &mut life.visitors {
                 keep_places(&mut visitor.visits, |at| {
@@ -305,7 +335,12 @@ fn alteration(seed: u64, number: u64, settings: &Settings, site: &SitePlan) -> O
     is_altered.then(|| {
         let altered = settings.altered(&mut random);
         let is_rerouted = random.percent(OTHER_ROUTES_PERCENT);
-        if is_rerouted { altered.with_routes(&mut random, site) } else { altered }
+        let mut altered = if is_rerouted { altered.with_routes(&mut random, site) } else { altered };
+        let mut of_templates = Random::fork(seed, "other assembly", number);
+        if site.has_templates() && of_templates.percent(OTHER_ASSEMBLY_PERCENT) {
+            altered.assembles.0 = !altered.assembles.0;
+        }
+        altered
     })
 }
 
@@ -395,6 +430,8 @@ impl LifePlan {
             tunnels: tunnels(seed, number),
             intruders,
             editors: editors(seed, number, site),
+            followers: follower(seed, number).into_iter().collect(),
+            dashboards: dashboards(seed, number, site),
             callers: callers(seed, number, site),
             faults,
             reloads: reloads(seed, number, settings, site),
@@ -443,6 +480,26 @@ fn editors(seed: u64, life: u64, site: &SitePlan) -> Vec<(u64, EditorPlan)> {
         (own.below(ARRIVAL_MS_MAX), EditorPlan::random(&mut own, life * 100 + number, site))
     };
     (0..count).filter(|_| site.application.is_some()).map(editor).collect()
+}
+
+/// The client of a life that follows the log, if there is one. Only one, so that the limit of their
+/// streams is reached by its plan alone.
+fn follower(seed: u64, life: u64) -> Option<(u64, FollowerPlan)> {
+    let mut own = Random::fork(seed, "follower", life);
+    let is_wanted = own.percent(FOLLOWER_PERCENT);
+    is_wanted.then(|| (own.below(ARRIVAL_MS_MAX), FollowerPlan::random(&mut own, life * 100)))
+}
+
+/// The visitors of the dashboard in a life.
+fn dashboards(seed: u64, life: u64, site: &SitePlan) -> Vec<(u64, DashboardPlan)> {
+    let mut random = Random::fork(seed, "dashboards", life);
+    let is_wanted = random.percent(DASHBOARDS_PERCENT);
+    let count = random.between(1, DASHBOARDS_MAX);
+    let dashboard = |number| {
+        let mut own = Random::fork(seed, "dashboard", life * 1000 + number);
+        (own.below(ARRIVAL_MS_MAX), DashboardPlan::random(&mut own, life * 100 + number, site))
+    };
+    (0..count).filter(|_| is_wanted).map(dashboard).collect()
 }
 
 /// The reloads of a life.
@@ -543,6 +600,12 @@ impl fmt::Display for RunPlan {
             }
             for (at_ms, operator) in &life.operators {
                 write!(f, "  after {at_ms} ms {operator}")?;
+            }
+            for (at_ms, follower) in &life.followers {
+                write!(f, "  after {at_ms} ms {follower}")?;
+            }
+            for (at_ms, dashboard) in &life.dashboards {
+                write!(f, "  after {at_ms} ms {dashboard}")?;
             }
         }
         Ok(())

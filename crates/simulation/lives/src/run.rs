@@ -3,6 +3,7 @@
 //! Invariant: the outcome follows from the plan and the options alone.
 
 use crate::life::live;
+use crate::past::SharedPast;
 use crate::plan::RunPlan;
 use crate::report::{DIALECTS, FAULTS, REASONS, Report};
 use crate::society::{Society, Upkeep};
@@ -63,6 +64,7 @@ pub fn run(plan: &RunPlan, options: &RunOptions) -> RunOutcome {
         site: Arc::new(Mutex::new(Site::new(Arc::clone(&plan.site)))),
         ledger: Arc::clone(&ledger),
         allocated_bytes: options.allocated_bytes,
+        past: SharedPast::default(),
         upkeep: Upkeep::new(plan.settings.all_fetches_max()),
     };
     let mut outcome = RunOutcome::default();
@@ -110,6 +112,9 @@ pub fn run(plan: &RunPlan, options: &RunOptions) -> RunOutcome {
         }
     }
     plant(None);
+    for (what, count) in lock(&society.past).counts() {
+        outcome.report.count("past", *what, *count);
+    }
     outcome.conclude(&mut lock(&ledger), begins);
     outcome
 }
@@ -154,6 +159,9 @@ impl RunOutcome {
         }
         for (call, count) in &tally.calls {
             self.report.count("calls of the admin address", call.clone(), *count);
+        }
+        for (found, count) in &tally.fragments {
+            self.report.count("places of fragments", found.clone(), *count);
         }
         for (answer, count) in &tally.purges {
             self.report.count("purges", answer.clone(), *count);

@@ -5,8 +5,10 @@
 
 use crate::filling::WarmSettings;
 use crate::limits::SMALL_BODY_BYTES;
+use crate::past::DIRECTORY;
 use actors::{
-    Application, ListedPlan, MAINTENANCE_FILE, MAINTENANCE_PAGE, REALM_FIELD, Routing, Rules, Scope, realm,
+    Application, ListedPlan, MAINTENANCE_FILE, MAINTENANCE_PAGE, REALM_FIELD, Routing, Rules, Scope,
+    TEMPLATE_COOKIES, realm,
 };
 use config::{DiskPlan, EdgeLimits, EdgePlan, ListenerPlan, Machine, RedirectPlan, SitePlan};
 use semantics::MissForm;
@@ -63,6 +65,15 @@ const ASSUMED_MAX: Duration = Duration::from_secs(300);
 /// The longest lifetime that is derived from the last edit, which is never longer ago than a tenth
 /// of a run.
 const HEURISTIC_MAX: Duration = Duration::from_secs(3600);
+
+/// How often the edge keeps the values of each minute.
+const PAST_PERCENT: u64 = 35;
+
+/// How many sites with templates assemble them, in percent.
+const ASSEMBLING_PERCENT: u64 = 85;
+
+/// The least number of concurrent fetches with which no fragment waits for another one for long.
+const FETCHES_FOR_FRAGMENTS: usize = 4;
 
 /// More saves than come in a minute.
 const SAVES_MAX: usize = 10_000;
@@ -122,6 +133,10 @@ pub struct Settings {
     pub routing: Routing,
     /// Whether requests to a host of no site lose their connection.
     pub closes_unknown_hosts: bool,
+    /// Whether the edge keeps the values of each minute and the summaries of weeks.
+    pub keeps_past: bool,
+    /// Whether the sites assemble pages from templates, and whether these get values of cookies.
+    pub assembles: (bool, bool),
     /// When the edge fills its cache by itself, with the documents of the site.
     pub warm: Option<(WarmSettings, ListedPlan)>,
 }
@@ -226,6 +241,7 @@ impl Settings {
         // Numbers of their own leave the other settings of a seed as they are.
         let mut of_bodies = Random::fork(random.clone().number(), "limits of bodies", 0);
         let mut of_codings = Random::fork(random.clone().number(), "codings", 0);
+        let mut of_past = Random::fork(random.clone().number(), "past", 0);
         Self {
             memory_bytes: random.between(2, 12) * MIB,
             disk_bytes: random.percent(80).then(|| random.choice(&DISK_MIB).copied().unwrap_or(2) * MIB),
@@ -252,6 +268,8 @@ impl Settings {
             compresses: (of_codings.percent(85), of_codings.percent(30)),
             routing: Routing::default(),
             closes_unknown_hosts: false,
+            keeps_past: of_past.percent(PAST_PERCENT),
+            assembles: (false, false),
             warm: None,
         }
     }
@@ -273,6 +291,8 @@ impl Settings {
             has_token: self.has_token,
             routing: self.routing.clone(),
             closes_unknown_hosts: self.closes_unknown_hosts,
+            keeps_past: self.keeps_past,
+            assembles: self.assembles,
             warm: self.warm.clone(),
             ..other
         }
@@ -308,16 +328,35 @@ impl Settings {
         Self { routing, ..self }
     }
 
+    /// These settings for a site with templates.
+    #[must_use]
+    pub fn with_templates(self, random: &mut Random) -> Self {
+        let assembles = random.percent(ASSEMBLING_PERCENT);
+        Self { assembles: (assembles, random.percent(70)), ..self }
+    }
+
+    /// The lines of a site's table about templates.
+    fn assembly(&self) -> String {
+        match self.assembles {
+            (true, true) => format!("esi = true\nesi_cookies = {TEMPLATE_COOKIES:?}\n"),
+            (true, false) => "esi = true\n".to_owned(),
+            (false, _) => String::new(),
+        }
+    }
+
     /// The text of the configuration: the sites with their profile.
     fn configuration(&self) -> String {
         let profile = self.profile.name();
         let site = |(number, names): (usize, &&[&str])| {
             let names = if names.is_empty() { String::new() } else { format!("names = {names:?}\n") };
             let routing = self.routing.configuration(number > 0, SECOND_ORIGIN);
+            let assembly = self.assembly();
             let host = if number > 0 { OTHER_HOST } else { HOST };
             let warm = self.warm.as_ref().map(|(warm, listed)| warm.configuration(host, listed));
             let warm = warm.unwrap_or_default();
-            format!("[[site]]\norigin = \"{ORIGIN}\"\nprofile = \"{profile}\"\n{names}{routing}{warm}")
+            format!(
+                "[[site]]\norigin = \"{ORIGIN}\"\nprofile = \"{profile}\"\n{names}{assembly}{routing}{warm}"
+            )
         };
         let further = format!("[[site]]\norigin = \"{ORIGIN}\"\nnames = [\"{FURTHER_HOST}\"]\n");
         let further = self.has_further_site.then_some(further);
@@ -332,6 +371,12 @@ impl Settings {
         let of_routes = self.routing.fetches_max(self.fetches_max);
         let of_origins = std::iter::once(self.fetches_max).chain(of_routes);
         self.naming.sites() * of_origins.map(|fetches| fetches + STALLED_FETCHES_MAX).sum::<usize>()
+    }
+
+    /// The smallest limit of concurrent fetches from an origin.
+    fn fetches_min(&self) -> usize {
+        let of_routes = self.routing.fetches_max(self.fetches_max).min();
+        of_routes.unwrap_or(self.fetches_max).min(self.fetches_max)
     }
 
     /// The same for a single origin.
@@ -383,6 +428,7 @@ impl Settings {
         });
         plan.spool.directory = self.spool_bytes.map(|_| PathBuf::from("/spool"));
         plan.spool.bytes_max = self.spool_bytes.unwrap_or(0);
+        plan.state_directory = self.keeps_past.then(|| PathBuf::from(DIRECTORY));
         plan.refill.enabled = self.has_refill;
         plan.trusted_proxies = prefixes(PROXY);
         plan.purge_peers = prefixes(PURGER);
@@ -478,6 +524,8 @@ impl Settings {
             saves_count: self.trusts_saves && matches!(self.profile, SiteProfile::Own(_)),
             grace: self.first_byte_timeout + Duration::from_secs(30),
             trace,
+            shows_cookies: self.assembles == (true, true),
+            fragments_may_fail: self.fetches_min() < FETCHES_FOR_FRAGMENTS,
             ..Rules::default()
         }
     }
@@ -543,7 +591,7 @@ impl fmt::Display for Settings {
         write!(
             f,
             "memory {}, disk {}{}{}, objects in memory up to {} KiB, fills {}%, spool {}, {} workers, {} fetches, leak guard {}, verifies {}, refill {}, disk timeout {} \
-             ms, first byte timeout {} ms, default lifetime {} s, profile {}, names {:?}, trusts saves {}, strict {}, token {}, further site {}, compresses {}, also misses {}, closes unknown hosts {}, {}",
+             ms, first byte timeout {} ms, default lifetime {} s, profile {}, names {:?}, trusts saves {}, strict {}, token {}, further site {}, compresses {}, also misses {}, closes unknown hosts {}, keeps its past {}, assembles {:?}, {}",
             mib(Some(self.memory_bytes)),
             mib(self.disk_bytes),
             if self.power_safe { " with power-safe purges" } else { "" },
@@ -568,6 +616,8 @@ impl fmt::Display for Settings {
             self.compresses.0,
             self.compresses.1,
             self.closes_unknown_hosts,
+            self.keeps_past,
+            self.assembles,
             self.routing,
         )?;
         self.warm.iter().try_for_each(|(warm, _)| write!(f, ", fills the cache {warm}"))

@@ -1,5 +1,6 @@
 //! What the tasks of a life, and the lives of a run, share.
 
+use crate::past::SharedPast;
 use crate::settings::Settings;
 use actors::{SharedLedger, SharedSite};
 use edge::EmbeddedEdge;
@@ -17,6 +18,8 @@ pub(crate) struct Society {
     pub(crate) ledger: SharedLedger,
     /// Bytes that the process has allocated, for the bound of the memory; 0 if unknown.
     pub(crate) allocated_bytes: fn() -> u64,
+    /// What is known of the minutes and weeks that the edge keeps.
+    pub(crate) past: SharedPast,
     /// What this life has of the operator.
     pub(crate) upkeep: Upkeep,
 }

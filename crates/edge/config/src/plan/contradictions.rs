@@ -65,6 +65,26 @@ pub(super) fn clients_without_tls(top: &SettingLevels<'_>) -> Option<Diagnostic>
     Some(problem.with_help("write admin_certificate = \"CERT.pem,KEY.pem\" too"))
 }
 
+/// Refuses `esi_cookies` in tables if none of the `sites` that have them assembles pages: the
+/// operator expects that templates get the cookies.
+pub(super) fn cookies_without_esi<'a>(
+    tables: impl IntoIterator<Item = &'a Level>,
+    sites: &[SitePlan],
+) -> Vec<Diagnostic> {
+    // Without a site, a problem was found already.
+    if sites.is_empty() || sites.iter().any(|site| site.esi) {
+        return Vec::new();
+    }
+    let stated = tables.into_iter().filter_map(|level| level.get("esi_cookies"));
+    let named = stated.filter(|located| located.value != SettingValue::Texts(Vec::new()));
+    let problem = |located: &Located| {
+        let message = "`esi_cookies` has no effect without `esi`: no template is read";
+        Diagnostic::new(message, located.place.clone())
+            .with_help("write esi = true beside it, or leave `esi_cookies` out")
+    };
+    named.map(problem).collect()
+}
+
 /// Refuses a site without names in the static tree, because visitors could create pages under any
 /// host name.
 pub(super) fn nameless_tree(levels: &SettingLevels<'_>, site: &Place) -> Option<Diagnostic> {

@@ -3,7 +3,9 @@
 //! Invariant: two routes of a site whose pages depend on the same settings share these pages.
 
 use super::compression;
-use super::contradictions::{disobedience, leading_address, nameless_tree, treed_password, treed_routes};
+use super::contradictions::{
+    cookies_without_esi, disobedience, leading_address, nameless_tree, treed_password, treed_routes,
+};
 use super::fields::{self, FieldRules};
 use super::files::{self, FilesPlan, MissingFile, StatedMissing};
 use super::limits::{EdgeLimits, SiteLimits};
@@ -97,7 +99,8 @@ impl Expansion {
         self.expand_table(&table, first_site, top, flags, read);
         let sites = self.sites.get(first_site..).unwrap_or_default();
         let own = site.routes.iter().map(|(own, _)| own).chain([&site.level]);
-        self.problems.extend(origins::in_vain_of(own, sites));
+        self.problems.extend(origins::in_vain_of(own.clone(), sites));
+        self.problems.extend(cookies_without_esi(own, sites));
     }
 
     /// Adds the route of a table, and its pages if none of the site's routes has them yet.

@@ -272,6 +272,32 @@ fn settings_without_effect_are_errors() {
 }
 
 #[test]
+fn cookies_of_templates_need_esi() {
+    let faults = [
+        "\nesi_cookies = ['group']",
+        "\nesi_cookies = ['group']\nesi = false",
+        "[[site]]\nesi_cookies = ['group']\nnames = ['a.test']\n[[site]]\nnames = ['b.test']\nesi = true",
+        "[[site]]\n[[site.route]]\npath = ['/a']\nesi_cookies = ['group']",
+    ];
+    for text in faults {
+        let problem = load(text, &origin()).unwrap_err();
+        let is_told = problem.contains("`esi_cookies` has no effect without `esi`")
+            && problem.contains("write esi = true")
+            && problem.contains("petasos.toml:");
+        assert!(is_told, "{text}: {problem}");
+    }
+    let right = [
+        "esi = true\nesi_cookies = ['group']",
+        "esi_cookies = []",
+        "esi_cookies = ['group']\n[[site]]\nnames = ['a.test']\nesi = true\n[[site]]\nnames = ['b.test']",
+        "[[site]]\nesi_cookies = ['group']\n[[site.route]]\npath = ['/a']\nesi = true",
+    ];
+    for text in right {
+        assert_eq!(load(text, &origin()).err(), None, "{text}");
+    }
+}
+
+#[test]
 fn cache_is_switched_off_for_a_site_or_a_route() {
     let plan =
         load("[[site]]\ncache = false\n[[site.route]]\npath = ['/a']\ncache = true", &origin()).unwrap();

@@ -89,9 +89,20 @@ fn write(mut file: File, token: &str) -> io::Result<()> {
 /// A new random token.
 pub(crate) fn random() -> io::Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
-    // Up to 256 bytes are always returned completely (getrandom(2)).
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    if !is_simulated(&mut bytes) {
+        // Up to 256 bytes are always returned completely (getrandom(2)).
+        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    }
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Fills `bytes` from the seed of a simulation, so that a run can be repeated. Returns whether there
+/// is one; on the system there never is.
+fn is_simulated(bytes: &mut [u8; TOKEN_BYTES]) -> bool {
+    let mut words = bytes.chunks_exact_mut(size_of::<u64>());
+    words.all(|word| {
+        threads::simulated_seed().inspect(|seed| word.copy_from_slice(&seed.to_le_bytes())).is_some()
+    })
 }
 
 #[cfg(test)]

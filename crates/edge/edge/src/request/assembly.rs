@@ -13,23 +13,31 @@ use crate::fetch::coalesced_fetch::StreamedResponse;
 use crate::request::client::ClientConnection;
 use crate::request::decoded::CodedSource;
 use crate::request::delivery::ContentSource;
-use crate::request::fragment::{FragmentSource, PendingFragment};
-use crate::request::fragment_place::FragmentPlace;
+use crate::request::fragment::{FragmentContent, FragmentSource, PendingFragment};
+use crate::request::fragment_place::{FragmentPlace, StoredFragment};
 use crate::request::fragment_url::{query_of, text_of_path};
 use crate::request::interrupted::Interrupted;
 use crate::request::refusal::Refusal;
-use crate::request::respond::ResponseAccount;
+use crate::request::respond::{ResponseAccount, SerialisedHead};
 use crate::request::visit::{RequestOutcome, Visit};
 use bytes::Bytes;
-use esi::{Consequence, Fetch, Limits, Program, Run, Step, Values};
+use encoding::{CodedPart, GZIP_HEAD, JoinedGzip, coded_texts, slices};
+use esi::{Consequence, Fetch, Limits, Program, Run, Span, Step, Values};
 use h1::BodyFraming;
 use message::{Fields, ResponseHead, Status, names};
-use semantics::declares_esi;
+use semantics::{AcceptedCodings, Coding, declares_esi};
 use std::sync::Arc;
-use store::{StoredTemplate, Template};
+use store::{CodedForm, StoredTemplate, Template};
+
+/// Why a template is refused for a moment: other requests use the memory for contents in transfer.
+const MEMORY_IS_SHORT: &str = "memory is short";
 
 /// What a page has in the place of a fragment that is missing without the template's permission.
 const GAP: &[u8] = b"<!-- a fragment of this page is missing -->";
+
+/// Bytes of content that are gathered for one chunk. The store, the page's budget or a constant has
+/// the memory of all of them.
+const GATHERED_BYTES_MAX: usize = 64 * 1024;
 
 /// Fields that speak of the template's own bytes.
 const OF_BYTES: [&str; 8] = [
@@ -86,6 +94,9 @@ impl Visit<'_> {
             Some(place) => place.within(),
             None => FragmentPlace::of_page(self.shared.buffers.memory()),
         };
+        self.coded_by = self.rules_for(&content);
+        let gzip = self.gzip_of_page(&content);
+        let place = if gzip.is_some() { place.with_forms() } else { place };
         let parent = match self.parent(content, &place).await {
             Ok(parent) => parent,
             Err(why) => return self.refuse_template(&why).await,
@@ -97,10 +108,15 @@ impl Visit<'_> {
         self.cells().count(Metric::EsiPages);
         self.tell_faults(program);
         let is_private = self.recipient.head_only || program.is_dynamic();
-        let head = page_head(&parent.head, is_private);
+        let mut head = page_head(&parent.head, is_private);
+        if gzip.is_some() {
+            self.count_form(Coding::Gzip);
+            head.fields.push(names::CONTENT_ENCODING, "gzip");
+        }
         // No setting and no field for one kind of caches may let the page be stored.
         self.recipient.is_private |= is_private;
-        let account = match program.is_dynamic() {
+        // The content of a template is not read for HEAD, so that its program says nothing.
+        let account = match is_private {
             true => ResponseAccount { age_secs: None, ..*account },
             false => *account,
         };
@@ -110,6 +126,18 @@ impl Visit<'_> {
             let sent = self.client.flush().await.map_err(Interrupted::from);
             return self.outcome(head.status, account.reason, 0, sent, &written);
         }
+        let (sent, content_bytes) = self.send_page(&parent.text, program, (gzip, place), &written).await;
+        self.outcome(head.status, account.reason, content_bytes, sent, &written)
+    }
+
+    /// Sends a page behind its head. Also returns the bytes of its content.
+    async fn send_page(
+        &mut self,
+        text: &Bytes,
+        program: &Program,
+        (gzip, place): (Option<PageGzip>, FragmentPlace),
+        written: &SerialisedHead,
+    ) -> (Result<(), Interrupted>, u64) {
         let request = &self.request.head;
         let host = request.fields.only(names::HOST).cloned().unwrap_or_default();
         let cookies = self.permitted_cookies(&request.fields);
@@ -123,28 +151,47 @@ impl Visit<'_> {
             query: query_of(&request.target),
         };
         let source = FragmentSource::of(self, place);
-        let run = Run::new(program, &parent.text, values);
+        let run = Run::new(program, text, values);
         // Fragments that are not requested ahead are requested when the page comes to them.
         let may_wait = |fetch: &Fetch| source.place.take_bytes(fetch.url_bytes());
         let ahead = run.ahead().into_iter().take_while(may_wait);
-        let pending = ahead.map(|fetch| source.begin(fetch)).collect();
-        self.begin(&written);
+        let mut pending = Vec::new();
+        for fetch in ahead {
+            pending.push(source.begin(fetch).await);
+        }
+        self.begin(written);
         let mut page = Page {
             client: self.client,
             framing: written.framing,
             source,
+            gzip,
             pending,
             held: Vec::new(),
             marks: Vec::new(),
+            gathered: Vec::new(),
+            gathered_bytes: 0,
             content_bytes: 0,
         };
-        let sent = page.send(run, &parent.text).await;
-        let content_bytes = page.content_bytes;
-        self.outcome(head.status, account.reason, content_bytes, sent, &written)
+        let sent = page.send(run, text).await;
+        (sent, page.content_bytes)
+    }
+
+    /// The gzip with which the page is sent, if its client accepts it and the stored template has its
+    /// form. Costs a template without a form one branch.
+    fn gzip_of_page(&self, content: &ContentSource) -> Option<PageGzip> {
+        let accepted = AcceptedCodings::of(&self.request.head.fields);
+        let CodedForm { coding: Coding::Gzip, object } = self.chosen(content, accepted)? else { return None };
+        let form = object.body();
+        let texts = coded_texts(form.chunks())?;
+        Some(PageGzip { texts, form: form.chunks().to_vec(), joined: JoinedGzip::default() })
     }
 
     async fn refuse_template(&mut self, why: &str) -> RequestOutcome {
-        let refusal = Refusal::template(&self.request.head.target, why);
+        let target = &self.request.head.target;
+        let refusal = match why {
+            MEMORY_IS_SHORT => Refusal::template_without_memory(target, why),
+            _ => Refusal::template(target, why),
+        };
         let refusal = match self.site {
             Some(site) => site.refusal(|_| refusal),
             None => refusal,
@@ -250,7 +297,7 @@ fn of_exchange<'a>(response: StreamedResponse) -> (ResponseHead, CodedSource<'a>
 fn parsed_within(place: &FragmentPlace, text: &[u8]) -> Result<Arc<Template>, &'static str> {
     let parsed = Program::parse(text, &Limits::default());
     let bytes = parsed.as_ref().map_or(0, Program::bytes);
-    if place.take_bytes(bytes) { Ok(Arc::new(parsed)) } else { Err("memory is short") }
+    if place.take_bytes(bytes) { Ok(Arc::new(parsed)) } else { Err(MEMORY_IS_SHORT) }
 }
 
 /// Why no response with this head is a template.
@@ -288,7 +335,7 @@ async fn collected(
             break Err("it is too long");
         }
         if !place.take_bytes(piece.len()) {
-            break Err("memory is short");
+            break Err(MEMORY_IS_SHORT);
         }
         pieces.push(piece);
     };
@@ -312,35 +359,76 @@ fn page_head(template: &ResponseHead, is_dynamic: bool) -> ResponseHead {
     head
 }
 
+/// The gzip of a page.
+struct PageGzip {
+    /// The texts of the template that are coded, and the form with their deflate data.
+    texts: Vec<CodedPart>,
+    form: Vec<Bytes>,
+    joined: JoinedGzip,
+}
+
+/// A part of a page.
+enum PagePart {
+    Plain(Bytes),
+    /// Deflate data in pieces, for a page with gzip.
+    Coded(CodedPart, Vec<Bytes>),
+}
+
+impl PagePart {
+    /// The parts of a stored response.
+    fn of_stored(stored: StoredFragment) -> Vec<Self> {
+        let body = stored.object.body();
+        match stored.coded {
+            None => body.chunks().iter().cloned().map(Self::Plain).collect(),
+            Some(part) => {
+                let pieces = slices(body.chunks(), part.coded.clone()).collect();
+                vec![Self::Coded(part, pieces)]
+            }
+        }
+    }
+}
+
 /// A page that is being sent.
 struct Page<'v> {
     client: &'v mut ClientConnection,
     framing: BodyFraming,
     source: FragmentSource,
+    gzip: Option<PageGzip>,
     /// The fragments that were requested, in the order of the page.
     pending: Vec<PendingFragment>,
     /// The output of attempts that are not decided.
-    held: Vec<Bytes>,
+    held: Vec<PagePart>,
     /// For each attempt, the number of pieces held before it.
     marks: Vec<usize>,
+    /// Content that comes next and is not queued yet.
+    gathered: Vec<Bytes>,
+    gathered_bytes: usize,
     content_bytes: u64,
 }
 
 impl Page<'_> {
     async fn send(&mut self, mut run: Run<'_>, template: &Bytes) -> Result<(), Interrupted> {
+        if self.gzip.is_some() {
+            self.gather(Bytes::from_static(&GZIP_HEAD));
+        }
         loop {
             match run.next() {
                 Step::Text(place) => {
-                    self.put(template.slice(place.begin as usize..place.end as usize)).await?;
+                    let text = self.text(template, place);
+                    self.put(text).await?;
                 }
                 Step::Value(value) => {
                     if !self.source.place.take_bytes(value.len()) {
                         return Err(Interrupted::Source(None));
                     }
-                    self.put(value.into()).await?;
+                    self.put(PagePart::Plain(value.into())).await?;
                 }
                 Step::Fetch(fetch) => match self.fragment(fetch).await? {
-                    Some(content) => self.put(content).await?,
+                    Some(parts) => {
+                        for part in parts {
+                            self.put(part).await?;
+                        }
+                    }
                     None => match run.failed() {
                         Consequence::Skipped => {}
                         Consequence::Excepted => {
@@ -350,7 +438,7 @@ impl Page<'_> {
                         }
                         Consequence::Lacking => {
                             self.source.count(Metric::EsiGaps);
-                            self.put(Bytes::from_static(GAP)).await?;
+                            self.put(PagePart::Plain(Bytes::from_static(GAP))).await?;
                         }
                     },
                 },
@@ -358,46 +446,98 @@ impl Page<'_> {
                 Step::Commit => {
                     self.marks.pop();
                     if self.marks.is_empty() {
-                        for piece in std::mem::take(&mut self.held) {
-                            self.put(piece).await?;
+                        for part in std::mem::take(&mut self.held) {
+                            self.put(part).await?;
                         }
                     }
                 }
                 Step::Done => break,
             }
         }
+        if let Some(gzip) = &self.gzip {
+            let end = gzip.joined.end();
+            self.gather(end);
+        }
+        self.pass_on();
         self.client.push_end(self.framing, None);
         self.client.flush().await.map_err(Interrupted::from)
     }
 
+    /// A text of the template.
+    fn text(&self, template: &Bytes, place: Span) -> PagePart {
+        let coded = self.gzip.as_ref().and_then(|gzip| {
+            let number = gzip.texts.binary_search_by_key(&place.begin, |text| text.begin).ok()?;
+            let text = gzip.texts.get(number).filter(|text| text.bytes == place.end - place.begin)?;
+            Some((text.clone(), slices(&gzip.form, text.coded.clone()).collect()))
+        });
+        match coded {
+            Some((text, pieces)) => PagePart::Coded(text, pieces),
+            None => PagePart::Plain(template.slice(place.begin as usize..place.end as usize)),
+        }
+    }
+
     /// The content of a fragment. The client gets all that precedes it before the wait for it.
-    async fn fragment(&mut self, fetch: Fetch) -> Result<Option<Bytes>, Interrupted> {
+    async fn fragment(&mut self, fetch: Fetch) -> Result<Option<Vec<PagePart>>, Interrupted> {
         let place = self.pending.iter().position(|pending| pending.id == fetch.id);
         let pending = match place {
             Some(place) => self.pending.remove(place),
-            None => self.source.begin(fetch),
+            None => self.source.begin(fetch).await,
         };
         if !pending.is_here() {
+            self.pass_on();
             self.client.flush().await?;
         }
-        Ok(pending.content().await)
+        Ok(match pending.content().await {
+            Some(FragmentContent::Stored(stored)) => Some(PagePart::of_stored(stored)),
+            Some(FragmentContent::Sent(content)) => Some(vec![PagePart::Plain(content)]),
+            None => None,
+        })
     }
 
-    /// Sends a piece, or holds it back during an attempt.
-    async fn put(&mut self, piece: Bytes) -> Result<(), Interrupted> {
-        // An empty chunk would end the content.
-        if piece.is_empty() {
-            return Ok(());
-        }
+    /// Sends a part, or holds it back during an attempt.
+    async fn put(&mut self, part: PagePart) -> Result<(), Interrupted> {
         if !self.marks.is_empty() {
-            self.held.push(piece);
+            self.held.push(part);
             return Ok(());
         }
-        self.content_bytes += piece.len() as u64;
-        self.client.push_content(self.framing, piece);
-        if !self.client.has_room(self.source.memory()) {
-            self.client.flush().await?;
+        match (self.gzip.as_mut().map(|gzip| &mut gzip.joined), part) {
+            (None, PagePart::Plain(content)) => self.gather(content),
+            (Some(joined), PagePart::Plain(content)) => {
+                let mut blocks = Vec::with_capacity(2);
+                joined.plain(&content, |block| blocks.push(block));
+                blocks.into_iter().for_each(|block| self.gather(block));
+            }
+            (Some(joined), PagePart::Coded(part, pieces)) => {
+                joined.coded(&part);
+                pieces.into_iter().for_each(|piece| self.gather(piece));
+            }
+            // No page without gzip takes forms.
+            (None, PagePart::Coded(..)) => return Err(Interrupted::Source(None)),
+        }
+        if self.gathered_bytes >= GATHERED_BYTES_MAX {
+            self.pass_on();
+            if !self.client.has_room(self.source.memory()) {
+                self.client.flush().await?;
+            }
         }
         Ok(())
+    }
+
+    fn gather(&mut self, piece: Bytes) {
+        if !piece.is_empty() {
+            self.gathered_bytes += piece.len();
+            self.gathered.push(piece);
+        }
+    }
+
+    /// Queues what was gathered, in one chunk.
+    fn pass_on(&mut self) {
+        // An empty chunk would end the content.
+        if self.gathered_bytes == 0 {
+            return;
+        }
+        let bytes = std::mem::take(&mut self.gathered_bytes);
+        self.content_bytes += bytes as u64;
+        self.client.push_gathered(self.framing, bytes, self.gathered.drain(..));
     }
 }

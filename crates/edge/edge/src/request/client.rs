@@ -12,7 +12,7 @@ use crate::http2::wire::Http2Wire;
 use crate::memory::budget::MemoryShare;
 use crate::memory::grant::Grant;
 use crate::request::arrival::Arrival;
-use crate::request::fragment_place::FragmentPlace;
+use crate::request::fragment_place::{FragmentPlace, Handover};
 use crate::request::http1_wire::Http1Wire;
 use crate::request::pace::Pace;
 use crate::request::respond::SerialisedHead;
@@ -29,6 +29,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use store::Object;
 
 /// Bytes of one read of request heads. Heads are small and many connections are idle, so it is low.
 const HEAD_READ_BYTES: usize = 4 * 1024;
@@ -69,7 +70,7 @@ pub(crate) struct ClientConnection {
     /// The memory of the queue beyond its first piece.
     queue_grant: Option<Grant>,
     /// The page whose fragment is requested, if the client is the edge itself.
-    fragment_of: Option<FragmentPlace>,
+    fragment_of: Option<Handover>,
 }
 
 /// The protocol of a client.
@@ -155,17 +156,26 @@ impl ClientConnection {
     /// A connection within the edge, on which it requests a fragment.
     pub(crate) fn of_fragment(
         stream: Stream,
-        input: BytesMut,
         arrival: Arrival,
         limits: Arc<EdgeLimits>,
-        place: FragmentPlace,
+        page: Handover,
     ) -> Self {
-        Self { fragment_of: Some(place), ..Self::begun(stream, input, arrival, limits) }
+        Self { fragment_of: Some(page), ..Self::new(stream, arrival, limits) }
     }
 
     /// The page whose fragment is requested; `None` for a client's own request.
-    pub(crate) const fn fragment_of(&self) -> Option<&FragmentPlace> {
-        self.fragment_of.as_ref()
+    pub(crate) fn fragment_of(&self) -> Option<&FragmentPlace> {
+        self.fragment_of.as_ref().map(Handover::place)
+    }
+
+    /// Gives a stored response, or the gzip form of one, to the page whose fragment is requested.
+    /// Returns false if it must be sent instead.
+    pub(crate) fn hand_over(&mut self, object: &Arc<Object>, is_form: bool) -> bool {
+        let is_taken = self.fragment_of.as_ref().is_some_and(|page| page.give(object, is_form));
+        if is_taken {
+            self.sent_bytes += object.content_bytes();
+        }
+        is_taken
     }
 
     pub(crate) fn peer(&self) -> Peer {
@@ -256,6 +266,19 @@ impl ClientConnection {
         match &mut self.wire {
             Wire::Http1(wire) => wire.push_content(framing, octets),
             Wire::Http2(wire) => wire.push(octets),
+        }
+    }
+
+    /// Queues pieces of content, which have `bytes` bytes, in this framing.
+    pub(crate) fn push_gathered(
+        &mut self,
+        framing: BodyFraming,
+        bytes: usize,
+        pieces: impl Iterator<Item = Bytes>,
+    ) {
+        match &mut self.wire {
+            Wire::Http1(wire) => wire.push_gathered(framing, bytes, pieces),
+            Wire::Http2(wire) => pieces.for_each(|piece| wire.push(piece)),
         }
     }
 

@@ -42,6 +42,15 @@ impl<'a> Visit<'a> {
         None
     }
 
+    /// The codings of stored forms that the client takes. A page takes gzip forms of its fragments,
+    /// whose requests accept no coding, because it cannot take any other gzip.
+    pub(crate) fn accepted_forms(&self, accepted: AcceptedCodings) -> AcceptedCodings {
+        match self.client.fragment_of() {
+            Some(place) if place.takes_forms() => AcceptedCodings::of_codings(&[Coding::Gzip]),
+            _ => accepted,
+        }
+    }
+
     /// Counts a response that is sent in a stored form.
     pub(crate) fn count_form(&self, coding: Coding) {
         self.cells().count(match coding {

@@ -52,7 +52,7 @@ impl Visit<'_> {
             ContentSource::File(found, _) => self.lifetime_of_file(found.head()),
             _ => None,
         };
-        let (content, form) = match self.chosen(&content, accepted) {
+        let (content, form) = match self.chosen(&content, self.accepted_forms(accepted)) {
             Some(CodedForm { coding, object }) => (ContentSource::Stored(object), Some(coding)),
             None => (content, None),
         };
@@ -71,7 +71,9 @@ impl Visit<'_> {
         form.into_iter().for_each(|coding| self.count_form(coding));
         // Boxes keep the futures of rare responses out of the memory of all others.
         match content {
-            ContentSource::Stored(object) => self.send_stored(&object, decoded, &account).await,
+            ContentSource::Stored(object) => {
+                self.send_stored(&object, (form.is_some(), decoded), &account).await
+            }
             ContentSource::Filling { answer, reader, own } => {
                 self.notes.fetch = answer.phases;
                 if let Some(head) = decoded.as_ref().filter(|head| head.fields.has(names::CONTENT_ENCODING)) {
@@ -164,7 +166,7 @@ impl Visit<'_> {
     async fn send_stored(
         &mut self,
         object: &Arc<Object>,
-        decoded: Option<ResponseHead>,
+        (is_form, decoded): (bool, Option<ResponseHead>),
         account: &ResponseAccount,
     ) -> RequestOutcome {
         let repair = BodyRepair::of(self);
@@ -176,6 +178,11 @@ impl Visit<'_> {
         if let Some(excerpt) = Excerpt::of(&self.request.head, object, &self.shared.boundary) {
             self.browser_lifetime = respond::lifetime_of(object);
             return Box::pin(self.send_excerpt(&excerpt, object, account)).await;
+        }
+        // A page takes the response itself, without its head.
+        if self.client.hand_over(object, is_form) {
+            let (status, reason, content_bytes) = (object.status(), account.reason, object.content_bytes());
+            return RequestOutcome { status, reason, content_bytes, after: AfterResponse::Close };
         }
         if respond::changes_stored_head(object, self.recipient) {
             self.browser_lifetime = respond::lifetime_of(object);

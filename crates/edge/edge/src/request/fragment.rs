@@ -9,9 +9,11 @@
 use crate::control::counters::Metric;
 use crate::memory::budget::MemoryShare;
 use crate::request::arrival::Arrival;
-use crate::request::client::{ClientConnection, ReceiveOutcome};
+use crate::request::client::ClientConnection;
 use crate::request::foreign_ports::X_FORWARDED_PORT;
-use crate::request::fragment_place::FragmentPlace;
+use crate::request::fragment_place::{
+    FRAGMENT_BYTES_MAX, FragmentPlace, Handover, StoredFragment, may_stand_in_page,
+};
 use crate::request::fragment_url::{target_of, text_of_path};
 use crate::request::guard::{HTTPS_CLAIMS, X_FORWARDED_PREFIX};
 use crate::request::visit::{AfterResponse, RunRequest, Visit};
@@ -19,10 +21,12 @@ use crate::shared::Shared;
 use bytes::{Bytes, BytesMut};
 use esi::Fetch;
 use h1::client::{Exchange, ResponseEvent, Terms};
-use message::{Fields, Method, RequestHead, Status, Version, names};
+use h1::{BodyFraming, Request, Target};
+use message::{Fields, Method, RequestHead, Version, names};
 use net::{Connection, Stream};
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -36,9 +40,6 @@ const AT_ONCE: usize = 16;
 
 /// The same for a fragment that is a template: with more, each level would multiply the requests.
 const AT_ONCE_WITHIN: usize = 1;
-
-/// Longest content of a fragment in bytes.
-const FRAGMENT_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of the head of a fragment's response, beside its content.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -77,26 +78,51 @@ pub(crate) struct FragmentSource {
     run: RunRequest,
 }
 
+/// The content of a fragment.
+#[derive(Debug)]
+pub(crate) enum FragmentContent {
+    /// A stored response in memory, which the page shares with the store.
+    Stored(StoredFragment),
+    /// Content that was sent to the page.
+    Sent(Bytes),
+}
+
 /// A fragment that was requested. Dropping it ends the request.
 pub(crate) struct PendingFragment {
     pub(crate) id: usize,
-    task: JoinHandle<Option<Bytes>>,
+    state: FragmentState,
+}
+
+/// How far the request for a fragment is.
+enum FragmentState {
+    /// It has ended.
+    Here(Option<FragmentContent>),
+    /// It waits for something, in a task of its own.
+    Arriving(JoinHandle<Option<FragmentContent>>),
 }
 
 impl Drop for PendingFragment {
     fn drop(&mut self) {
-        self.task.abort();
+        if let FragmentState::Arriving(task) = &self.state {
+            task.abort();
+        }
     }
 }
 
 impl PendingFragment {
     pub(crate) fn is_here(&self) -> bool {
-        self.task.is_finished()
+        match &self.state {
+            FragmentState::Here(_) => true,
+            FragmentState::Arriving(task) => task.is_finished(),
+        }
     }
 
     /// The content; `None` if it cannot be had.
-    pub(crate) async fn content(mut self) -> Option<Bytes> {
-        (&mut self.task).await.ok().flatten()
+    pub(crate) async fn content(mut self) -> Option<FragmentContent> {
+        match &mut self.state {
+            FragmentState::Here(content) => content.take(),
+            FragmentState::Arriving(task) => task.await.ok().flatten(),
+        }
     }
 }
 
@@ -135,14 +161,21 @@ impl FragmentSource {
         self.shared.cells(self.worker).count(metric);
     }
 
-    /// Requests a fragment.
-    pub(crate) fn begin(&self, fetch: Fetch) -> PendingFragment {
-        let (id, source) = (fetch.id, self.clone());
-        PendingFragment { id, task: tokio::spawn(source.fetch(fetch)) }
+    /// Requests a fragment. One that needs no waiting, such as a hit in memory, is there without a
+    /// task.
+    pub(crate) async fn begin(&self, fetch: Fetch) -> PendingFragment {
+        let (id, mut fetching) = (fetch.id, Box::pin(self.clone().fetch(fetch)));
+        let begun = poll_fn(|context| Poll::Ready(fetching.as_mut().poll(context))).await;
+        let state = match begun {
+            Poll::Ready(content) => FragmentState::Here(content),
+            // The task polls it at once, and is then woken in place of this one.
+            Poll::Pending => FragmentState::Arriving(tokio::spawn(fetching)),
+        };
+        PendingFragment { id, state }
     }
 
     /// The content of the first URL of an include that can be had.
-    async fn fetch(self, fetch: Fetch) -> Option<Bytes> {
+    async fn fetch(self, fetch: Fetch) -> Option<FragmentContent> {
         let turn = tokio::time::timeout_at(self.place.ends(), self.turns.acquire()).await;
         let stated = fetch.maxwait_ms.map(|ms| Duration::from_millis(ms.into()));
         let wait = stated.unwrap_or(FRAGMENT_WAIT).min(FRAGMENT_WAIT);
@@ -172,9 +205,11 @@ impl FragmentSource {
     }
 
     /// The content of a URL.
-    async fn request(&self, url: &[u8]) -> Option<Bytes> {
+    async fn request(&self, url: &[u8]) -> Option<FragmentContent> {
         let host = self.fields.only(names::HOST)?;
         let target = Bytes::from(target_of(url, host, &self.page)?);
+        // What a client's request with such a target is refused for.
+        Target::split(&Method::Get, &target).ok()?;
         if !self.place.take_request() {
             return None;
         }
@@ -187,24 +222,29 @@ impl FragmentSource {
             version: Version::Http10,
             fields: (*self.fields).clone(),
         };
-        let mut input = BytesMut::new();
-        h1::write_request_head(&mut input, &head).ok()?;
+        let request = Request {
+            head,
+            framing: BodyFraming::Empty,
+            persistent: false,
+            expect_continue: false,
+            upgrade: false,
+        };
         let output = Arc::new(Mutex::new(KeptOutput::of(&self.place)));
         let stream = Stream::Other(Box::new(Collector(Arc::clone(&output))));
         let limits = Arc::clone(&self.shared.limits);
-        let mut client =
-            ClientConnection::of_fragment(stream, input, self.arrival, limits, self.place.clone());
-        let ReceiveOutcome::Request(request) = client.receive(pin!(std::future::pending())).await else {
-            return None;
-        };
-        match (self.run)(Arc::clone(&self.shared), self.worker, client, request).await {
+        let handover = Handover::new(self.place.clone());
+        let client = ClientConnection::of_fragment(stream, self.arrival, limits, handover.clone());
+        match (self.run)(Arc::clone(&self.shared), self.worker, client, Box::new(request)).await {
             AfterResponse::Gone | AfterResponse::Tunnel(..) => None,
             AfterResponse::Keep | AfterResponse::Close | AfterResponse::Linger => {
+                if let Some(stored) = handover.take() {
+                    return Some(FragmentContent::Stored(stored));
+                }
                 let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
                 let content = content_of(std::mem::take(&mut output.octets))?;
                 // These stay counted until the page ends.
                 output.taken_bytes = output.taken_bytes.saturating_sub(content.len());
-                Some(content)
+                Some(FragmentContent::Sent(content))
             }
         }
     }
@@ -219,8 +259,7 @@ fn content_of(mut input: BytesMut) -> Option<Bytes> {
             Some(ResponseEvent::Informational(_)) => {}
             Some(ResponseEvent::Head(response)) => {
                 let head = response.head;
-                let is_good = head.status == Status::OK || head.status.code() == 204;
-                if !is_good || head.fields.has(names::CONTENT_ENCODING) {
+                if !may_stand_in_page(head.status) || head.fields.has(names::CONTENT_ENCODING) {
                     return None;
                 }
             }

@@ -1,13 +1,16 @@
 //! The place of a fragment in its page, and what the page may use for all its fragments.
 //!
 //! Invariant: a page and all fragments within its fragments have one budget of requests, bytes and
-//! time.
+//! time. A stored response that is handed over counts as if its bytes had been sent.
 
 use crate::memory::budget::MemoryShare;
 use crate::memory::grant::Grant;
+use encoding::{CodedPart, coded_content};
+use message::Status;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use store::Object;
 use tokio::time::Instant;
 
 /// Largest number of fragments within fragments: a page is 0 deep, its fragments are 1 deep.
@@ -21,6 +24,9 @@ const PAGE_BYTES_MAX: u64 = 16 << 20;
 
 /// Bytes of them that need no memory from the budget of bytes in transfer.
 const PAGE_ALLOWANCE_BYTES: u64 = 16 * 1024;
+
+/// Longest content of a fragment in bytes.
+pub(crate) const FRAGMENT_BYTES_MAX: usize = 1 << 20;
 
 /// Longest time for all fragments of a page.
 const PAGE_WAIT: Duration = Duration::from_secs(30);
@@ -45,6 +51,8 @@ struct HeldBytes {
 pub(crate) struct FragmentPlace {
     budget: Arc<PageBudget>,
     depth: u8,
+    /// Whether the page takes gzip forms of its fragments.
+    takes_forms: bool,
 }
 
 impl FragmentPlace {
@@ -57,12 +65,22 @@ impl FragmentPlace {
             bytes: Mutex::new(HeldBytes { count: 0, memory }),
             ends: Instant::now() + PAGE_WAIT,
         };
-        Self { budget: Arc::new(budget), depth: 1 }
+        Self { budget: Arc::new(budget), depth: 1, takes_forms: false }
     }
 
-    /// The place of the fragments of this fragment.
+    /// The place of the fragments of this fragment, which is assembled without a coding.
     pub(crate) fn within(&self) -> Self {
-        Self { depth: self.depth.saturating_add(1), ..self.clone() }
+        Self { depth: self.depth.saturating_add(1), takes_forms: false, budget: Arc::clone(&self.budget) }
+    }
+
+    /// The same place in a page that is sent with gzip.
+    pub(crate) fn with_forms(self) -> Self {
+        Self { takes_forms: true, ..self }
+    }
+
+    /// Whether the page takes gzip forms of its fragments.
+    pub(crate) const fn takes_forms(&self) -> bool {
+        self.takes_forms
     }
 
     /// When the time for all fragments of the page ends.
@@ -104,6 +122,59 @@ impl FragmentPlace {
         // Relaxed is enough: the number publishes no other memory.
         self.budget.fragments.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
     }
+}
+
+/// Where the request for a fragment leaves a stored response. The page then takes the response
+/// itself, and nothing is written and read again.
+#[derive(Clone, Debug)]
+pub(crate) struct Handover {
+    place: FragmentPlace,
+    left: Arc<OnceLock<StoredFragment>>,
+}
+
+/// A stored response as a fragment.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredFragment {
+    pub(crate) object: Arc<Object>,
+    /// The deflate data, if the object is the gzip form of the response.
+    pub(crate) coded: Option<CodedPart>,
+}
+
+impl Handover {
+    /// For the request for a fragment at this place.
+    pub(crate) fn new(place: FragmentPlace) -> Self {
+        Self { place, left: Arc::default() }
+    }
+
+    /// The place of the fragment.
+    pub(crate) const fn place(&self) -> &FragmentPlace {
+        &self.place
+    }
+
+    /// Leaves a stored response, or the gzip form of one. Returns false if it must be sent: if its
+    /// content is not in memory, may not stand in a page, or exceeds a limit.
+    pub(crate) fn give(&self, object: &Arc<Object>, is_form: bool) -> bool {
+        let coded = if is_form { coded_content(object.body().chunks()) } else { None };
+        // A limit is the same for each form.
+        let bytes = coded.as_ref().map_or_else(|| object.content_bytes(), |part| part.bytes.into());
+        may_stand_in_page(object.status())
+            && object.is_coded() == coded.is_some()
+            && object.part().is_none()
+            && object.on_disk().is_none()
+            && bytes <= FRAGMENT_BYTES_MAX as u64
+            && self.place.take_bytes(bytes as usize)
+            && self.left.set(StoredFragment { object: Arc::clone(object), coded }).is_ok()
+    }
+
+    /// The response that was left.
+    pub(crate) fn take(self) -> Option<StoredFragment> {
+        self.left.get().cloned()
+    }
+}
+
+/// Whether the content of a response with this status may stand in a page.
+pub(crate) fn may_stand_in_page(status: Status) -> bool {
+    status == Status::OK || status.code() == 204
 }
 
 #[cfg(test)]

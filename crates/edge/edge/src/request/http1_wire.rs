@@ -16,8 +16,11 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
 
-/// Pieces of one vectored write.
+/// Pieces of one vectored write that is not queued.
 const SLICES_MAX: usize = 16;
+
+/// Pieces of one vectored write of the queue. An assembled page has many.
+const QUEUED_SLICES_MAX: usize = 64;
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -118,15 +121,25 @@ impl Http1Wire {
 
     /// Queues a piece of content in this framing.
     pub(crate) fn push_content(&mut self, framing: BodyFraming, octets: Bytes) {
+        self.push_gathered(framing, octets.len(), std::iter::once(octets));
+    }
+
+    /// Queues pieces of content, which have `bytes` bytes, in this framing. They are one chunk.
+    pub(crate) fn push_gathered(
+        &mut self,
+        framing: BodyFraming,
+        bytes: usize,
+        pieces: impl Iterator<Item = Bytes>,
+    ) {
         match framing {
             BodyFraming::Chunked => {
                 let mut size = BytesMut::with_capacity(20);
-                h1::write_chunk_size(&mut size, octets.len());
+                h1::write_chunk_size(&mut size, bytes);
                 self.push(size.freeze());
-                self.push(octets);
+                pieces.for_each(|piece| self.push(piece));
                 self.push(Bytes::from_static(h1::CHUNK_END));
             }
-            BodyFraming::Length(_) | BodyFraming::UntilClose => self.push(octets),
+            BodyFraming::Length(_) | BodyFraming::UntilClose => pieces.for_each(|piece| self.push(piece)),
             BodyFraming::Empty => {}
         }
     }
@@ -177,7 +190,7 @@ impl Http1Wire {
 
     /// Writes a part of the queue. Returns the number of bytes written.
     pub(crate) fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let mut slices = [IoSlice::new(&[]); QUEUED_SLICES_MAX];
         let mut count = 0;
         for (slice, octets) in slices.iter_mut().zip(&self.output) {
             *slice = IoSlice::new(octets);

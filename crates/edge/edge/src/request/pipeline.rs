@@ -261,10 +261,9 @@ impl<'a> Visit<'a> {
     /// would get one of them.
     fn order_forms(&self, page_request: &PageRequest<'_>, delivery: &Delivery) {
         let ContentSource::Stored(object) = &delivery.content else { return };
-        let is_concerned = || !page_request.accepted.is_empty() && page_request.range.is_none();
-        // A template is never sent as it is stored.
-        let is_template = || object.template().is_some();
-        if !object.is_encodable() || !is_concerned() || is_template() || !object.counts_for_forms() {
+        let is_concerned =
+            || !self.accepted_forms(page_request.accepted).is_empty() && page_request.range.is_none();
+        if !object.is_encodable() || !is_concerned() || !object.counts_for_forms() {
             return;
         }
         if !self.shared.encodings.order(&page_request.key, object) {

@@ -357,6 +357,12 @@ impl Refusal {
         Self::failure(502, Reason::EsiRefused, format!("the ESI template of {target} is refused: {why}"))
     }
 
+    /// A page whose template finds no memory at the moment.
+    pub(crate) fn template_without_memory(target: &[u8], why: &str) -> Self {
+        let refusal = Self { status: Status::SERVICE_UNAVAILABLE, ..Self::template(target, why) };
+        Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..refusal }
+    }
+
     /// A request that cannot be serialised as it was read.
     pub(crate) fn unwritable() -> Self {
         Self::closing(400, Reason::BadRequest, "The request cannot be forwarded as it is.")

@@ -11,12 +11,13 @@ use crate::memory::encodings::EncodingOrder;
 use crate::shared::Shared;
 use crate::upkeep::supervisor::{self, ThreadEnd};
 use defects::{Defect, is_planted};
-use encoding::{Source, Unencodable, encode};
-use semantics::is_gzip;
+use encoding::{Source, Unencodable, encode, encode_texts};
+use message::ResponseHead;
+use semantics::{Coding, CompressionRules, is_gzip};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Body, CodedForm};
+use store::{Body, CodedForm, Object, StoredTemplate};
 use threads::JoinHandle;
 
 /// Nice value of the thread: everything else goes first.
@@ -60,8 +61,12 @@ fn carry_out(shared: &Shared, order: &EncodingOrder) {
     let goes_on = || !shared.encodings.is_ended() && is_needed();
     let (freshness, policy) = (object.freshness(), site.policy());
     let mut forms: Vec<CodedForm> = Vec::new();
-    for coding in rules.codings_for(&head.fields) {
-        match encode(source, coding, &goes_on) {
+    for coding in codings(rules, &head, &object) {
+        let encoded = match object.template() {
+            Some(template) => encoded_template(&object, template, &goes_on),
+            None => encode(source, coding, &goes_on),
+        };
+        match encoded {
             Ok((coded, bytes)) => {
                 cells.add(Metric::EncodingBytesRead, bytes);
                 if coded.len() as u64 * 100 <= object.content_bytes() * WORTH_PERCENT {
@@ -86,4 +91,24 @@ fn carry_out(shared: &Shared, order: &EncodingOrder) {
     } else {
         cells.count(Metric::EncodingsVoid);
     }
+}
+
+/// The codings of the forms of a response. Pages are assembled from templates with gzip only.
+fn codings(rules: &CompressionRules, head: &ResponseHead, object: &Object) -> Vec<Coding> {
+    let mut codings = rules.codings_for(&head.fields);
+    codings.retain(|coding| object.template().is_none() || *coding == Coding::Gzip);
+    codings
+}
+
+/// The gzip form of a template, whose texts are parts of pages, and the length of the template.
+fn encoded_template(
+    object: &Arc<Object>,
+    template: &StoredTemplate,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<(Vec<u8>, u64), Unencodable> {
+    let StoredTemplate::Parsed(parsed) = template else { return Err(Unencodable::TooLong) };
+    let Ok(program) = &**parsed else { return Err(Unencodable::TooLong) };
+    let content = object.content().collect::<Vec<_>>().concat();
+    let texts = program.texts().map(|text| text.begin as usize..text.end as usize);
+    Ok((encode_texts(&content, texts, goes_on)?, content.len() as u64))
 }

@@ -9,11 +9,11 @@ use profiles::Pattern;
 use std::sync::Arc;
 use testkit::{Action, Client, Gate, Http2Client, Origin, Response, Seen, eventually, response};
 
-const TEMPLATE: &str = "Surrogate-Control: content=\"ESI/1.0\"";
-const STORED: &str = "Cache-Control: max-age=600";
+pub(crate) const TEMPLATE: &str = "Surrogate-Control: content=\"ESI/1.0\"";
+pub(crate) const STORED: &str = "Cache-Control: max-age=600";
 const GAP: &str = "<!-- a fragment of this page is missing -->";
 
-fn with_esi(plan: &mut EdgePlan) {
+pub(crate) fn with_esi(plan: &mut EdgePlan) {
     plan.sites[0].esi = true;
     plan.sites[0].esi_cookies = vec![Pattern::new("group")];
 }
@@ -359,6 +359,7 @@ fn head_request_fetches_no_fragment() {
         let answer = stage.ask("HEAD", "/", &[]);
         assert_eq!((answer.status, answer.field("Cache-Control")), (200, Some("private, no-store")));
         assert_eq!((answer.field("Content-Length"), answer.field("ETag")), (None, None));
+        assert_eq!(answer.field("Age"), None);
         assert_eq!(stage.get("/other", &[]).text(), "a/b");
     }
     assert_eq!(count(&stage, "/b"), 1);
@@ -514,6 +515,22 @@ fn arriving_fragments_count_towards_the_memory() {
     gate.open();
     assert_eq!(client.read().text().len(), 1_000_002);
     eventually("they are given back", || stage.metric("petasos_buffered_bytes", "") == 0);
+}
+
+#[test]
+fn template_without_memory_is_refused_for_a_moment() {
+    let text = format!("{}<esi:include src=\"/b\"/>", "a".repeat(40_000));
+    let change = |plan: &mut EdgePlan| {
+        with_esi(plan);
+        plan.limits.buffer_memory_percent = 0;
+    };
+    let stage = Stage::with(change, move |seen| match seen.target() {
+        "/" => response("200 OK", &[TEMPLATE, "Cache-Control: no-store"], text.as_bytes()),
+        other => fragment(other),
+    });
+    let answer = stage.get("/", &[]);
+    assert_eq!((answer.status, reason(&answer)), (503, "esi-refused"));
+    assert!(answer.field("retry-after").is_some());
 }
 
 #[test]

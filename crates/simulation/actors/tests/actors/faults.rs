@@ -24,6 +24,7 @@ fn town(framing: Framing) -> Town {
         bytes: 10_000,
         is_coded: false,
         greets: false,
+        template: Vec::new(),
     };
     let site = SitePlan { pages: vec![page], ..SitePlan::random(&mut Random::new(1), "a.test") };
     Town::new(site, 1)

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use message::Fields;
 use petasos_actors::{
-    Ask, ContentId, Ending, Framing, Ledger, Lifetime, Moment, NONE, PageKind, PagePlan, PurgeAnswer, Reply,
-    Rule, Rules, Scope, SitePlan, Validator, slice,
+    Ask, ContentId, Ending, Framing, Include, Ledger, Lifetime, Moment, NONE, PageKind, PagePlan,
+    PurgeAnswer, Reply, Rule, Rules, Scope, SitePlan, TemplatePart, Validator, slice,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,19 @@ pub(crate) fn page(path: &str, kind: PageKind) -> PagePlan {
         bytes: BYTES,
         is_coded: false,
         greets: false,
+        template: Vec::new(),
     }
+}
+
+/// The parts of the page `/page`.
+fn template() -> Vec<TemplatePart> {
+    let include = |src: &str| Include { src: src.to_owned(), alt: None, continues: false, maxwait_ms: None };
+    vec![
+        TemplatePart::Include(include("/a")),
+        TemplatePart::Include(include("/mine")),
+        TemplatePart::Attempt(include("/gone"), include("/b")),
+        TemplatePart::Values,
+    ]
 }
 
 /// The content of a version of a page.
@@ -57,6 +69,7 @@ impl History {
             page("/words", PageKind::Language),
             page("/gone", PageKind::Missing),
             PagePlan { lifetime: Lifetime::default(), ..page("/unstated", PageKind::Shared) },
+            PagePlan { template: template(), ..page("/page", PageKind::Shared) },
         ];
         let site = SitePlan { pages, ..SitePlan::random(&mut Random::new(1), "a.test") };
         let rules = Rules { age_slack: Duration::from_secs(1), trace: true, ..Rules::default() };

@@ -1,5 +1,6 @@
 //! Made-up histories, right and wrong, that the oracle must tell apart.
 
+mod assembled;
 mod conduct;
 mod contents;
 mod handovers;

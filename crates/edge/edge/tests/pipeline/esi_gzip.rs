@@ -1,0 +1,139 @@
+//! Assembled pages with gzip: joined from parts that were compressed before, and from others that
+//! are not compressed.
+
+use crate::coded_forms::{GZIP, HTML, PLAIN, coding, decoded, page};
+use crate::esi::{STORED, TEMPLATE, with_esi};
+use crate::support::Stage;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use testkit::{Response, eventually, response};
+
+const MARKUP: &str = "<esi:include src=\"/shared\"/>\n<esi:include src=\"/private\"/>$(HTTP_HOST)\
+    <esi:vars>Hello $(HTTP_REFERER|nobody)!</esi:vars><esi:include src=\"/short\"/>";
+
+/// A template of more than 1 KiB with this markup.
+fn template(markup: &str) -> String {
+    format!("{}{markup}{}", page("above"), page("below"))
+}
+
+/// A stage whose page `/` is this template.
+fn stage(template: String, secret: &'static str) -> Stage {
+    Stage::with(with_esi, move |seen| match seen.target() {
+        "/" => response("200 OK", &[TEMPLATE, STORED, HTML, "ETag: \"t\""], template.as_bytes()),
+        "/shared" => response("200 OK", &[STORED, HTML], page("shared").as_bytes()),
+        "/long" => response("200 OK", &[STORED, HTML], &[b'x'; (1 << 20) + 1]),
+        "/short" => response("200 OK", &[STORED, HTML], b"short"),
+        "/private" => response("200 OK", &["Cache-Control: private", HTML], secret.as_bytes()),
+        _ => response("404 Not Found", &[STORED], b"no"),
+    })
+}
+
+/// Requests the page until it comes with gzip, and the number of forms no longer grows.
+fn compressed(stage: &Stage, forms: u64) -> Response {
+    eventually("the forms are made", || {
+        let answer = stage.get("/", &[GZIP, "Referer: staff"]);
+        coding(&answer) == "gzip" && stage.metric("petasos_encodings_total", "") >= forms
+    });
+    stage.get("/", &[GZIP, "Referer: staff"])
+}
+
+/// Runs a program that decodes standard input; returns its output.
+fn decoded_by(program: &str, arguments: &[&str], coded: &[u8]) -> Vec<u8> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot run {program}: {error}"));
+    let (mut input, coded) = (child.stdin.take().unwrap(), coded.to_vec());
+    let writing = std::thread::spawn(move || input.write_all(&coded));
+    let output = child.wait_with_output().unwrap();
+    writing.join().unwrap().unwrap();
+    assert!(output.status.success(), "{program}: {}", output.status);
+    output.stdout
+}
+
+#[test]
+fn gzip_page_decodes_to_the_page_without_coding() {
+    let stage = stage(template(MARKUP), "the visitor's own");
+    let answer = compressed(&stage, 2);
+    let plain = stage.get("/", &[PLAIN, "Referer: staff"]);
+    assert_eq!((coding(&plain), plain.field("Vary")), ("none", Some("Accept-Encoding")));
+    assert!(plain.text().contains("the visitor's own") && plain.text().contains("Hello staff!short"));
+    assert_eq!(decoded(&answer), plain.text());
+    assert!(answer.body.len() * 3 < plain.body.len(), "{} bytes", answer.body.len());
+    assert_eq!((answer.field("Vary"), answer.field("ETag")), (Some("Accept-Encoding"), None));
+    assert_eq!(answer.field("Cache-Control"), Some("private, no-store"));
+    assert!(decoded_by("gzip", &["-t"], &answer.body).is_empty());
+    assert_eq!(decoded_by("gzip", &["-dc"], &answer.body), plain.body);
+    let script = "import sys,zlib; d=zlib.decompressobj(31); i=sys.stdin.buffer.read(); \
+        sys.stdout.buffer.write(d.decompress(i)); assert d.eof and not d.unused_data";
+    assert_eq!(decoded_by("python3", &["-c", script], &answer.body), plain.body);
+}
+
+#[test]
+fn client_without_gzip_gets_the_page_without_coding() {
+    let stage = stage(template(MARKUP), "own");
+    compressed(&stage, 2);
+    for accepted in [PLAIN, "Accept-Encoding: br", "Accept-Encoding: zstd, gzip;q=0"] {
+        assert_eq!(coding(&stage.get("/", &[accepted])), "none", "{accepted}");
+    }
+    let head = stage.ask("HEAD", "/", &[GZIP]);
+    assert_eq!((coding(&head), &head.body[..]), ("gzip", &b""[..]));
+}
+
+#[test]
+fn private_fragments_and_values_are_not_compressed() {
+    let bytes_with = |secret: &'static str| {
+        // The template repeats one of the secrets, which would then compress well.
+        let stage = stage(template(&format!("{}{MARKUP}", "token-of-alice ".repeat(20))), secret);
+        let answer = compressed(&stage, 2);
+        let has = |text: &str| answer.body.windows(text.len()).any(|window| window == text.as_bytes());
+        assert!(has(secret) && has("staff"), "they are in the page as they are");
+        answer.body.len()
+    };
+    assert_eq!(bytes_with("token-of-alice"), bytes_with("token-xy-12345"));
+}
+
+#[test]
+fn attempt_that_fails_leaves_a_whole_gzip_page() {
+    let markup = "<esi:try><esi:attempt>lost<esi:include src=\"/shared\"/><esi:include src=\"/no\"/>\
+        </esi:attempt><esi:except>instead<esi:include src=\"/shared\"/></esi:except></esi:try>";
+    let stage = stage(template(markup), "");
+    let text = decoded(&compressed(&stage, 2));
+    assert!(text.contains("instead<li>shared") && !text.contains("lost"), "{text}");
+    assert_eq!(text, stage.get("/", &[PLAIN]).text());
+}
+
+#[test]
+fn fragment_beyond_its_limit_is_missing_with_gzip_too() {
+    let stage = stage(template("[<esi:include src=\"/long\"/>]"), "");
+    compressed(&stage, 1);
+    // The form of the fragment is far below the limit.
+    (0..3).for_each(|_| drop(stage.get("/long", &[GZIP])));
+    eventually("the form is made", || coding(&stage.get("/long", &[GZIP])) == "gzip");
+    let text = decoded(&stage.get("/", &[GZIP]));
+    assert!(text.contains("[<!-- a fragment of this page is missing -->]"));
+}
+
+#[test]
+fn purged_fragment_shows_at_once_with_gzip() {
+    let stage = stage(template(MARKUP), "own");
+    compressed(&stage, 2);
+    assert_eq!(stage.ask("PURGE", "/shared", &[]).status, 200);
+    let answer = stage.get("/", &[GZIP]);
+    assert_eq!((coding(&answer), stage.origin.count("/shared")), ("gzip", 2));
+    assert_eq!(decoded(&answer), stage.get("/", &[PLAIN]).text());
+}
+
+#[test]
+fn template_within_a_page_is_a_part_without_compression() {
+    let inner = template("<esi:include src=\"/leaf\"/>");
+    let stage = Stage::with(with_esi, move |seen| match seen.target() {
+        "/" => {
+            response("200 OK", &[TEMPLATE, STORED, HTML], template("<esi:include src=\"/in\"/>").as_bytes())
+        }
+        "/in" => response("200 OK", &[TEMPLATE, STORED, HTML], inner.as_bytes()),
+        _ => response("200 OK", &[STORED, HTML], page("leaf").as_bytes()),
+    });
+    let text = decoded(&compressed(&stage, 1));
+    assert!(text.contains("<li>leaf"), "{text}");
+    assert_eq!(text, stage.get("/", &[PLAIN]).text());
+}

@@ -51,8 +51,8 @@ impl OutputArgs {
     /// Refuses outputs that cannot be written, before the run begins.
     ///
     /// # Errors
-    /// If two outputs go to standard output, a file's directory does not exist, or a path is a
-    /// directory.
+    /// If two outputs go to standard output or to the same path, a file's directory does not exist,
+    /// or a path is a directory.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let (standard, files): (Vec<&Path>, Vec<&Path>) =
             self.paths().into_iter().flatten().partition(|path| is_stdout(path));
@@ -60,7 +60,12 @@ impl OutputArgs {
             standard.len() < 2,
             "only one result can go to standard output (-); give the others a file name"
         );
-        for path in files {
+        for (index, path) in files.iter().enumerate() {
+            ensure!(
+                !files.iter().take(index).any(|other| other == path),
+                "two results cannot go to the same file {}; give each a name of its own",
+                path.display()
+            );
             let directory =
                 path.parent().filter(|parent| *parent != Path::new("")).unwrap_or_else(|| Path::new("."));
             let path_shown = path.display();
@@ -187,4 +192,33 @@ impl OutputArgs {
 
 fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OutputArgs;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        outputs: OutputArgs,
+        /// Some outputs exclude it.
+        #[arg(long)]
+        page: bool,
+    }
+
+    fn checked(arguments: &str) -> Result<(), String> {
+        let line = Line::parse_from(["bench"].into_iter().chain(arguments.split_whitespace()));
+        assert!(!line.page);
+        line.outputs.check().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn results_need_files_of_their_own() {
+        assert_eq!(checked("--json a --csv b --html -"), Ok(()));
+        let same = checked("--json run --csv run").unwrap_err();
+        assert_eq!(same, "two results cannot go to the same file run; give each a name of its own");
+        assert!(checked("--json - --csv -").unwrap_err().contains("only one result"));
+    }
 }

@@ -152,6 +152,7 @@ fn report_of_wrk_is_imported() {
         .replace("Requests/sec", "  Socket errors: connect 1, read 2, write 3, timeout 4\nRequests/sec");
     let run = one(&errors);
     assert_eq!((run.failed, run.failed_by_kind["timeout"], run.failed_by_kind["connect"]), (Some(10), 4, 1));
+    assert_eq!((run.complete, run.good, run.requests), (Some(4541), Some(4537), Some(4547)));
     let cut = include_str!("data/wrk-latency.txt").split("  4541").next().unwrap();
     assert_eq!(error(cut), "line 1: the report that begins here has no line \"... requests in ...\"");
 }

@@ -66,7 +66,8 @@ fn run(lines: &[(u64, &str)]) -> Result<Run, ImportError> {
     ];
     run.failed_by_kind = kinds.map(|(kind, count)| (kind.to_owned(), count)).into();
     let failed: u64 = run.failed_by_kind.values().sum();
-    let good = complete.saturating_sub(wrong_status);
+    // wrk counts a response that came after the time limit as complete and as a timeout.
+    let good = complete.saturating_sub(wrong_status).saturating_sub(timeout);
     run.good = Some(good);
     run.failed = Some(failed);
     run.requests = Some(good + failed);

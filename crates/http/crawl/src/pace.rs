@@ -150,6 +150,8 @@ pub struct Pace {
     share: f64,
     in_progress: u32,
     last_start: Option<Monotonic>,
+    /// No request that was sent has started later than this.
+    last_sent: Option<Monotonic>,
     not_before: Monotonic,
     /// Times of the window that is filling.
     window: Vec<Duration>,
@@ -170,6 +172,7 @@ impl Pace {
             share: SHARE_START.min(f64::from(limits.at_once_max)),
             in_progress: 0,
             last_start: None,
+            last_sent: None,
             not_before: Monotonic::default(),
             window: Vec::new(),
             medians: VecDeque::new(),
@@ -200,15 +203,19 @@ impl Pace {
         self.last_start = Some(now);
     }
 
-    /// Notes that the last request that started was not sent after all.
+    /// Notes that a request that started was not sent after all. Its place in the rate is free
+    /// again, unless another one is in progress, which may have started later.
     pub fn withdrawn(&mut self) {
         self.in_progress = self.in_progress.saturating_sub(1);
-        self.last_start = None;
+        if self.in_progress == 0 {
+            self.last_start = self.last_sent;
+        }
     }
 
     /// Notes that a request ended.
     pub fn ended(&mut self, now: Monotonic, outcome: PacedOutcome) {
         self.in_progress = self.in_progress.saturating_sub(1);
+        self.last_sent = self.last_start;
         if self.recent.len() >= RECENT {
             self.recent.pop_front();
         }
@@ -509,5 +516,24 @@ mod tests {
                 prop_assert!((SHARE_MIN..=f64::from(at_once_max)).contains(&pace.share()));
             }
         }
+    }
+
+    #[test]
+    fn withdrawn_request_gives_back_its_own_start_only() {
+        let at = |millis| Monotonic::default().plus(Duration::from_millis(millis));
+        let second = Duration::from_secs(1);
+        let mut pace = Pace::new(PaceLimits { interval_min: second, at_once_max: 4, ..PaceLimits::WARM });
+        pace.started(at(0));
+        pace.withdrawn();
+        assert_eq!(pace.decide(at(1)), PaceDecision::Start, "nothing was sent");
+        pace.share = 4.0;
+        pace.started(at(10));
+        pace.started(at(1_010));
+        pace.ended(at(1_020), good(PAGE));
+        pace.withdrawn();
+        assert_eq!(pace.decide(at(1_030)), PaceDecision::At(at(2_010)), "the second one was sent");
+        pace.started(at(2_010));
+        pace.withdrawn();
+        assert_eq!(pace.decide(at(2_010)), PaceDecision::Start);
     }
 }

@@ -5,6 +5,8 @@
 //! had or if something explains it, and leaves what the template says. A page that is not whole
 //! does not look complete. No cache may store the page.
 
+use crate::answer::accepts;
+use crate::coded::decoded;
 use crate::content::{ContentId, verify};
 use crate::event::{Asked, Stamp};
 use crate::exchange::{Ask, Reply};
@@ -26,13 +28,12 @@ const PRIVATE: &str = "private, no-store";
 
 /// Fields that an assembled page does not have: they speak of the template's own bytes, or of its
 /// time in a cache.
-const ABSENT: [&str; 9] = [
+const ABSENT: [&str; 8] = [
     "ETag",
     "Last-Modified",
     "Content-Length",
     "Accept-Ranges",
     "Content-Range",
-    "Content-Encoding",
     "Age",
     "No-Vary-Search",
     CONTROL_FIELD,
@@ -144,6 +145,10 @@ impl Ledger {
             let is_head = asked.ask.method == "HEAD";
             (is_head && !reply.body.is_empty()).then(|| "HEAD has a body".to_owned())
         });
+        let (fault, body) = match plain_body(&asked.ask, reply) {
+            Ok(body) => (fault, body),
+            Err(wrong) => (Some(wrong), Vec::new()),
+        };
         if let Some(fault) = fault {
             let text = format!("{}, assembled: {fault}", told(asked, reply));
             self.violate(Rule::Fields, ended.at, text);
@@ -151,7 +156,7 @@ impl Ledger {
         if asked.ask.method == "HEAD" {
             return;
         }
-        self.judge_names(asked, ended, reply);
+        self.judge_names(asked, ended, reply, &body);
         let took = ended.at.since(asked.begun.at);
         let may_lack = asked.ask.misbehaves
             || self.rules.fragments_may_fail
@@ -159,7 +164,7 @@ impl Ledger {
             || self.may_lack_memory(&asked.ask.target)
             || self.explains(asked.begun.at, ended.at);
         let view = View { asked, ended, may_lack };
-        let mut rest = Rest { octets: &reply.body, is_complete: reply.is_complete() };
+        let mut rest = Rest { octets: &body, is_complete: reply.is_complete() };
         let fault = match self.read_page(&view, &asked.ask, (page, id), 0, &mut rest) {
             Ok(()) if rest.octets.is_empty() => None,
             Ok(()) => Some(format!("{} bytes follow its end", rest.octets.len())),
@@ -175,12 +180,12 @@ impl Ledger {
     }
 
     /// No content in the page is that of another visitor, whatever the order of the parts.
-    fn judge_names(&mut self, asked: &Asked, ended: Stamp, reply: &Reply) {
+    fn judge_names(&mut self, asked: &Asked, ended: Stamp, reply: &Reply, body: &[u8]) {
         let is_own = |user: &str| {
             [&asked.ask.user, &asked.ask.nick].into_iter().flatten().any(|own| own == user)
                 || user == crate::content::NONE
         };
-        let names = reply.body.split(|octet| *octet == b';').filter_map(named);
+        let names = body.split(|octet| *octet == b';').filter_map(named);
         let foreign: Vec<_> = names.filter(|id| !is_own(&id.user)).collect();
         if let Some(id) = foreign.first() {
             let text = format!("{} received \"{id}\" within a page", told(asked, reply));
@@ -375,6 +380,25 @@ impl Ledger {
         prospect.is_possible = !prospect.realms.is_empty() || !prospect.texts.is_empty();
         prospect.is_sure = is_sure && prospect.is_possible;
         prospect
+    }
+}
+
+/// The body without its coding, which can only be gzip and only for a client that accepts it.
+fn plain_body(ask: &Ask, reply: &Reply) -> Result<Vec<u8>, String> {
+    let Some(coding) = reply.field("Content-Encoding") else { return Ok(reply.body.to_vec()) };
+    let is_accepted = ask.codings.as_deref().is_some_and(|value| accepts(value, coding));
+    if coding != "gzip" || !is_accepted {
+        return Err(format!("the coding {coding}, accepts {:?}", ask.codings));
+    }
+    if ask.method == "HEAD" {
+        return Ok(Vec::new());
+    }
+    match decoded(coding, &reply.body) {
+        Some((_, false)) if reply.is_complete() => {
+            Err("the gzip stream is complete without its end".to_owned())
+        }
+        Some((content, _)) => Ok(content),
+        None => Err(format!("the unknown coding {coding}")),
     }
 }
 

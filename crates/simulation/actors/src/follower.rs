@@ -1,9 +1,9 @@
 //! A client that follows the log of requests at the admin address, and comes back when another
 //! process takes over.
 //!
-//! Invariants: each line is whole JSON. Of the requests that end while a prompt client follows, each
-//! has a line or is among the records that the stream calls skipped. Eight clients follow at most,
-//! and a ninth is refused. A stream ends only with its client or its process.
+//! Invariants: each line is whole JSON. Of the requests that end while a prompt client follows,
+//! each has a line or is among the records that the stream calls skipped. Eight clients follow at
+//! most, and a ninth is refused. A stream ends only with its client or its process.
 
 use crate::exchange::{Ending, Reply};
 use crate::ledger::{Ledger, SharedLedger};

@@ -88,10 +88,11 @@ impl Ledger {
             self.remember(request, at, false);
         }
         let Some(arrivals) = self.listed.arrivals.get(&request.host) else { return };
-        let (mut requests, mut begun) = (0, 0);
+        // Runs of two sites may reach the origin under one name, and begin together.
+        let begun = arrivals.iter().filter(|arrival| arrival.begins).count() as u64;
+        let mut requests = 0;
         let excess = arrivals.iter().rev().find_map(|arrival| {
             requests += 1;
-            begun += u64::from(arrival.begins);
             let millis = u64::try_from(at.since(arrival.at).as_millis()).unwrap_or(u64::MAX);
             let permitted = u64::from(rate).saturating_mul(millis + 1) / 1000 + UNDER_WAY_MAX * (1 + begun);
             (requests > permitted).then_some((requests, millis))
@@ -105,8 +106,8 @@ impl Ledger {
         }
     }
 
-    /// Records the answer to a call about runs, and what is wrong with it. After a kill the edge need
-    /// not answer.
+    /// Records the answer to a call about runs, and what is wrong with it. After a kill the edge
+    /// need not answer.
     pub(crate) fn warm_answered(&mut self, at: Moment, name: &str, fault: Option<String>) {
         *self.tally_mut().calls.entry(name.to_owned()).or_default() += 1;
         self.note(at, || format!("{name} is answered"));

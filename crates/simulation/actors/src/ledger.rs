@@ -447,7 +447,8 @@ impl Ledger {
         *self.tally.calls.entry(kind).or_default() += 1;
     }
 
-    /// Records what is wrong with a stream of the log. After a kill the edge need not go on with it.
+    /// Records what is wrong with a stream of the log. After a kill the edge need not go on with
+    /// it.
     pub(crate) fn following_fails(&mut self, at: Moment, number: u64, fault: String) {
         if !self.is_dead {
             self.violate(Rule::Administration, at, format!("follower {number}: {fault}"));
@@ -463,8 +464,8 @@ impl Ledger {
         self.requests.iter().filter(is_within).count() as u64
     }
 
-    /// Records an answer of the dashboard, and what is wrong with it. `name` begins with that of the
-    /// call. After a kill the edge need not answer.
+    /// Records an answer of the dashboard, and what is wrong with it. `name` begins with that of
+    /// the call. After a kill the edge need not answer.
     pub fn dashboard_answered(&mut self, at: Moment, name: &str, fault: Option<String>) {
         let call = name.split(' ').next().unwrap_or_default();
         *self.tally.calls.entry(format!("dashboard: {call}")).or_default() += 1;

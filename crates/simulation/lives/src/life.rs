@@ -3,20 +3,17 @@
 //! Invariant: after an orderly end nothing is left: no connection, no fetch, no permit, no memory
 //! outside the store, no open file and no thread. After a kill nothing of the life continues.
 
+mod clients;
+
 use crate::balancer::Balanced;
 use crate::fault::{FaultAction, PlannedFault};
-use crate::handover::PlannedHandover;
 use crate::limits::watch;
 use crate::plan::{LifeEnd, LifePlan};
-use crate::reload::{NextPlan, PlannedReload, Reloader};
-use crate::settings::{HOST, ORIGIN_ADDRESS, PROXY, PURGER, REDIRECTING, SECOND_ORIGIN_ADDRESS};
+use crate::reload::NextPlan;
+use crate::settings::{ORIGIN_ADDRESS, PURGER, SECOND_ORIGIN_ADDRESS};
 use crate::society::{SharedEdge, Society};
 use crate::survey::survey;
-use actors::{
-    DashboardPlan, DashboardVisitor, Editor, EditorPlan, FaultPlace, Follower, FollowerPlan, Intruder,
-    IntruderPlan, Operator, OperatorPlan, Origin, PageKind, PurgePlan, Purger, Timeline, TunnelPlan,
-    Tunneller, VARIANTS_MAX, Visit, Visitor, VisitorPlan, lock,
-};
+use actors::{DashboardPlan, FaultPlace, Origin, PageKind, Timeline, VARIANTS_MAX, Visit, VisitorPlan, lock};
 use clock::Clock;
 use edge::{EmbeddedEdge, Metric, System};
 use net::{Peer, Stream};
@@ -72,6 +69,9 @@ const CLIENT_PORT: u16 = 50_000;
 
 /// The number of the visitor that comes when all faults are over and expects normal service.
 const CALM_VISITOR: u64 = 9_999;
+
+/// How often clients of the admin address look whether the edge drains.
+const DRAIN_TURN: Duration = Duration::from_millis(100);
 
 /// A life under way. Clones are the same life.
 #[derive(Clone)]
@@ -365,7 +365,8 @@ impl Life {
             tasks.spawn(after(*at_ms, self.operator(operator.clone())));
         }
         for (at_ms, follower) in &plan.followers {
-            tasks.spawn(after(*at_ms, self.follower(*follower, plan.handovers.is_empty())));
+            let follower = self.follower(*follower, plan.handovers.is_empty());
+            tasks.spawn(after(*at_ms, self.until_drained(follower)));
         }
         for (at_ms, intruder) in &plan.intruders {
             tasks.spawn(after(*at_ms, self.intruder(intruder.clone())));
@@ -377,7 +378,8 @@ impl Life {
             tasks.spawn(after(*at_ms, self.tunneller(tunnel.clone())));
         }
         for (at_ms, dashboard) in &plan.dashboards {
-            tasks.spawn(after(*at_ms, self.dashboard_visitor(dashboard.clone()).run()));
+            let dashboard = self.dashboard_visitor(dashboard.clone()).run();
+            tasks.spawn(after(*at_ms, self.until_drained(dashboard)));
         }
         for (at_ms, caller) in &plan.callers {
             tasks.spawn(after(*at_ms, self.caller(caller.clone())));
@@ -395,128 +397,6 @@ impl Life {
         }
         tokio::spawn(watch(self.world.clone(), self.society.clone(), Arc::clone(&self.edge), self.timeline));
         tasks
-    }
-
-    fn visitor(&self, plan: VisitorPlan) -> impl Future<Output = ()> + Send + use<> {
-        let proxy = PROXY.parse().ok().filter(|_| plan.forwarded_for.is_some());
-        let address = proxy.unwrap_or_else(|| visitor_address(plan.number));
-        let entrance = self.entrance(self.worker_of(plan.number), address);
-        let site = Arc::clone(lock(&self.society.site).plan());
-        Visitor::new(plan, site, Arc::clone(&self.society.ledger), self.timeline, entrance).run()
-    }
-
-    fn purger(&self, plan: PurgePlan) -> impl Future<Output = ()> + Send + use<> {
-        let society = &self.society;
-        Purger::new(
-            plan,
-            Arc::clone(&society.site),
-            Arc::clone(&society.ledger),
-            self.timeline,
-            society.settings.token(),
-            self.entrance(0, purger_address()),
-            self.admin_entrance(),
-        )
-        .run()
-    }
-
-    fn operator(&self, plan: OperatorPlan) -> impl Future<Output = ()> + Send + use<> {
-        Operator {
-            plan,
-            host: HOST.to_owned(),
-            label: self.society.settings.label().to_owned(),
-            token: self.society.settings.token(),
-            ledger: Arc::clone(&self.society.ledger),
-            timeline: self.timeline,
-            connect: self.admin_entrance(),
-        }
-        .run()
-    }
-
-    fn follower(&self, plan: FollowerPlan, is_sole_process: bool) -> impl Future<Output = ()> + Send + use<> {
-        Follower {
-            plan,
-            token: self.society.settings.token(),
-            is_sole_process,
-            ledger: Arc::clone(&self.society.ledger),
-            timeline: self.timeline,
-            connect: self.admin_entrance(),
-        }
-        .run()
-    }
-
-    fn dashboard_visitor(
-        &self,
-        plan: DashboardPlan,
-    ) -> DashboardVisitor<impl Fn() -> Option<Pipe> + Send + use<>> {
-        let number = plan.number;
-        DashboardVisitor {
-            plan,
-            site: Arc::clone(&self.society.site),
-            ledger: Arc::clone(&self.society.ledger),
-            timeline: self.timeline,
-            token: self.society.settings.token(),
-            turn: Arc::clone(&self.society.upkeep.turn),
-            connect_here: self.admin_entrance_from(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-            connect_afar: self.admin_entrance_from(distant_address(number)),
-        }
-    }
-
-    fn reloads(&self, plans: Vec<PlannedReload>) -> impl Future<Output = ()> + Send + use<> {
-        let reloader = self.next.as_ref().map(|next| Reloader {
-            plans,
-            society: self.society.clone(),
-            next: next.clone(),
-            timeline: self.timeline,
-            edge: Arc::clone(&self.edge),
-            connect: self.admin_entrance(),
-        });
-        async move {
-            if let Some(reloader) = reloader {
-                reloader.run().await;
-            }
-        }
-    }
-
-    fn handovers(&self, plans: Vec<PlannedHandover>) -> impl Future<Output = ()> + Send + use<> {
-        let life = self.clone();
-        async move { life.hand_over(&plans).await }
-    }
-
-    fn intruder(&self, plan: IntruderPlan) -> impl Future<Output = ()> + Send + use<> {
-        Intruder {
-            host: HOST.to_owned(),
-            ledger: Arc::clone(&self.society.ledger),
-            timeline: self.timeline,
-            connect: self.entrance_at((self.worker_of(plan.number), 0), visitor_address(plan.number)),
-            connect_as_proxy: self.entrance_at((self.worker_of(plan.number), 0), Balanced::address()),
-            connect_to_redirect: self
-                .entrance_at((self.worker_of(plan.number), REDIRECTING), visitor_address(plan.number)),
-            has_any_host: self.society.settings.naming.has_open_names(),
-            plan,
-        }
-        .run()
-    }
-
-    fn editor(&self, plan: EditorPlan) -> impl Future<Output = ()> + Send + use<> {
-        Editor {
-            site: Arc::clone(lock(&self.society.site).plan()),
-            ledger: Arc::clone(&self.society.ledger),
-            timeline: self.timeline,
-            connect: self.visitors_entrance(plan.number),
-            plan,
-        }
-        .run()
-    }
-
-    fn tunneller(&self, plan: TunnelPlan) -> impl Future<Output = ()> + Send + use<> {
-        Tunneller {
-            host: HOST.to_owned(),
-            ledger: Arc::clone(&self.society.ledger),
-            timeline: self.timeline,
-            connect: self.visitors_entrance(plan.number),
-            plan,
-        }
-        .run()
     }
 
     /// Makes connections of the visitor with this number.

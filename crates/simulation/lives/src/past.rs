@@ -1,9 +1,9 @@
 //! The values of each minute and the summaries of weeks that the edge keeps in `state_directory`.
 //!
-//! Invariants: a minute that is in the file stays there, whatever ends the process. After an orderly
-//! end no minute is missing in which the edge ran, unless the disk was ill when its process ended.
-//! The summary of a week is written as soon as the week is over, or when the next process has run
-//! for some minutes. At most 26 summaries remain, the newest ones, and other files stay.
+//! Invariants: a minute that is in the file stays there, whatever ends the process. After an
+//! orderly end no minute is missing in which the edge ran, unless the disk was ill when its process
+//! ended. The summary of a week is written as soon as the week is over, or when the next process
+//! has run for some minutes. At most 26 summaries remain, the newest ones, and other files stay.
 
 use crate::fault::FaultAction;
 use crate::life::Life;
@@ -228,8 +228,8 @@ impl Life {
         }
     }
 
-    /// Judges what the life has left in the directory. It ran from `begun`, and since the wall clock
-    /// had `from` seconds.
+    /// Judges what the life has left in the directory. It ran from `begun`, and since the wall
+    /// clock had `from` seconds.
     pub(crate) fn check_past(&self, plan: &LifePlan, begun: Moment, from: u64) {
         if !self.society.settings.keeps_past {
             return;

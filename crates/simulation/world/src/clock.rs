@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::time::Instant;
 
-/// The wall time at which every world starts: Sunday 2026-03-08 23:56:00 UTC, in seconds since 1970.
-/// Lives see the end of a minute, a day and a week. The place of this minute in the file of the
-/// minutes keeps the file small.
+/// The wall time at which every world starts: Sunday 2026-03-08 23:56:00 UTC, in seconds since
+/// 1970. Lives see the end of a minute, a day and a week. The place of this minute in the file of
+/// the minutes keeps the file small.
 pub const START_SECONDS: u64 = 1_773_014_160;
 
 /// The clock of a world. Clones are the same clock.

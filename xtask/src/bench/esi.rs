@@ -131,8 +131,8 @@ fn rates(args: &Args, servers: &EsiServers) -> Result<Rates> {
     Ok(rates)
 }
 
-/// Requests a page until everything of it is stored, also in the form that is sent. Returns the last
-/// response.
+/// Requests a page until everything of it is stored, also in the form that is sent. Returns the
+/// last response.
 fn warm(address: SocketAddr, (_, target, coding): Kind) -> Result<Received> {
     let mut visitor = EsiVisitor::connect(address)?;
     let expected = site::whole();

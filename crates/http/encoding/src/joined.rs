@@ -1,8 +1,8 @@
 //! Gzip content that is put together from parts which were encoded before (RFC 1951, RFC 1952).
 //!
-//! A coded part is deflate data that ends at a byte boundary and refers to no byte outside of it, so
-//! that it may stand anywhere. Other parts follow as stored blocks, which are not compressed. The
-//! checksum of the whole follows from those of its parts.
+//! A coded part is deflate data that ends at a byte boundary and refers to no byte outside of it,
+//! so that it may stand anywhere. Other parts follow as stored blocks, which are not compressed.
+//! The checksum of the whole follows from those of its parts.
 //!
 //! Invariant: no part is compressed together with another one. The length of a part therefore says
 //! nothing about the other parts.
@@ -153,8 +153,8 @@ pub fn encode_texts(
     Ok(form)
 }
 
-/// The parts of a template's form, in ascending order of [`CodedPart::begin`]. `None` if the form is
-/// not from [`encode_texts`].
+/// The parts of a template's form, in ascending order of [`CodedPart::begin`]. `None` if the form
+/// is not from [`encode_texts`].
 pub fn coded_texts(form: &[Bytes]) -> Option<Vec<CodedPart>> {
     let head = octets(form, 0..GZIP_HEAD.len() + EXTRA_HEAD_BYTES);
     let (_, extra) = head.split_at_checked(GZIP_HEAD.len())?;
@@ -175,8 +175,8 @@ pub fn coded_texts(form: &[Bytes]) -> Option<Vec<CodedPart>> {
     entries.chunks_exact(TEXT_ENTRY_BYTES).map(part).collect()
 }
 
-/// The part that is the whole content of a gzip form. `None` if the form is no part: it was not made
-/// by [`crate::encode`].
+/// The part that is the whole content of a gzip form. `None` if the form is no part: it was not
+/// made by [`crate::encode`].
 pub fn coded_content(form: &[Bytes]) -> Option<CodedPart> {
     let form_bytes: usize = form.iter().map(Bytes::len).sum();
     let end = form_bytes.checked_sub(TAIL_BYTES).filter(|end| *end >= GZIP_HEAD.len())?;

@@ -1,5 +1,5 @@
-//! The servers of the comparison: Petasos, and Debian's Varnish and nginx with the configurations in
-//! `bench/peers/esi-*`.
+//! The servers of the comparison: Petasos, and Debian's Varnish and nginx with the configurations
+//! in `bench/peers/esi-*`.
 //!
 //! Invariant: all of them run at the same time, as an ordinary user, on free loopback ports and on
 //! the first core alone. Dropping [`EsiServers`] stops them.

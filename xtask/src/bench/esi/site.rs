@@ -1,5 +1,5 @@
-//! The application of the benchmark: templates with five fragments, in the markup of the server that
-//! asks, and pages that need no assembly.
+//! The application of the benchmark: templates with five fragments, in the markup of the server
+//! that asks, and pages that need no assembly.
 //!
 //! Invariant: a page has the same bytes behind every server, and as a page in one piece.
 

@@ -96,8 +96,8 @@ pub(crate) fn random() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Fills `bytes` from the seed of a simulation, so that a run can be repeated. Returns whether there
-/// is one; on the system there never is.
+/// Fills `bytes` from the seed of a simulation, so that a run can be repeated. Returns whether
+/// there is one; on the system there never is.
 fn is_simulated(bytes: &mut [u8; TOKEN_BYTES]) -> bool {
     let mut words = bytes.chunks_exact_mut(size_of::<u64>());
     words.all(|word| {

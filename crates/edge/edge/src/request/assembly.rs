@@ -176,8 +176,8 @@ impl Visit<'_> {
         (sent, page.content_bytes)
     }
 
-    /// The gzip with which the page is sent, if its client accepts it and the stored template has its
-    /// form. Costs a template without a form one branch.
+    /// The gzip with which the page is sent, if its client accepts it and the stored template has
+    /// its form. Costs a template without a form one branch.
     fn gzip_of_page(&self, content: &ContentSource) -> Option<PageGzip> {
         let accepted = AcceptedCodings::of(&self.request.head.fields);
         let CodedForm { coding: Coding::Gzip, object } = self.chosen(content, accepted)? else { return None };

@@ -128,13 +128,13 @@ pub fn encode_texts(
         if part.len() < bytes + STORED_HEAD_BYTES {
             entries.push([text.start, bytes, sum.sum() as usize, coded.len(), coded.len() + part.len()]);
         }
+        if entries.len() > TEXTS_MAX {
+            return Err(Unencodable::TooLong);
+        }
         coded.extend_from_slice(&part);
         at = text.end;
     }
     coded.extend_from_slice(&encode(at..template.len())?.0);
-    if entries.len() > TEXTS_MAX {
-        return Err(Unencodable::TooLong);
-    }
     let mut form = GZIP_HEAD.to_vec();
     if let Some(flags) = form.get_mut(EXTRA.0) {
         *flags = EXTRA.1;

@@ -34,7 +34,8 @@ pub(crate) fn stored_object(
 }
 
 /// The object for the updated head of `base`, whose content is still valid. Its coded forms have
-/// the same content and get new heads.
+/// the same content and get new heads, unless the head makes it a template or none: the forms of a
+/// template have parts.
 pub(crate) fn renewed_object(
     head: &ResponseHead,
     target: &[u8],
@@ -43,7 +44,8 @@ pub(crate) fn renewed_object(
     site: &Site,
 ) -> Object {
     let object = stored_object(head, target, base.body(), freshness, site);
-    let Some(rules) = site.compression().filter(|_| object.is_encodable()) else { return object };
+    let is_alike = object.template().is_some() == base.template().is_some();
+    let Some(rules) = site.compression().filter(|_| object.is_encodable() && is_alike) else { return object };
     let codings = rules.codings_for(&head.fields);
     let kept = base.forms().iter().filter(|form| codings.contains(&form.coding));
     let forms = kept.map(|form| {

@@ -68,7 +68,10 @@ impl Visit<'_> {
             let sent = self.client.flush().await.map_err(Interrupted::from);
             return self.outcome(head.status, account.reason, 0, sent, &written);
         }
-        form.into_iter().for_each(|coding| self.count_form(coding));
+        // A fragment is a part of a response.
+        form.filter(|_| self.client.fragment_of().is_none())
+            .into_iter()
+            .for_each(|coding| self.count_form(coding));
         // Boxes keep the futures of rare responses out of the memory of all others.
         match content {
             ContentSource::Stored(object) => {

@@ -250,7 +250,8 @@ impl FragmentSource {
     }
 }
 
-/// The content of a whole response, if it may stand in a page.
+/// The content of a whole response, if it may stand in a page and is within the limit, which is the
+/// same for a fragment that is left in memory.
 fn content_of(mut input: BytesMut) -> Option<Bytes> {
     let mut exchange = Exchange::new(&Method::Get, Terms::TOLERANT);
     let mut content = Vec::new();
@@ -270,6 +271,9 @@ fn content_of(mut input: BytesMut) -> Option<Bytes> {
                 break;
             }
         }
+    }
+    if content.iter().map(Bytes::len).sum::<usize>() > FRAGMENT_BYTES_MAX {
+        return None;
     }
     match content.len() {
         0 | 1 => Some(content.pop().unwrap_or_default()),

@@ -42,7 +42,7 @@ use crate::shared::Shared;
 use h1::{BodyFraming, Request};
 use message::Method;
 use request_log::otlp::Phase;
-use semantics::Reason;
+use semantics::{Coding, Reason};
 use std::sync::Arc;
 use store::ShelvedObject;
 
@@ -261,8 +261,12 @@ impl<'a> Visit<'a> {
     /// would get one of them.
     fn order_forms(&self, page_request: &PageRequest<'_>, delivery: &Delivery) {
         let ContentSource::Stored(object) = &delivery.content else { return };
-        let is_concerned =
-            || !self.accepted_forms(page_request.accepted).is_empty() && page_request.range.is_none();
+        // A page takes the gzip form of its template, and of no template within it.
+        let is_accepted = || match object.template() {
+            Some(_) => page_request.accepted.has(Coding::Gzip),
+            None => !self.accepted_forms(page_request.accepted).is_empty(),
+        };
+        let is_concerned = || is_accepted() && page_request.range.is_none();
         if !object.is_encodable() || !is_concerned() || !object.counts_for_forms() {
             return;
         }

@@ -1,12 +1,12 @@
 //! Assembled pages with gzip: joined from parts that were compressed before, and from others that
 //! are not compressed.
 
-use crate::coded_forms::{GZIP, HTML, PLAIN, coding, decoded, page};
+use crate::coded_forms::{FRESH, GZIP, HTML, PLAIN, coding, decoded, page};
 use crate::esi::{STORED, TEMPLATE, with_esi};
-use crate::support::Stage;
+use crate::support::{Stage, tagged};
 use std::io::Write;
 use std::process::{Command, Stdio};
-use testkit::{Response, eventually, response};
+use testkit::{Response, Seen, eventually, response};
 
 const MARKUP: &str = "<esi:include src=\"/shared\"/>\n<esi:include src=\"/private\"/>$(HTTP_HOST)\
     <esi:vars>Hello $(HTTP_REFERER|nobody)!</esi:vars><esi:include src=\"/short\"/>";
@@ -111,6 +111,26 @@ fn fragment_beyond_its_limit_is_missing_with_gzip_too() {
     eventually("the form is made", || coding(&stage.get("/long", &[GZIP])) == "gzip");
     let text = decoded(&stage.get("/", &[GZIP]));
     assert!(text.contains("[<!-- a fragment of this page is missing -->]"));
+}
+
+#[test]
+fn page_that_a_renewal_makes_a_template_gets_gzip() {
+    const NO_TEMPLATE: &str = "Surrogate-Control: max-age=60";
+    let content = |control| {
+        move |seen: &Seen| match seen.target() {
+            "/" => tagged(seen, "\"1\"", &[control, FRESH, HTML], &template("<esi:include src=\"/in\"/>")),
+            _ => response("200 OK", &[STORED, HTML], page("leaf").as_bytes()),
+        }
+    };
+    let stage = Stage::with(with_esi, content(NO_TEMPLATE));
+    assert!(decoded(&compressed(&stage, 1)).contains("<esi:include"));
+    for control in [TEMPLATE, NO_TEMPLATE] {
+        stage.becomes(content(control));
+        stage.pass(61);
+        let text = stage.get("/", &[PLAIN]).text().to_owned();
+        assert_eq!(text.contains("<li>leaf"), control == TEMPLATE);
+        assert_eq!(decoded(&compressed(&stage, 1)), text, "{control}");
+    }
 }
 
 #[test]

@@ -20,10 +20,10 @@ use crate::template::{CONTROL_FIELD, DEPTH_MAX, EXCEPTION, Include, NOBODY, REFU
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the edge puts in the place of a fragment that is missing without the template's permission.
+/// The text of the edge for a fragment that is missing without the template's permission.
 const GAP: &str = "<!-- a fragment of this page is missing -->";
 
-/// What `Cache-Control` says in an assembled page.
+/// The value of `Cache-Control` in an assembled page.
 const PRIVATE: &str = "private, no-store";
 
 /// Fields that an assembled page does not have: they speak of the template's own bytes, or of its
@@ -68,7 +68,7 @@ enum Stop {
     Wrong(String),
 }
 
-/// The response that is judged.
+/// The response to judge.
 struct View<'a> {
     asked: &'a Asked,
     ended: Stamp,
@@ -76,7 +76,7 @@ struct View<'a> {
     may_lack: bool,
 }
 
-/// What a URL of an include may lead to.
+/// The answers to which a URL of an include may lead.
 struct Prospect {
     ask: Ask,
     is_possible: bool,
@@ -343,7 +343,7 @@ impl Ledger {
         })
     }
 
-    /// What the URLs of an include may lead to, in their order.
+    /// The answers to the URLs of an include, in their order.
     fn prospects(&self, view: &View<'_>, ask: &Ask, include: &Include, depth: usize) -> Vec<Prospect> {
         let may_lack = view.may_lack || include.maxwait_ms.is_some();
         let urls = std::iter::once(&include.src).chain(&include.alt);
@@ -402,7 +402,7 @@ fn plain_body(ask: &Ask, reply: &Reply) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The first field of an assembled page that is wrong.
+/// The first wrong field of an assembled page.
 fn wrong_head(reply: &Reply, page: &PagePlan) -> Option<String> {
     let storing: Vec<_> = reply.fields.all("Cache-Control").collect();
     if !matches!(&storing[..], [value] if &value[..] == PRIVATE.as_bytes()) {

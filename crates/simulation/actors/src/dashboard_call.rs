@@ -1,4 +1,4 @@
-//! What a visitor of the dashboard asks for, as whom, and which statuses the answer may have.
+//! Requests of visitors to the dashboard, with their rights and the statuses of the answers.
 //!
 //! Invariant: the expected statuses follow from docs/dashboard.md alone: from who may read and who
 //! may change. They do not depend on what the edge does otherwise.
@@ -43,7 +43,7 @@ pub enum DashboardAccess {
     LoggedIn,
 }
 
-/// What a visitor of the dashboard asks for.
+/// A request of a visitor to the dashboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DashboardCall {
     /// The main page.
@@ -62,9 +62,9 @@ pub enum DashboardCall {
     WrongMethod,
     /// The path that leads to the main page.
     Root,
-    /// What is stored for a page.
+    /// A search for a page.
     Search,
-    /// What is stored for a text that is no URL.
+    /// A search for a text that is no URL.
     SearchOfNothing,
     /// Requests as they end.
     Requests,
@@ -78,7 +78,7 @@ pub enum DashboardCall {
     NoChange,
     /// A report, although there is no directory of them.
     NoReport,
-    /// A page that is not there.
+    /// A missing page.
     Unknown,
     /// The style sheet.
     Style,
@@ -104,7 +104,7 @@ pub enum DashboardCall {
     WarmOfForm,
     /// An order to fill the cache that is no JSON.
     UnreadableWarm,
-    /// An order to fill the cache of a site that is not there.
+    /// An order to fill the cache of a missing site.
     ForeignWarm,
     /// Newer sections of the main page.
     Events,
@@ -138,7 +138,7 @@ pub enum DashboardCall {
     PurgeOfWrongForm,
     /// The order to read the configuration again.
     Reload,
-    /// A form that is not there.
+    /// A missing form.
     UnknownForm,
     /// A form in another media type.
     FormOfJson,
@@ -150,7 +150,7 @@ pub enum DashboardCall {
     LogOut,
 }
 
-/// What a visitor may do.
+/// The rights of a visitor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rights {
     /// Whether it may read the figures beside the dashboard, for which a session does not count.
@@ -229,7 +229,7 @@ impl DashboardAccess {
         fields
     }
 
-    /// What it may do at an edge with a token or without one. `has_session`: it has logged in.
+    /// Its rights at an edge with a token or without one. `has_session`: it has logged in.
     pub(crate) const fn rights(self, has_token: bool, has_session: bool) -> Rights {
         let is_known = self.is_here() && !matches!(self, Self::Forwarded);
         let orders = if has_token { self.shows_token() } else { is_known };
@@ -311,7 +311,7 @@ impl DashboardCall {
         }
     }
 
-    /// Whether it is a stream that is read for a while.
+    /// Whether it is a stream, which the visitor reads for a while.
     pub(crate) const fn is_stream(self) -> bool {
         matches!(self, Self::Events | Self::AllEvents | Self::RequestEvents)
     }
@@ -331,7 +331,7 @@ impl DashboardCall {
             )
     }
 
-    /// Whether it is a purge that is meant.
+    /// Whether it is an intended purge.
     pub(crate) const fn is_purge(self) -> bool {
         matches!(
             self,

@@ -40,7 +40,7 @@ const POLICIES: [&str; 6] = [
     "frame-ancestors 'none'",
 ];
 
-/// What is wrong with the fields and the content of a whole answer. `media_type` is that of an
+/// The fault in the fields or the content of a whole answer. `media_type` is that of an
 /// answer with status 200. An answer to HEAD has no content.
 pub(crate) fn fault_of_form(reply: &Reply, media_type: &str, is_head: bool) -> Option<String> {
     let found = reply.field("Content-Type").unwrap_or_default();
@@ -114,7 +114,7 @@ fn has_equal_columns(text: &str) -> bool {
     is_ended && !is_quoted && counts.len() > 1 && counts.windows(2).all(|two| two.first() == two.last())
 }
 
-/// What is wrong with the events that arrived within `took`. `is_whole`: the stream has ended, so
+/// The fault in the events that arrived within `took`. `is_whole`: the stream has ended, so
 /// that no event may be incomplete. Returns their number if all is well.
 ///
 /// # Errors

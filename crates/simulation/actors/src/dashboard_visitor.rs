@@ -30,7 +30,7 @@ const PAUSE_MS_MAX: u64 = 6000;
 /// The largest number of events that are read of a stream that goes on.
 const EVENTS_READ_MAX: u64 = 10;
 
-/// The longest time of a stream that is read to its end.
+/// The longest time of a stream until its end.
 const ALL_EVENTS_WITHIN: Duration = Duration::from_secs(360);
 
 /// The longest time until a stream ends whose process has handed over. An event may wait for the
@@ -54,7 +54,7 @@ const FORGED: &str = "forged-by-nobody";
 pub struct DashboardStep {
     /// The pause before it in milliseconds.
     pub pause_ms: u64,
-    /// What it asks for.
+    /// Its request.
     pub call: DashboardCall,
     /// As whom it comes.
     pub access: DashboardAccess,
@@ -439,7 +439,7 @@ where
         (begun, ask(stream, &method, &sent.text(&fields), reading, memory).await)
     }
 
-    /// What is wrong with a whole answer.
+    /// The fault of a whole answer.
     fn fault(
         &self,
         turn: &Turn<'_>,
@@ -500,7 +500,7 @@ fn meant(step: &DashboardStep, site: &SitePlan) -> Option<(&'static str, String,
     })
 }
 
-/// What the edge says about a purge: by its answer to the form, and by the page that it leads to.
+/// The result of a purge by the edge: by its answer to the form, and by the page that it leads to.
 fn answer_of(reply: &Reply, result: &Reply) -> PurgeAnswer {
     let text = String::from_utf8_lossy(&result.body);
     match (reply.status.filter(|_| reply.is_complete()), result.is_complete()) {

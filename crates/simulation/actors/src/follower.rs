@@ -40,7 +40,7 @@ const DELIVERY_MAX: Duration = Duration::from_secs(2);
 /// The pause before a client connects again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What a client follows.
+/// The records that a client follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Followed {
     /// All requests.
@@ -49,7 +49,7 @@ pub enum Followed {
     Errors,
     /// A condition that cannot be read. It is refused.
     Unreadable,
-    /// A parameter that is not there. It is refused.
+    /// An unknown parameter. The edge refuses it.
     UnknownParameter,
 }
 
@@ -60,7 +60,7 @@ pub struct FollowerPlan {
     pub number: u64,
     /// Its streams at the same time.
     pub streams: u64,
-    /// What it follows.
+    /// The records that it follows.
     pub followed: Followed,
     /// The pause before each read in milliseconds; 0 for none. `None`: it reads nothing.
     pub pause_ms: Option<u64>,
@@ -85,7 +85,7 @@ pub struct Follower<A> {
     pub connect: A,
 }
 
-/// What the lines of a stream say.
+/// The records and skipped numbers in the lines of a stream.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Lines {
     records: u64,
@@ -265,7 +265,7 @@ where
 }
 
 impl Ledger {
-    /// Records what a stream of the log has shown.
+    /// Records the result of a stream of the log.
     pub(crate) fn followed(&mut self, at: Moment, number: u64, followed: Followed, fault: Option<String>) {
         self.count_call(format!("follow {followed:?}"));
         self.note(at, || format!("follower {number} leaves a stream of {followed:?}"));

@@ -20,7 +20,7 @@ const REMEMBERED_MAX: usize = 64;
 /// it that are on their way. A run has at most four at the same time.
 const UNDER_WAY_MAX: u64 = 5;
 
-/// What the origin has seen of runs.
+/// The requests of runs at the origin.
 #[derive(Debug, Default)]
 pub(crate) struct ListedRecord {
     /// How often each target was requested, by host and target.

@@ -26,10 +26,10 @@ pub const TEMPLATE_COOKIES: [&str; 2] = [NOISE_COOKIE, USER_COOKIE];
 /// The cookie that changes nothing in pages. Templates choose by it.
 const NOISE_COOKIE: &str = "_ga";
 
-/// What a template shows for a cookie and a parameter that are missing.
+/// The text of a template for a missing cookie and a missing parameter.
 pub(crate) const NOBODY: &str = "nobody";
 
-/// What an attempt leaves if one of its fragments is missing.
+/// The text of an attempt with a missing fragment.
 pub(crate) const EXCEPTION: &str = "!";
 
 /// Markup that the edge must deliver as it is.
@@ -52,7 +52,7 @@ const FRAGMENT_BYTES_MAX: usize = 40_000;
 const PAGE_BYTES_MAX: usize = 200 << 10;
 const PAGE_REQUESTS_MAX: usize = 24;
 
-/// What an edge may keep of a response beside its content, and of a parsed template, in bytes.
+/// The memory of a response beside its content, and of a parsed template, in bytes.
 const HEAD_BYTES: usize = 1500;
 const PROGRAM_BYTES: usize = 3000;
 
@@ -81,13 +81,13 @@ pub enum TemplatePart {
     Attempt(Include, Include),
     /// One of two fragments: the first one for visitors with the cookie that changes nothing.
     Choice(Include, Include),
-    /// The user in the cookie, and a parameter of the query, beside markup that is removed.
+    /// The user in the cookie, and a parameter of the query, beside removed markup.
     Values,
     /// Markup that the edge does not carry out.
     Refused,
 }
 
-/// What a page needs at most.
+/// The largest needs of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weight {
     /// The bytes of the page with all fragments.
@@ -230,7 +230,7 @@ pub(crate) fn make_templates(random: &mut Random, site: &mut SitePlan) {
             }
         }
     }
-    // What is left of a template may have no include.
+    // The rest of a template may have no include.
     for page in &mut site.pages {
         if page.template.iter().all(|part| part.includes().is_empty()) {
             page.template.clear();
@@ -238,7 +238,7 @@ pub(crate) fn make_templates(random: &mut Random, site: &mut SitePlan) {
     }
 }
 
-/// What a page needs with all of its fragments at most.
+/// The largest needs of a page with all of its fragments.
 pub(crate) fn weight(page: &PagePlan, site: &SitePlan) -> Weight {
     weight_within(page, site, 0)
 }

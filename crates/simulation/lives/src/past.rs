@@ -25,14 +25,14 @@ pub(crate) const DIRECTORY: &str = "/past";
 /// The values of each minute.
 const MINUTES_FILE: &str = "/past/history";
 
-/// The directory of the summaries, and a file in it that is none.
+/// The directory of the summaries, and a foreign file in it.
 const SUMMARIES: &str = "/past/summaries";
 const NOTES: &str = "notes.md";
 
 /// Number of summaries that remain (docs/observing.md). Another one is there for a moment.
 const SUMMARIES_MAX: usize = 26;
 
-/// The pages of a week that is over. Its process was stopped before it wrote the summary.
+/// The pages of a past week. Its process was stopped before it wrote the summary.
 const PAGES_FILE: &str = "/past/misses.json";
 const PAGE: &str = "https://site.test/of-last-week";
 
@@ -49,7 +49,7 @@ const MINUTE_SECS: u64 = 60;
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const END_SLACK: Duration = Duration::from_secs(1);
 
-/// What is known of the directory.
+/// The state of the directory.
 #[derive(Debug, Default)]
 pub(crate) struct Past {
     has_begun: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Past {
     summaries: BTreeSet<String>,
     /// Whether bytes in the directory have changed or were lost, or reads returned wrong ones.
     is_spoiled: bool,
-    /// What has happened, for the report.
+    /// The events, for the report.
     counts: BTreeMap<&'static str, u64>,
 }
 
@@ -97,7 +97,7 @@ impl Past {
         self.is_spoiled |= path.starts_with(DIRECTORY);
     }
 
-    /// What has happened in all lives, for the report.
+    /// The events of all lives, for the report.
     pub(crate) const fn counts(&self) -> &BTreeMap<&'static str, u64> {
         &self.counts
     }
@@ -260,7 +260,7 @@ impl Life {
     }
 }
 
-/// A summary that must have been written, or that is not what it should be.
+/// A missing summary, or a wrong one.
 fn missing_summary(past: &Past, disk: &SimulatedDisk, ran: Ran) -> Option<String> {
     let week_end = (START_SECONDS / MINUTE_SECS).next_multiple_of(MINUTES_OF_DAY);
     let sees_end = ran.has_read() < week_end && ran.has_written(week_end);

@@ -297,11 +297,18 @@ impl Ledger {
             purge.is_durable = answer == PurgeAnswer::Done;
         }
         let (order, sent) = (purge.order.clone(), purge.sent);
+        let target = match &purge.scope {
+            Scope::Target(target) | Scope::TargetBeyond(target, _) => Some(target.clone()),
+            _ => None,
+        };
         *self.tally.purges.entry(format!("{answer:?}")).or_default() += 1;
         self.note(at, || format!("{order} (event {}) is answered: {answer:?}", sent.number));
         let is_at_risk = self.is_disk_damaged || self.lacked_directory(sent.at, at);
         let is_lost = answer == PurgeAnswer::Undurable && is_at_risk;
-        let is_explained = misbehaves || is_lost || self.explains(sent.at, at);
+        // A purge by GET fetches its page, which may be a template without memory.
+        let lacks_memory =
+            answer == PurgeAnswer::Failed(503) && target.is_some_and(|target| self.may_lack_memory(&target));
+        let is_explained = misbehaves || is_lost || lacks_memory || self.explains(sent.at, at);
         match answer {
             PurgeAnswer::Refused(status) if !misbehaves => {
                 let text = format!("{order}, sent at {}, was refused with status {status}", sent.at);

@@ -130,7 +130,7 @@ pub use no_vary_search::NoVarySearch;
 pub use parameters::{has_unknown_parameters, without_unknown_parameters};
 pub use partial::{combined_head, missing_part_fields, multipart_head, part_head, unsatisfiable_head};
 pub use private::{
-    KEYED_FIELDS, SessionCookies, cookie_pairs, judge_private, private_request, session_cookies, sets_session,
+    SessionCookies, cookie_pairs, judge_private, keyed_fields, private_request, session_cookies, sets_session,
 };
 pub use range::{ByteRange, RANGES_MAX, RangeAnswer, answer_range, answer_range_from_part};
 pub use reason::{Reason, Verdict};

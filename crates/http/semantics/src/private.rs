@@ -2,13 +2,14 @@
 //! and which responses they may hold.
 //!
 //! Invariants: a copy is never used for a request that differs in anything its response may depend
-//! on. Its key contains every cookie that is not noise and every field of [`KEYED_FIELDS`]; a
+//! on. Its key contains every cookie that is not noise and the fields of [`keyed_fields`]; a
 //! response whose `Vary` names another field is not kept. A response that says `no-store` or
 //! `no-cache`, sets a cookie, or does not state that it may be kept, is not kept.
 
 use crate::keyed_cookies::is_keyed;
 use crate::lifetime::initial_age;
 use crate::request::cause_but_cookies;
+use crate::selecting::is_selecting;
 use crate::set_cookie::{meaningful_cookies, set_cookie_name};
 use crate::{
     DirectiveScope, Directives, Freshness, Moment, Reason, RequestClass, classify_request, declares_esi,
@@ -18,9 +19,9 @@ use message::{Fields, Method, RequestHead, ResponseHead, Status, names};
 use profiles::{Pattern, Policy};
 use std::time::Duration;
 
-/// Request fields whose values select among the copies of a session, beside its cookies.
-pub const KEYED_FIELDS: [&str; 5] =
-    ["Accept", names::ACCEPT_ENCODING, "Accept-Language", "Origin", names::USER_AGENT];
+/// Request fields whose values select among the copies of a session, beside its cookies and the
+/// fields that change pages whatever `Vary` says.
+const KEYED_FIELDS: [&str; 4] = ["Accept", names::ACCEPT_ENCODING, "Accept-Language", names::USER_AGENT];
 
 /// The cookies of a request as `name=value`, each a part of what its copies belong to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,6 +67,21 @@ pub fn session_cookies<'a>(fields: &'a Fields, policy: &Policy) -> SessionCookie
     found
 }
 
+/// The fields of a request that its copies depend on, beside its cookies: their names in lower case
+/// and their values, in the order of the names.
+pub fn keyed_fields(fields: &Fields) -> Vec<(Vec<u8>, &[u8])> {
+    let keyed = fields.iter().filter(|field| selects_copy(&field.name));
+    let mut keyed: Vec<_> = keyed.map(|field| (field.name.to_ascii_lowercase(), &field.value[..])).collect();
+    // Stable, because the order of lines with one name may have a meaning.
+    keyed.sort_by(|(name, _), (other, _)| name.cmp(other));
+    keyed
+}
+
+/// Whether the value of the field called `name` selects among the copies of a session.
+fn selects_copy(name: &[u8]) -> bool {
+    is_selecting(name) || KEYED_FIELDS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
 /// All cookies of a request as `name=value`.
 pub fn cookie_pairs(fields: &Fields) -> impl Iterator<Item = &[u8]> {
     let pairs = fields.all(names::COOKIE).flat_map(|line| line.split(|&byte| byte == b';'));
@@ -109,10 +125,7 @@ pub fn judge_private(
     if says_no_cache(&own) || says_no_cache(&targeted) || fields.has(names::PRAGMA) {
         return Err(Reason::StoreRefusedNoCache);
     }
-    let is_keyed = |name: &[u8]| {
-        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
-        is(names::COOKIE) || KEYED_FIELDS.iter().any(|known| is(known))
-    };
+    let is_keyed = |name: &[u8]| name.eq_ignore_ascii_case(names::COOKIE.as_bytes()) || selects_copy(name);
     // A template is assembled from fragments with lifetimes of their own.
     let is_template = declares_esi(fields.all(names::SURROGATE_CONTROL).map(|value| &value[..]));
     if is_template || !fields.list(names::VARY).all(is_keyed) {
@@ -133,7 +146,9 @@ pub fn judge_private(
 
 #[cfg(test)]
 mod tests {
-    use super::{SessionCookies, judge_private, private_request, session_cookies, sets_session};
+    use super::{
+        SessionCookies, judge_private, keyed_fields, private_request, session_cookies, sets_session,
+    };
     use crate::tests::FieldLines;
     use crate::{Moment, Reason};
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
@@ -181,6 +196,22 @@ mod tests {
         let found = session_cookies(&sent, &Policy::wordpress());
         let session: Vec<&[u8]> = vec![b"wordpress_logged_in_1=\"a", b"PHPSESSID=2"];
         assert_eq!(found, SessionCookies { session, others: vec![b"theme=dark"] });
+    }
+
+    #[test]
+    fn fields_of_a_copy_are_keyed_in_one_order() {
+        let sent =
+            [("X-Requested-With", "XMLHttpRequest"), ("Referer", "/"), ("Accept", "b"), ("accept", "a")];
+        let found = keyed_fields(&fields(&sent))
+            .into_iter()
+            .map(|(name, value)| (String::from_utf8(name).unwrap(), value.to_vec()))
+            .collect::<Vec<_>>();
+        let field = |name: &str, value: &[u8]| (name.to_owned(), value.to_vec());
+        let expected =
+            [field("accept", b"b"), field("accept", b"a"), field("x-requested-with", b"XMLHttpRequest")];
+        assert_eq!(found, expected);
+        let vary = [("Vary", "HX-Request, Origin")];
+        assert_eq!(judge(200, &vary, Some(9)), Ok(Duration::from_secs(9)));
     }
 
     #[test]

@@ -417,8 +417,8 @@ mod tests {
             let writing = WritingSession::begin(&copies, [cookie, b"c=3"].into_iter());
             assert!(!has(&copies, &[b"a=1", b"b=2"], 1));
             assert!(has(&copies, &[b"d=4"], 1), "another session");
-            assert!(!late.keep(object(9), Vec::new(), AMPLE), "it began before the write");
             let during = begin(&copies, &[b"a=1", b"b=2"], 2);
+            assert!(!late.keep(object(9), Vec::new(), AMPLE), "it began before the write");
             drop(writing);
             assert!(!during.keep(object(9), Vec::new(), AMPLE), "it began before the write ended");
         }

@@ -22,8 +22,8 @@ use config::LoggedIn;
 use message::{Method, RequestHead, ResponseHead, names};
 use profiles::Policy;
 use semantics::{
-    CacheStatusFacts, DirectiveScope, Directives, KEYED_FIELDS, Moment, Reason, Reuse, WithoutGzip,
-    cookie_pairs, judge_private, may_change_pages, private_request, reuse, session_cookies, sets_session,
+    CacheStatusFacts, DirectiveScope, Directives, Moment, Reason, Reuse, WithoutGzip, cookie_pairs,
+    judge_private, keyed_fields, may_change_pages, private_request, reuse, session_cookies, sets_session,
     without_gzip,
 };
 use std::sync::Arc;
@@ -64,16 +64,16 @@ impl PrivateRequest {
         let client = client_of(shared, subject, &head.fields).map(|address| address.to_string());
         let (site, scheme) = (key.site().0.to_le_bytes(), [u8::from(key.is_https())]);
         let mut parts: Vec<&[u8]> = vec![&site[..], &scheme[..], key.host(), key.target()];
+        // Pairs of a name and a value follow. A question to `why` has no connection, and names the
+        // address in the field.
+        let forwarded = names::X_FORWARDED_FOR;
         match &client {
-            Some(client) => parts.push(client.as_bytes()),
-            None => parts.extend(head.fields.all(names::X_FORWARDED_FOR).map(|value| &value[..])),
+            Some(client) => parts.extend([forwarded.as_bytes(), client.as_bytes()]),
+            None => parts.extend(head.fields.all(forwarded).flat_map(|value| [forwarded.as_bytes(), value])),
         }
-        for name in KEYED_FIELDS {
-            parts.push(name.as_bytes());
-            parts.extend(head.fields.all(name).map(|value| &value[..]));
-        }
-        parts.push(names::COOKIE.as_bytes());
-        parts.extend(&cookies.others);
+        let keyed = keyed_fields(&head.fields);
+        parts.extend(keyed.iter().flat_map(|(name, value)| [&name[..], *value]));
+        parts.extend(cookies.others.iter().flat_map(|cookie| [names::COOKIE.as_bytes(), *cookie]));
         let page = copies.digest(parts);
         Some(Self { directives, session: copies.session(&cookies.session), page, key })
     }

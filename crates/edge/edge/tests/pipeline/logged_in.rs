@@ -62,6 +62,7 @@ fn session_gets_its_own_copy_and_nobody_else_does() {
         (vec![&ben[..]], "hit-private", "<user2.0>"),
         (vec![], "store-refused-private", "<nobody>"),
         (vec![&ann[..], "Accept: text/html"], "pass-private", "<user1.0>"),
+        (vec![&ann[..], "X-Requested-With: XMLHttpRequest"], "pass-private", "<user1.0>"),
         (vec!["Cookie: wordpress_logged_in_1=user1.0; theme=dark"], "pass-private", "<user1.0>"),
         (vec!["Cookie: wordpress_logged_in_1=user1.0; _ga=8"], "hit-private", "<user1.0>"),
         (vec![&ann[..], "Cache-Control: no-cache"], "pass-private", "<user1.0>"),

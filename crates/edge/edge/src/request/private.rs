@@ -1,5 +1,5 @@
-//! Copies of pages for one session (`logged_in = "private"`): looks for the copy of a request, keeps
-//! the response to a session's own request, and ends sessions.
+//! Copies of pages for one session (`logged_in = "private"`): looks for the copy of a request,
+//! keeps the response to a session's own request, and ends sessions.
 //!
 //! Invariants: a response is kept only for the session whose own request, with all of its fields,
 //! was answered by it. Nobody shares its fetch, and nothing refreshes a copy in the background.

@@ -1,8 +1,8 @@
 //! Copies of pages for one session each (`logged_in = "private"`).
 //!
-//! Each page names the user of the request that the origin answered, so a page of another user shows
-//! at once. A copy is kept after its response was sent, so tests that expect one ask on the same
-//! connection: the edge reads the next request after that.
+//! Each page names the user of the request that the origin answered, so a page of another user
+//! shows at once. A copy is kept after its response was sent, so tests that expect one ask on the
+//! same connection: the edge reads the next request after that.
 
 use crate::support::{Stage, behind, connect, reason};
 use config::{EdgePlan, LoggedIn};

@@ -37,7 +37,7 @@ pub use listeners::{AdminTlsPlan, ListenerPlan, RedirectPlan, TlsPlan};
 pub use origins::OriginTlsPlan;
 pub use passwords::PasswordPlan;
 pub use route::{FixedAnswer, MaintenancePlan, RedirectAnswer, RouteAction, RouteMatcher, RoutePlan};
-pub use site::SitePlan;
+pub use site::{LoggedIn, SitePlan};
 pub use traces::TracePlan;
 pub use warm::WarmPlan;
 

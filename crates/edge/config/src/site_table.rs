@@ -351,6 +351,23 @@ pub(crate) const SITE: &[Setting] = &[
          a visitor in. If left out: none.",
     ),
     site(
+        "logged_in",
+        SettingKind::Choice(&["pass", "private"]),
+        Some("pass"),
+        "How Petasos answers requests with a session cookie (docs/logged-in.md). `pass`: it sends each to \
+         the origin. `private`: it keeps copies of pages in memory that only the same session gets, if the \
+         response says `Cache-Control: max-age` without `no-store` and `no-cache`. A session loses its \
+         copies with any request that may write and with any response that sets its cookie.",
+    ),
+    site(
+        "private_ttl",
+        SettingKind::Duration,
+        None,
+        "Lifetime of a session's copy of a page whose response states none (`logged_in = \"private\"`). Set \
+         it only if each change of a page by others may stay unseen for this time. If left out: such \
+         responses are not kept.",
+    ),
+    site(
         "via_to_origin",
         SettingKind::Switch,
         Some("true"),

@@ -553,6 +553,20 @@ const LIMITS: &[Setting] = &[
          seconds after it.",
     ),
     global(
+        "limits.private_session_bytes_max",
+        SettingKind::Size,
+        "1MiB",
+        "Memory for the copies of pages of one session (`logged_in`). The copies that were not used for the \
+         longest time go first. A larger response is not kept.",
+    ),
+    global(
+        "limits.private_bytes_max",
+        SettingKind::Size,
+        "64MiB",
+        "Memory for the copies of all sessions together (`logged_in`), on top of `memory`. The sessions that \
+         were not active for the longest time lose theirs first.",
+    ),
+    global(
         "limits.foreign_ports_max",
         SettingKind::Count(0, 65_535),
         "4",

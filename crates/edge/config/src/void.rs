@@ -8,11 +8,12 @@ use semantics::is_void_declaration;
 
 /// Settings about cookies, static files and compression that the profile `rfc` ignores, each with
 /// the advice to the operator.
-const UNUSED_BY_LETTER: [(&str, &str); 11] = [
+const UNUSED_BY_LETTER: [(&str, &str); 12] = [
     ("static_files", OF_COOKIES),
     ("static_paths", OF_COOKIES),
     ("browser_caching", OF_STATEMENTS),
     ("stripped_cookies", OF_COOKIES),
+    ("logged_in", OF_COOKIES),
     (
         "static_ttl_max",
         "leave it out, or choose another profile: `rfc` assumes a tenth of the time since the last change for every \
@@ -55,6 +56,12 @@ pub(crate) fn void_settings(
         problems.push(
             problem.with_help("leave `ports` out: Petasos stores all pages by the name and port in `host`"),
         );
+    }
+    let is_private = matches!(value("logged_in"), Some(SettingValue::Text(mode)) if mode == "private");
+    if value("private_ttl").is_some() && !is_private {
+        let place = place("private_ttl").unwrap_or(Place::Default);
+        let problem = Diagnostic::new("`private_ttl` has no effect without `logged_in`", place);
+        problems.push(problem.with_help("add logged_in = \"private\", or leave `private_ttl` out"));
     }
     let in_vain = |key: &'static str| match value(key) {
         Some(SettingValue::Switch(on)) => on,

@@ -27,6 +27,7 @@ pub(crate) mod origin_work;
 pub(crate) mod parameter_flood;
 pub(crate) mod password_checks;
 pub(crate) mod path_groups;
+pub(crate) mod private_copies;
 pub(crate) mod refiller;
 pub(crate) mod refreshes;
 pub(crate) mod served_directory;

@@ -37,6 +37,7 @@ pub(crate) mod pace;
 pub(crate) mod parameter_flood;
 pub(crate) mod pass;
 pub(crate) mod pipeline;
+pub(crate) mod private;
 pub(crate) mod purge;
 pub(crate) mod record;
 pub(crate) mod redirect;

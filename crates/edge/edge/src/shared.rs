@@ -29,6 +29,7 @@ use crate::memory::leak_guard::LeakGuard;
 use crate::memory::minutes::Minutes;
 use crate::memory::origin_work::OriginWork;
 use crate::memory::password_checks::PasswordChecks;
+use crate::memory::private_copies::PrivateCopies;
 use crate::memory::refiller::Refiller;
 use crate::memory::refreshes::PageRefreshes;
 use crate::memory::sweeper::Sweeper;
@@ -106,6 +107,8 @@ pub(crate) struct EdgeState {
     pub(crate) static_tree: StaticTree,
     pub(crate) fetches: FetchTable,
     pub(crate) hit_for_miss: HitForMiss,
+    /// Copies of pages that belong to one session each.
+    pub(crate) private_copies: Arc<PrivateCopies>,
     pub(crate) leak_guard: LeakGuard,
     /// Keys where a request with session cookies was answered with a static file, and the reason
     /// why the request passed.
@@ -259,6 +262,7 @@ impl Shared {
             hit_for_miss: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             files: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             marked: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
+            private_copies: Arc::new(PrivateCopies::new()),
             leak_guard: LeakGuard::new(plan.workers, plan.limits.leak_guard_every),
             recently_failed: HitForMiss::new(plan.limits.failure_pause, plan.limits.hit_for_miss_entries_max),
             late_pages: HitForMiss::new(LATE_PAGE_LASTS, plan.limits.hit_for_miss_entries_max),

@@ -413,6 +413,9 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
         esi,
         // Used when a page is assembled, which is not stored.
         esi_cookies: _,
+        // Copies of sessions are apart from stored pages, and are not used without the mode.
+        logged_in: _,
+        private_ttl: _,
         public_host,
         public_https,
         via_to_origin,

@@ -73,6 +73,7 @@ mod no_vary_search;
 mod parameters;
 mod partial;
 mod preferences;
+mod private;
 mod range;
 mod reason;
 mod reference;
@@ -128,6 +129,9 @@ pub use multipart::{Multipart, multipart_layout};
 pub use no_vary_search::NoVarySearch;
 pub use parameters::{has_unknown_parameters, without_unknown_parameters};
 pub use partial::{combined_head, missing_part_fields, multipart_head, part_head, unsatisfiable_head};
+pub use private::{
+    SessionCookies, cookie_pairs, judge_private, keyed_fields, private_request, session_cookies, sets_session,
+};
 pub use range::{ByteRange, RANGES_MAX, RangeAnswer, answer_range, answer_range_from_part};
 pub use reason::{Reason, Verdict};
 pub use reference::reasons_reference;
@@ -147,7 +151,7 @@ pub use validation::{
     not_modified_speaks_of, updated_head, validation_fields,
 };
 pub use vary::{VARY_NAMES_MAX, VariantKey, VaryRule};
-pub use writes::{WriteEffect, WriteExchange, may_need_content, may_write, written};
+pub use writes::{WriteEffect, WriteExchange, may_change_pages, may_need_content, may_write, written};
 
 #[cfg(test)]
 mod tests {

@@ -101,6 +101,8 @@ reasons! {
         "A fresh stored response answered the request; nothing to do.";
     HitRevalidated "hit-revalidated" Hit
         "The origin confirmed the stored response with a 304; a longer lifetime would save this request to the origin.";
+    HitPrivate "hit-private" Hit
+        "The visitor's session got its own copy of the page (logged_in = \"private\"); nothing to do.";
     StaleClientAllows "stale-client-allows" Stale
         "The request's own max-stale accepts a response of this age; nothing to do.";
     StaleWhileRevalidate "stale-while-revalidate" Stale
@@ -186,6 +188,8 @@ reasons! {
         "The request carries credentials, so its response is for this client alone; nothing to do.";
     PassCookie "pass-cookie" Pass
         "The request has a session cookie, and the response is no static file. If the response is one nevertheless, let it say public with a lifetime, or list its path in static_paths.";
+    PassPrivate "pass-private" Pass
+        "The visitor's session has no usable copy of the page. If this persists, let the page say Cache-Control: private with max-age, or set private_ttl; look for no-store, Set-Cookie and Vary in the response (docs/logged-in.md).";
     PassUnknownCookie "pass-unknown-cookie" Pass
         "The request carries a cookie that the profile does not know; if the cookie never changes a page, declare it as noise.";
     PassUnknownField "pass-unknown-field" Pass

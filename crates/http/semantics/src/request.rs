@@ -103,7 +103,7 @@ pub(crate) fn cause<'a>(
 }
 
 /// The same as [`cause`], but for the request without its cookies.
-fn cause_but_cookies<'a>(
+pub(crate) fn cause_but_cookies<'a>(
     request: &'a RequestHead,
     has_content: bool,
     directives: &Directives,

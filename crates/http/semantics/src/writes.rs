@@ -64,12 +64,24 @@ pub fn may_write(request: &RequestHead, policy: &Policy) -> bool {
 /// match must therefore give `false`.
 pub fn may_need_content(request: &RequestHead, target: &[u8], policy: &Policy) -> bool {
     let RoutedPath { path, .. } = routed(target, policy);
-    policy.writes.iter().any(|rule| {
-        rule.reads_content()
-            && may_have_method(rule, request)
-            && is_of_path(rule, &path)
-            && (rule.cookies.is_empty() || has_cookie(rule, request))
-    })
+    policy.writes.iter().any(|rule| rule.reads_content() && may_apply(rule, request, &path))
+}
+
+/// Whether the request may change pages, as far as it shows that by itself: its method is unsafe,
+/// or the profile lists writes by its method at its path.
+pub fn may_change_pages(request: &RequestHead, target: &[u8], policy: &Policy) -> bool {
+    let at_path = || {
+        let RoutedPath { path, .. } = routed(target, policy);
+        policy.writes.iter().any(|rule| may_apply(rule, request, &path))
+    };
+    !request.method.is_safe() || may_write(request, policy) && at_path()
+}
+
+/// Whether the rule may apply to a request, as far as its method, path and cookies show.
+fn may_apply(rule: &WriteRule, request: &RequestHead, path: &[u8]) -> bool {
+    may_have_method(rule, request)
+        && is_of_path(rule, path)
+        && (rule.cookies.is_empty() || has_cookie(rule, request))
 }
 
 /// Whether the application may act on one of the rule's methods. An override only replaces an
@@ -287,7 +299,7 @@ pub(crate) fn query_of(target: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use super::{WriteEffect, WriteExchange, written};
+    use super::{WriteEffect, WriteExchange, may_change_pages, written};
     use crate::{ChangedPages, FormReader, WriteReach};
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
     use profiles::{Policy, Profile};
@@ -749,5 +761,21 @@ mod tests {
             let case = WriteCase { profile, request, cookie: "sessionid", status: 302, fields, ..CASE };
             assert_eq!(case.changes(), expected, "{profile} {request} {location} {cookie}");
         }
+    }
+
+    #[test]
+    fn safe_request_changes_pages_only_at_listed_paths() {
+        let policy = &Profile::shipped("wordpress").unwrap().policy;
+        let may = |method: Method, target: &'static str, cookie: &'static str| {
+            let mut fields = Fields::new();
+            fields.push("Cookie", cookie);
+            let head = RequestHead { method, target: target.into(), version: Version::Http11, fields };
+            may_change_pages(&head, target.as_bytes(), policy)
+        };
+        let session = "wordpress_logged_in_0a=1";
+        assert!(may(Method::Post, "/", session) && may(Method::Delete, "/", "a=1"));
+        assert!(may(Method::Get, "/blog/wp-admin/edit.php?action=trash", session));
+        assert!(!may(Method::Get, "/blog/wp-admin/edit.php", "a=1"), "the rule requires a session");
+        assert!(!may(Method::Get, "/", session) && !may(Method::Head, "/wp-admin/edit.php", session));
     }
 }

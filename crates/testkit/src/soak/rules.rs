@@ -24,7 +24,7 @@ pub(super) const IDLE: [&str; 13] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 77] = [
+pub(super) const ZERO: [&str; 82] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
@@ -102,6 +102,11 @@ pub(super) const ZERO: [&str; 77] = [
     "petasos_warm_uncacheable_pages_total",
     "petasos_warmed_pages_total",
     "petasos_writes_left_to_purges_total",
+    "petasos_private_copies_stored_total",
+    "petasos_private_sessions_ended_total",
+    "petasos_private_copies_evicted_total",
+    "petasos_private_sessions",
+    "petasos_private_bytes",
 ];
 
 /// Counters that every whole soak must increase.

@@ -74,6 +74,8 @@ limits! {
     page_writes_per_minute: usize = Count;
     self_purge_memory: Duration = Duration;
     foreign_ports_max: usize = Count;
+    private_session_bytes_max: u64 = Size;
+    private_bytes_max: u64 = Size;
     object_bytes_max: u64 = Size;
     decoded_bytes_max: u64 = Size;
     disk_object_bytes_max: u64 = Size;

@@ -23,6 +23,16 @@ use std::time::Duration;
 /// every response that needs it.
 pub(super) const PAGE_BYTES_MAX: usize = 64 * 1024;
 
+/// How requests with a session cookie are answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LoggedIn {
+    /// Each goes to the origin.
+    #[default]
+    Pass,
+    /// A copy of the page that belongs to the same session may answer.
+    Private,
+}
+
 /// One configured site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SitePlan {
@@ -57,6 +67,10 @@ pub struct SitePlan {
     pub esi: bool,
     /// The cookies whose values templates may use.
     pub esi_cookies: Vec<Pattern>,
+    /// How requests with a session cookie are answered.
+    pub logged_in: LoggedIn,
+    /// The lifetime of a session's copy of a page that states none.
+    pub private_ttl: Option<Duration>,
     /// The Host that the origin receives instead of the visitor's.
     pub public_host: Option<String>,
     /// Whether X-Forwarded-Proto tells the origin `https`.
@@ -162,6 +176,11 @@ impl SitePlan {
             early_hints: levels.value("early_hints") == Some(SettingValue::Switch(true)),
             esi: levels.value("esi") == Some(SettingValue::Switch(true)),
             esi_cookies: levels.patterns("esi_cookies"),
+            logged_in: match levels.text("logged_in") {
+                Some("private") => LoggedIn::Private,
+                _ => LoggedIn::Pass,
+            },
+            private_ttl: levels.duration("private_ttl"),
             // Cache keys and fetches use names without a final dot.
             public_host: levels.text("host").map(|host| host.strip_suffix('.').unwrap_or(host).to_owned()),
             public_https: levels.text("proto") == Some("https"),

@@ -239,6 +239,17 @@ metrics! {
     EsiFaults: Counter "esi_faults",
         "Faults of ESI markup in assembled pages, which leave the markup in the page. Standard error names \
          the page and the fault.";
+    PrivateStored: Counter "private_copies_stored",
+        "Responses kept for the session whose own request they answered (logged_in).";
+    PrivateEnded: Counter "private_sessions_ended",
+        "Sessions whose copies were removed, because the session wrote or its cookie was set anew.";
+    PrivateEvicted: Counter "private_copies_evicted",
+        "Copies for sessions that were removed because limits.private_session_bytes_max or \
+         limits.private_bytes_max was reached.";
+    PrivateSessions: Gauge "private_sessions",
+        "Sessions that have copies of pages now.";
+    PrivateBytes: Gauge "private_bytes",
+        "Bytes of the copies that sessions have.";
     FlightWaitTimeouts: Counter "flight_wait_timeouts",
         "Requests that stopped waiting for another request's fetch after limits.flight_wait and started \
          their own. The origin is slow to start its responses.";

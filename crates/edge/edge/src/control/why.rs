@@ -21,6 +21,7 @@ use crate::request::guard::{RequestSubject, admit, guard};
 use crate::request::key::KeyOutcome;
 use crate::request::leak_guard::withheld;
 use crate::request::lookup::{Decision, LookupResult, PageRequest, Touch, freshness};
+use crate::request::private::PrivateRequest;
 use crate::request::redirect::redirected;
 use crate::request::refusal::Refusal;
 use crate::shared::Shared;
@@ -146,7 +147,7 @@ fn answer_from_memory(shared: &Arc<Shared>, question: &Question) -> Result<WhyRe
 fn of_subject(shared: &Arc<Shared>, subject: &RequestSubject<'_>, request: &Request) -> WhyReply {
     let (head, policy, now) = (&request.head, subject.site.policy(), Moment::read(&*shared.clock));
     let (page_request, reduced) = match KeyOutcome::new(shared, subject.clone(), head, false) {
-        KeyOutcome::Pass(_, reason) => (Err(reason), None),
+        KeyOutcome::Pass(_, reason) => (Err(of_session(shared, subject, head, reason, now)), None),
         KeyOutcome::LookUp(page_request, head) => (Ok(page_request), head),
     };
     let key = page_request.as_ref().map_or_else(|_| subject.key(), |page_request| page_request.key.clone());
@@ -156,7 +157,9 @@ fn of_subject(shared: &Arc<Shared>, subject: &RequestSubject<'_>, request: &Requ
         Err(reason) => {
             let culprit = explain_request(head, false, policy).and_then(|(_, culprit)| culprit);
             let culprit = culprit.as_ref().map(cause);
-            WhyReply { culprit, asks: OriginDemand::OwnAnswer, ..answer_of(*reason) }
+            let is_kept = *reason == Reason::HitPrivate;
+            let asks = if is_kept { OriginDemand::Nothing } else { OriginDemand::OwnAnswer };
+            WhyReply { culprit, asks, ..answer_of(*reason) }
         }
         // With all cookies, as in the pipeline.
         Ok(page_request) => match withheld(shared, page_request, &request.head, now)
@@ -205,6 +208,21 @@ fn of_subject(shared: &Arc<Shared>, subject: &RequestSubject<'_>, request: &Requ
         is_being_fetched: shared.fetches.is_under_way(&key),
         if_origin_fails: stale.map(|delivery| substitute(delivery.account.reason)),
         ..decided
+    }
+}
+
+/// Why a request that shares no response passes, or that a copy of its session answers it.
+fn of_session(
+    shared: &Shared,
+    subject: &RequestSubject<'_>,
+    head: &RequestHead,
+    reason: Reason,
+    now: Moment,
+) -> Reason {
+    let Some(private) = PrivateRequest::of(shared, subject, head, reason) else { return reason };
+    match private.find(shared, subject.site.policy(), now, false) {
+        Some(delivery) => delivery.account.reason,
+        None => Reason::PassPrivate,
     }
 }
 

@@ -33,6 +33,20 @@ pub(crate) fn stored_object(
     if rules.is_some() { object.as_encodable() } else { object }
 }
 
+/// The copy of a response for the session whose own request it answered. It gets no coded forms,
+/// because the request's `Accept-Encoding` selected it.
+pub(crate) fn private_object(
+    head: &ResponseHead,
+    target: &[u8],
+    body: Body,
+    freshness: Freshness,
+    policy: &Policy,
+) -> Object {
+    let (head, _) = shareable(head.clone(), &[], policy);
+    let prebuilt = prebuilt((&head, target), body.len(), policy, None);
+    Object::new(&head, &prebuilt, body, freshness)
+}
+
 /// The object for the updated head of `base`, whose content is still valid. Its coded forms have
 /// the same content and get new heads, unless the head makes it a template or none: the forms of a
 /// template have parts.

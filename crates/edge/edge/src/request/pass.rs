@@ -1,9 +1,10 @@
 //! *pass*: sends a client's own request to the origin, and learns from the response about stored
 //! pages.
 //!
-//! Invariant: the response goes to this client alone and is not stored, because it depends on more
-//! than the cache key. The effects of a successful write, including those that the profile
-//! declares, are applied to the store before its client receives the response.
+//! Invariant: the response goes to this client alone, because it depends on more than the cache
+//! key. It is stored for nobody else, and for its own session only if `private` permits that. The
+//! effects of a successful write, including those that the profile declares, are applied to the
+//! store before its client receives the response.
 
 use crate::control::counters::Metric;
 use crate::control::purge_orders;
@@ -71,6 +72,7 @@ impl<'a> Visit<'a> {
     /// request has been read in advance, or is uploaded meanwhile.
     async fn ask(&mut self, passing: PassRequest<'a>) -> Step<'a> {
         let registered = self.register(&passing);
+        self.begin_writing(&passing);
         self.read_form_of_write(&passing.subject);
         let framing = match self.read_ahead().await {
             Ok(framing) => framing,
@@ -84,7 +86,9 @@ impl<'a> Visit<'a> {
         if has_session && !is_robot(&self.request.head.fields) {
             request.urgency.rise_for_session();
         }
-        match self.exchange(&passing.subject, request).await {
+        let exchanged = self.exchange(&passing.subject, request).await;
+        self.end_session(&passing.subject, exchanged.as_ref().ok().map(|(_, response)| &response.head));
+        match exchanged {
             Ok((sent_at, response)) => {
                 self.take_passed(&passing, sent_at, response, registered.as_ref()).await
             }
@@ -306,13 +310,16 @@ impl<'a> Visit<'a> {
                 None
             }
         };
-        let account = ResponseAccount { reason: judged.unwrap_or(passing.reason), facts, age_secs: None };
+        let own = if passing.private.is_some() { Reason::PassPrivate } else { passing.reason };
+        let account = ResponseAccount { reason: judged.unwrap_or(own), facts, age_secs: None };
+        let kept = self.watch_private(passing, sent_at, &head);
         let response = StreamedResponse { head, framing, exchange };
         // The conditions of a HEAD request were not forwarded, so they are evaluated here.
-        let content = match (registered, suspected) {
-            (Some(_), _) => ContentSource::Claimed(response),
-            (None, Some(suspected)) => ContentSource::SuspectedWrite(response, suspected),
-            (None, None) => ContentSource::Own(response),
+        let content = match (registered, suspected, kept) {
+            (Some(_), ..) => ContentSource::Claimed(response),
+            (None, Some(suspected), _) => ContentSource::SuspectedWrite(response, suspected),
+            (None, None, Some(watcher)) => ContentSource::Watched(response, watcher),
+            (None, None, None) => ContentSource::Own(response),
         };
         Step::Deliver(Delivery { content, account })
     }

@@ -176,7 +176,7 @@ impl<'a> Visit<'a> {
     fn key(&mut self, subject: RequestSubject<'a>) -> Step<'a> {
         let has_content = self.request.framing != BodyFraming::Empty;
         match KeyOutcome::new(self.shared, subject, &self.request.head, has_content) {
-            KeyOutcome::Pass(subject, reason) => Step::Pass(PassRequest::alone(subject, reason)),
+            KeyOutcome::Pass(subject, reason) => self.pass_or_private(subject, reason),
             KeyOutcome::LookUp(mut page_request, head) => {
                 self.note_key(&page_request.key);
                 self.looked_up = head;

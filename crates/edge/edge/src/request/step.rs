@@ -3,6 +3,7 @@
 //! Invariant: ARCHITECTURE.md and `pipeline` describe exactly these steps. A test compares them.
 
 use crate::fetch::coalesced_fetch::FetchProgress;
+use crate::memory::private_copies::PrivateFetch;
 use crate::request::delivery::Delivery;
 use crate::request::files::FileRequest;
 use crate::request::guard::RequestSubject;
@@ -77,12 +78,14 @@ pub(crate) struct PassRequest<'a> {
     /// The look-up, if the response could have been shared. The response is then judged for the
     /// benefit of later requests.
     pub(crate) page_request: Option<PageRequest<'a>>,
+    /// The fetch of the visitor's session, if the response may be kept for it.
+    pub(crate) private: Option<Arc<PrivateFetch>>,
 }
 
 impl<'a> PassRequest<'a> {
     /// A request whose response says nothing about other requests.
     pub(crate) const fn alone(subject: RequestSubject<'a>, reason: Reason) -> Self {
-        Self { subject, reason, page_request: None }
+        Self { subject, reason, page_request: None, private: None }
     }
 }
 
@@ -94,7 +97,7 @@ impl<'a> PageRequest<'a> {
             // If the look-up ignored a part of the request, the response says nothing about clients
             // that do not send that part.
             Some(reason) => Step::Pass(PassRequest::alone(subject, reason)),
-            None => Step::Pass(PassRequest { subject, reason, page_request: Some(self) }),
+            None => Step::Pass(PassRequest { subject, reason, page_request: Some(self), private: None }),
         }
     }
 }

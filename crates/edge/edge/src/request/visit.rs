@@ -4,6 +4,7 @@
 //! fields of an order that was carried out, or the password of a site.
 
 use crate::control::counters::Cells;
+use crate::memory::private_copies::WritingSession;
 use crate::request::client::ClientConnection;
 use crate::request::record::Notes;
 use crate::request::respond::{self, Recipient};
@@ -79,6 +80,8 @@ pub(crate) struct Visit<'a> {
     pub(crate) site: Option<&'a Arc<Site>>,
     /// What the record of the request needs of the steps.
     pub(crate) notes: Notes,
+    /// The session of the request, if the request may change its pages.
+    pub(crate) writing: Option<Box<WritingSession>>,
     /// Runs the requests for fragments of the page.
     pub(crate) run_request: RunRequest,
     /// Set while a response is delivered of which Petasos may make coded forms.
@@ -118,6 +121,7 @@ impl<'a> Visit<'a> {
             looked_up: None,
             site: None,
             notes,
+            writing: None,
             run_request,
             coded_by: None,
             browser_lifetime: None,

@@ -35,6 +35,7 @@ mod heads;
 mod host_names;
 mod http2;
 mod leak_guard;
+mod logged_in;
 mod measures;
 mod narrow_writes;
 mod origin_addresses;

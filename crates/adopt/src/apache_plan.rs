@@ -1,8 +1,8 @@
-//! What changes in the configuration of Apache.
+//! Plans the changes of Apache's configuration.
 //!
 //! The public `Listen` directives become one at the loopback address, and each public virtual host
-//! moves there. Its text stays, except for TLS, redirects to https, and the name by which Apache
-//! builds URLs of its own.
+//! moves there. Its text stays, except for TLS, redirects to https, and the server name that Apache
+//! puts into its redirects.
 
 use crate::apache::Apache;
 use crate::directive::Directive;
@@ -259,7 +259,7 @@ impl<'a> ApacheHosts<'a> {
         Ok(())
     }
 
-    /// What a section does, for a comparison.
+    /// The directives of a section that affect its responses, for a comparison.
     fn content(&self, items: &[Directive]) -> Vec<String> {
         let left_out = ["servername", "serveralias", "serveradmin", "errorlog", "customlog", "loglevel"];
         let mut lines = Vec::new();

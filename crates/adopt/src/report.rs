@@ -1,5 +1,5 @@
-//! What the command shows: files before and after, the configuration of Petasos, and the commands
-//! that switch to it and back.
+//! The report of the command: files before and after, the configuration of Petasos, and the
+//! commands that switch to it and back.
 
 use crate::system::System;
 use serde::Serialize;
@@ -65,7 +65,7 @@ pub struct Adoption {
     pub configuration: String,
     /// Content management systems that were found.
     pub systems: Vec<System>,
-    /// What the operator should know.
+    /// Notes for the operator.
     pub notes: Vec<Note>,
 }
 
@@ -132,7 +132,7 @@ impl Adoption {
         self.changes.iter().map(copy).collect()
     }
 
-    /// The command by which the web server takes new addresses.
+    /// The command that makes the web server bind its new addresses.
     fn renew(&self) -> String {
         let verb = if self.server == "nginx" { "reload" } else { "restart" };
         format!("sudo systemctl {verb} {}", self.unit)

@@ -84,11 +84,12 @@ impl Preview {
             let may_accept = connections.len() < CONNECTIONS_MAX;
             tokio::select! {
                 accepted = self.listener.accept(), if may_accept => {
-                    // A client that is already gone is no reason to end.
+                    // An error of a client that has already closed its connection must not end the
+                    // server.
                     if let Ok((stream, _)) = accepted {
                         let terms = Arc::clone(&self.terms);
                         connections.spawn(async move {
-                            // The browser left; there is nobody to tell.
+                            // The browser has closed the connection, so the error has no receiver.
                             let _ = terms.answer(stream).await;
                         });
                     }

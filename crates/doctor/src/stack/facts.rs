@@ -22,7 +22,7 @@ pub(crate) enum PhpKind {
 /// A PHP that serves visitors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PhpFact {
-    /// Such as `8.2`.
+    /// A version such as `8.2`.
     pub(crate) version: String,
     pub(crate) kind: PhpKind,
     /// php.ini and the files after it.

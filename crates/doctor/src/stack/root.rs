@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Longest file that is read, in bytes. Debian's longest configuration file has 80 kB.
+/// Longest file to read, in bytes. Debian's longest configuration file has 80 kB.
 const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 /// Most entries of a directory that are looked at.
 const ENTRIES_MAX: usize = 10_000;

@@ -1,4 +1,4 @@
-//! The rows of 30 days, and what a reader gets of them.
+//! The rows of 30 days, and a reader's view of them.
 //!
 //! Invariant: a view has at most as many values of each series as its reader asks for. A value of a
 //! longer time is the mean over its time or requests, or the largest of its minutes.

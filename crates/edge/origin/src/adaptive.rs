@@ -62,10 +62,10 @@ const STEADY_TIMES: u32 = 10;
 /// The longest such time, so that a loaded stage ends at last.
 const LOADED_MAX: Duration = Duration::from_secs(600);
 
-/// Pages are told apart by this many groups.
+/// Pages are distinguished by this many groups.
 const PAGE_GROUPS: usize = 64;
 
-/// About so many responses decide the usual wait of a page.
+/// About this many responses determine the usual wait of a page.
 const LEARNED: f32 = 16.0;
 
 /// A stage does not await later responses. They may be long polls.
@@ -239,7 +239,7 @@ impl AdaptiveLimit {
         }
     }
 
-    /// By which factor the limit should change; `None` without enough evidence.
+    /// The factor for a change of the limit; `None` without enough evidence.
     fn factor(&self) -> Option<f32> {
         // The mean of a stage is that of the same pages plus its own difference from their waits.
         let (loaded, light) = (self.loaded, self.light);

@@ -120,7 +120,7 @@ impl OriginFailure {
             FetchError::Unreachable(ErrorKind::WouldBlock | ErrorKind::AddrNotAvailable) => Self::Other,
             FetchError::Unreachable(_) => Self::Unreachable,
             // An origin that accepts the connection and then ends or refuses it may be busy, and
-            // may refuse one request only. A certificate that is not valid fails all requests.
+            // may refuse one request only. An invalid certificate fails all requests.
             FetchError::Tls(TlsError::Broken(_) | TlsError::Refused(_)) => Self::Reset,
             FetchError::Tls(_) => Self::Unreachable,
             FetchError::ConnectTimeout => Self::ConnectTimeout,

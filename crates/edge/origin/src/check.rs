@@ -59,7 +59,8 @@ impl Origin {
         self.service.checked(is_well, now)
     }
 
-    /// What the origin answers; `None` if it was not asked, because its next probe is not due.
+    /// The result of a check; `None` if no request was sent, because the origin's next probe is not
+    /// due.
     async fn try_check(self: &Arc<Self>, check: &HealthCheck) -> Option<CheckResult> {
         let request = FetchRequest {
             head: check.head.clone(),

@@ -124,7 +124,7 @@ impl Origin {
     /// Decides whether a fetch may go to the origin. While the origin is unreachable, only probes
     /// may.
     ///
-    /// Returns the turn if the fetch is a probe: the given one or one that is claimed here.
+    /// Returns the turn if the fetch is a probe: the given one or a newly claimed one.
     pub(crate) fn admit(
         self: &Arc<Self>,
         turn: Option<Arc<ProbeTurn>>,
@@ -154,7 +154,7 @@ pub struct ProbeTurn {
 }
 
 impl ProbeTurn {
-    /// The origin that is to be probed.
+    /// The origin to probe.
     pub(crate) const fn origin(&self) -> &Arc<Origin> {
         &self.origin
     }

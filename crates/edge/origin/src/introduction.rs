@@ -1,4 +1,4 @@
-//! Whom a request is for, and how a connection states it to the origin (PROXY protocol).
+//! The client of a request, and how a connection states it to the origin (PROXY protocol).
 //!
 //! Invariant: a connection that names one client carries no request of another client.
 
@@ -6,7 +6,7 @@ use address::{Address, OriginUrl};
 use proxy_protocol::{Header, Version, write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Whom a request is for.
+/// The client of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchClient {
     /// The client at this address alone.

@@ -433,7 +433,7 @@ mod tests {
             while turns.begin(None, false) {
                 queue.push_back((turns.choose(), now));
             }
-            // An origin with four workers, each of which takes 10 ms.
+            // An origin with four workers, each busy for 10 ms per request.
             now = now.plus(Duration::from_micros(2500));
             let (stage, sent) = queue.pop_front().unwrap();
             turns.end(None, false);

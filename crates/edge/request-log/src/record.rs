@@ -114,8 +114,7 @@ pub struct FetchPhases {
     pub first_byte: Duration,
     /// When the head of the response was received.
     pub received: Monotonic,
-    /// The span that the edge began for it in a trace of its own. `None` for a client's own
-    /// request.
+    /// The span of a trace that the edge began for the request. `None` for a client's own request.
     pub trace: Option<SpanContext>,
 }
 

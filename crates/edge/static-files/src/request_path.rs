@@ -2,8 +2,8 @@
 //!
 //! Invariant: an accepted path begins with a slash. Its segments are not empty (except after a
 //! final slash), begin with no dot (except `.well-known` as the first one), and have no slash,
-//! backslash or control byte. So it never names a directory's parent, and no redirect that is
-//! formed from it leads to another host.
+//! backslash or control byte. So it never names a directory's parent, and no redirect formed from
+//! it leads to another host.
 
 use std::borrow::Cow;
 

@@ -22,7 +22,7 @@ use tokio::time::Sleep;
 pub struct PipeSettings {
     /// Bytes that each direction holds before its writer must wait; at least 1.
     pub capacity_bytes: usize,
-    /// How often in 100 cases a read or write transfers only a part of what it could.
+    /// How many percent of the reads and writes transfer fewer bytes than possible.
     pub partial_percent: u64,
     /// How often in 100 cases an operation that could proceed lets other tasks run first.
     pub yield_percent: u64,

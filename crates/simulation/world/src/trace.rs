@@ -1,4 +1,4 @@
-//! What happened in a simulated run: a hash of all events, and their last lines if they are wanted.
+//! The trace of a simulated run: a hash of all events, and their last lines if they are wanted.
 //!
 //! Invariant: two runs with the same events at the same simulated times have the same hash. A line
 //! is formatted only if lines are kept.

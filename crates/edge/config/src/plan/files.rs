@@ -1,4 +1,4 @@
-//! Static files of a route: the directory, and the rules by which Petasos serves its files.
+//! Static files of a route: the directory, and the rules for serving its files.
 //!
 //! Invariant: no name of a rule is hidden, leads to a parent directory, or is absolute.
 

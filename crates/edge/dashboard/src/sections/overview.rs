@@ -137,7 +137,7 @@ fn last_minutes(view: &View<'_>) -> Markup {
     }
 }
 
-/// What an operator should look at, as sentences.
+/// Warnings for an operator, as sentences.
 fn attention(view: &View<'_>) -> Vec<String> {
     let status = &view.data.status;
     let mut found = Vec::new();

@@ -116,7 +116,7 @@ impl Turns {
         self.adaptive.as_ref().map_or(self.bounds.fetches_max, |adaptive| adaptive.permitted())
     }
 
-    /// Largest number of active fetches for a fetch that is no probe.
+    /// Largest number of active fetches for a fetch other than a probe.
     fn ceiling(&self) -> usize {
         if self.is_halved { self.permitted().div_ceil(2) } else { self.permitted() }
     }

@@ -14,7 +14,8 @@ struct Run {
     trace: Trace,
 }
 
-/// Runs `life` in a fresh world of threads whose turns vary with `seed`, and cancels what is left.
+/// Runs `life` in a fresh world of threads whose turns vary with `seed`, and cancels the remaining
+/// threads.
 fn simulate<T, F: Future<Output = T>>(seed: u64, life: impl FnOnce(SimulatedThreads) -> F) -> (T, Run) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();

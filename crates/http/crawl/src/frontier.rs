@@ -30,8 +30,8 @@ const SKIPPED_MAX: usize = 100_000;
 /// The format of [`FrontierState`]; another number cannot be resumed.
 const STATE_FORMAT: u32 = 1;
 
-/// Parameters that put the same things into another order, or filter them. A name that ends with
-/// `*` stands for all that begin with the rest.
+/// Parameters that sort or filter the same list. A name with a final `*` covers all names that
+/// begin with the rest.
 const SORTING: &[&str] = &[
     "attribute_*",
     "color",
@@ -496,7 +496,7 @@ impl Frontier {
     }
 }
 
-/// The path of which a sorted list or a page of a calendar is one of many.
+/// The path and the cause if a URL is one of many sorted lists or calendar pages with this path.
 fn restricted_path(url: &Url) -> Option<(SkipCause, String)> {
     let has = |known: &[&str]| {
         url.query_pairs().any(|(name, _)| {

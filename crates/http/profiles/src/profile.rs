@@ -341,7 +341,7 @@ pub(crate) fn patterns(row: &str, key: &'static str, texts: &[String]) -> Result
     listed(row, key, texts)
 }
 
-/// Reads patterns, of which a row may have none.
+/// Reads the patterns of a row, which may be none.
 pub(crate) fn listed(row: &str, key: &'static str, texts: &[String]) -> Result<Vec<Pattern>, Fault> {
     each(key, texts, |text| {
         if text.bytes().all(|octet| matches!(octet, b'*' | b' ' | b'/')) {

@@ -351,8 +351,7 @@ mod tests {
                 "{status}"
             );
         }
-        // A clock that is ahead does not lengthen the lifetime, and a year without change gives one
-        // day.
+        // A fast clock does not lengthen the lifetime, and a year without change gives one day.
         assert_eq!(
             lasts(200, &[changed, ("Date", "Sun, 06 Nov 1994 09:49:37 GMT")], &letter),
             Some(Err(100))

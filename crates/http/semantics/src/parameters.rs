@@ -2,7 +2,7 @@
 //!
 //! Invariant: a parameter is known only if its whole name, as PHP and others decode it, matches a
 //! pattern of the policy. A parameter without a name is unknown, so no variation of an empty query
-//! gives a page of its own.
+//! gives a separate page.
 
 use crate::spelling::percent_decoded;
 use bytes::Bytes;

@@ -2,9 +2,9 @@
 //! and which responses they may hold.
 //!
 //! Invariants: a copy is never used for a request that differs in anything its response may depend
-//! on. Its key contains every cookie that is not noise and the fields of [`keyed_fields`]; a
-//! response whose `Vary` names another field is not kept. A response that says `no-store` or
-//! `no-cache`, sets a cookie, or does not state that it may be kept, is not kept.
+//! on. Its key contains every cookie except noise and the fields of [`keyed_fields`]; a response
+//! whose `Vary` names another field is not kept. A response that says `no-store` or `no-cache`,
+//! sets a cookie, or does not state that it may be kept, is not kept.
 
 use crate::keyed_cookies::is_keyed;
 use crate::lifetime::initial_age;
@@ -126,7 +126,7 @@ pub fn judge_private(
         return Err(Reason::StoreRefusedNoCache);
     }
     let is_keyed = |name: &[u8]| name.eq_ignore_ascii_case(names::COOKIE.as_bytes()) || selects_copy(name);
-    // A template is assembled from fragments with lifetimes of their own.
+    // A template is assembled from fragments with separate lifetimes.
     let is_template = declares_esi(fields.all(names::SURROGATE_CONTROL).map(|value| &value[..]));
     if is_template || !fields.list(names::VARY).all(is_keyed) {
         return Err(Reason::StoreRefusedVaryStar);

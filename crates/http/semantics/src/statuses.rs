@@ -1,4 +1,4 @@
-//! What a status says about storing its response.
+//! The meaning of a status for storing its response.
 
 use crate::Directives;
 use message::Status;
@@ -27,7 +27,7 @@ pub fn is_refusal(status: Status) -> bool {
 pub(crate) const REFUSING_STATUSES: [u16; 5] = [401, 403, 407, 429, 451];
 
 /// Statuses that are never stored. 226, 304, 412, 416, 417 and 425 answer a condition or a field
-/// that is not in the key. 421 concerns one hop. RFC 6585 forbids storing 428, 431 and 511.
+/// outside the key. 421 concerns one hop. RFC 6585 forbids storing 428, 431 and 511.
 const UNSTORABLE_STATUSES: [u16; 10] = [226, 304, 412, 416, 417, 421, 425, 428, 431, 511];
 
 /// Statuses that complain about the client or this one connection. Only the profile `rfc` stores

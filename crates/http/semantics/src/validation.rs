@@ -151,8 +151,8 @@ pub fn head_says(stored: &ResponseHead, stored_bytes: u64, answer: &ResponseHead
 /// valid. It must name a validator that would prove it in a 304 to a GET: see
 /// [`confirming_fields`].
 ///
-/// A response without validators confirms a stored response that is merely expired, because RFC
-/// 9111 section 4.3.5 compares only the fields that are present.
+/// A response without validators confirms a merely expired stored response, because RFC 9111
+/// section 4.3.5 compares only the fields that are present.
 pub fn head_confirms(stored: &ResponseHead, answer: &ResponseHead, doubt: Doubt, policy: &Policy) -> bool {
     let proving = confirming_fields(stored, doubt, policy);
     let tag = same_tag(stored, answer);

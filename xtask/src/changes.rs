@@ -2,7 +2,7 @@
 //! running edge, ten times each, while three generators send requests in an open loop over HTTP/1,
 //! TLS and HTTP/2 and pages are purged.
 //!
-//! No request may fail, and no client may receive a page that is older than an answered purge.
+//! No request may fail, and no client may receive a page older than an answered purge.
 
 mod observer;
 mod stage;

@@ -77,7 +77,8 @@ fn group_name(text: &str) -> Result<String, String> {
 pub(crate) struct PassedFailed {
     passed: u64,
     pub(crate) failed: u64,
-    /// What failed, as far as it has names: the last lines of a long output must show it.
+    /// The names of failed tests, as far as they have names: the last lines of a long output must
+    /// show them.
     failures: Vec<String>,
 }
 

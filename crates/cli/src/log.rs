@@ -34,9 +34,11 @@ pub(crate) fn install(level: LogLevel) {
     std::panic::set_hook(Box::new(move |panic| {
         edge::count_panic();
         report(panic);
-        // The process may abort at the next use of what the panic has left. Flushing cannot fail.
+        // The process may abort at the next use of state that the panic left inconsistent. Flushing
+        // cannot fail.
         let _ = OperatorLog.flush();
-        // Whoever sets this variable wants the call stack, and accepts that its output may block.
+        // A user that sets this variable wants the call stack, and accepts that its output may
+        // block.
         if std::env::var_os("RUST_BACKTRACE").is_some() {
             usual(panic);
         }

@@ -27,7 +27,7 @@ const SAMPLE: Duration = Duration::from_secs(1);
 /// A certificate needs attention when it expires within this time. Renewal by ACME begins earlier.
 const EXPIRY_NEAR: Duration = Duration::from_secs(14 * 86_400);
 
-/// Metrics that are zero while all is well, with what they mean otherwise.
+/// Metrics that are zero while all is well, with the meaning of another value.
 const ZERO_IF_WELL: &[(&str, &str)] = &[
     ("disk_off", "the disk is configured for stored responses and not in use; the edge's log says why"),
     (

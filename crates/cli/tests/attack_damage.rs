@@ -69,7 +69,7 @@ fn restarted(origin: &Origin, directory: &Path, targets: &[String], damage: impl
     let mut edge = Edge::start(&origin.url(), &arguments);
     for (before, target) in targets.iter().enumerate() {
         assert_eq!(testkit::get(edge.address, target, &[]).status, 200);
-        // Fetch one at a time, because a slow writer's queue would drop what does not fit.
+        // Fetch one at a time, because a slow writer's queue would drop excess responses.
         let written = || edge.metric("petasos_disk_written_total", "");
         eventually("it is on the disk", || written() > before as f64);
     }

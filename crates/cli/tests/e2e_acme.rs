@@ -1,4 +1,4 @@
-//! Certificates that the binary obtains itself, without a real authority: one that is gone, one
+//! Certificates that the binary obtains itself, without a real authority: an unreachable one, one
 //! that limits the rate, and the local authority.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]

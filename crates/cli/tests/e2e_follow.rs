@@ -38,7 +38,7 @@ impl Follower {
         Self { client, text: String::new() }
     }
 
-    /// The next line that is not empty.
+    /// The next non-empty line.
     fn next(&mut self) -> Value {
         loop {
             if let Some((line, rest)) = self.text.split_once('\n') {

@@ -238,7 +238,7 @@ fn smuggling_by_translation_reaches_no_origin() {
     assert!(seen.is_empty(), "{seen:?}");
 }
 
-/// Whether the answer is a reset, the end of the connection, or a response that is an error.
+/// Whether the answer is a reset, the end of the connection, or an error response.
 fn is_refused(frames: &mut Http2Frames) -> bool {
     while let Some(frame) = frames.read() {
         match frame.kind {

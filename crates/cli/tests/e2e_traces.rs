@@ -134,7 +134,7 @@ fn client_without_the_sampled_flag_has_no_spans() {
     get(edge.address, "/b", &[AUTHORIZATION, "Traceparent: 00-nonsense", "Tracestate: a=b"]);
     let spans = collector.wait_for(3);
     assert_eq!(sent(&origin, 0), (TRACE.to_owned(), PARENT.to_owned(), "00".to_owned()));
-    // The second one begins a trace, and what it sent belongs to none.
+    // The second request begins a new trace, without the invalid fields that it sent.
     let fetch = of_kind(&spans, "client", "GET");
     assert_eq!(sent(&origin, 1), (fetch.trace.clone(), fetch.span.clone(), "01".to_owned()));
     assert_eq!(origin.seen()[1].field("Tracestate"), None);

@@ -17,7 +17,7 @@ const SITE: &str = "http://example.test/";
 /// With the profile `auto`, the edge requests pages by itself to learn the system.
 const DEFAULT: &[&str] = &["--profile", "default"];
 
-/// An edge with a state directory of its own, because it goes on with the runs that it finds there.
+/// An edge with a separate state directory, because it goes on with the runs that it finds there.
 struct OwnEdge {
     edge: Edge,
     _state: tempfile::TempDir,

@@ -1,5 +1,5 @@
-//! A file system that is frozen under the disk tier (fsfreeze on ext4 on a loop device; needs
-//! root). Visitors, purges and the shutdown of the edge do not wait for it.
+//! A frozen file system under the disk tier (fsfreeze on ext4 on a loop device; needs root).
+//! Visitors, purges and the shutdown of the edge do not wait for it.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 

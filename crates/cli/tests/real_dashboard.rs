@@ -20,7 +20,7 @@ use serde_json::json;
 use std::path::Path;
 use testkit::{Client, Edge, Origin, get, response};
 
-/// A URL, a host name or a user agent that is hostile and long.
+/// A hostile and long URL, host name or user agent.
 const HOSTILE: &str = "/shop/%3Cscript%3Ealert(1)%3C/script%3E?q=%22onerror=%27alert(2)%27&long=aVeryLongParameterWithoutAnyPlaceToBreakItAnywhereAtAllInTheWholeLine0123456789";
 
 /// Widths and heights of the screens.

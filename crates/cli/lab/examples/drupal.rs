@@ -93,7 +93,7 @@ fn routes_answer(stand: &Stand, upload: &str) {
         assert_eq!(answer.status, 403, "{target}: {}", answer.head);
         assert!(answer.field("Cache-Status").unwrap().contains("fixed-answer"), "{}", answer.head);
     }
-    // Spellings by which a request could get around a route.
+    // Spellings of a path that could bypass a route.
     for target in ["//update.php", "/x/../update.php", "/core%2finstall.php"] {
         assert_eq!(stand.get(target).status, 400, "{target}");
     }

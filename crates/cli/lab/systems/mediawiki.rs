@@ -52,8 +52,8 @@ const OWN: &[&str] = &[
     "/api.php?action=query&meta=tokens&format=json",
 ];
 
-/// The checks run one after the other, because they share the edge's address, to which MediaWiki
-/// sends its purges.
+/// The checks run one after the other, because they share the edge's address, the target of
+/// MediaWiki's purges.
 #[test]
 fn mediawiki_behind_the_edge() {
     let running = RunningLab::of(&MEDIAWIKI);

@@ -41,9 +41,9 @@ pub(crate) struct CastVisitor {
 pub(crate) struct SecretText {
     /// The text.
     pub(crate) text: String,
-    /// Visitor who must find it on some page.
+    /// The visitor whose pages must contain it at least once.
     pub(crate) owner: &'static str,
-    /// Other visitors who may find it.
+    /// Other visitors whose pages may contain it.
     pub(crate) others: &'static [&'static str],
 }
 

@@ -1,5 +1,5 @@
-//! The configurations of Debian's packages of nginx and Apache with PHP-FPM, as they are after the
-//! installation and what the packages' documentation says about PHP.
+//! The configurations of Debian's packages of nginx and Apache with PHP-FPM, as after the
+//! installation, with the lines of the packages' documentation about PHP.
 //!
 //! Invariant: only paths and ports differ from the installed files, so that the test needs neither
 //! the machine's ports nor its directories.

@@ -12,7 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 use testkit::{Client, HeldPort, PemFiles, Response, Trust, eventually};
 
-/// The page that shows what the application sees. Its content is small and has a lifetime.
+/// The page that shows the request as the application sees it. Its content is small and has a
+/// lifetime.
 pub(crate) const PAGE: &str = "<?php\nif ($_SERVER['REQUEST_METHOD'] === 'GET') header('Cache-Control: max-age=60');\n\
                     echo 'scheme=', empty($_SERVER['HTTPS']) ? 'http' : 'https', \"\\n\";\n\
                     echo 'request_scheme=', $_SERVER['REQUEST_SCHEME'], \"\\n\";\n\
@@ -168,7 +169,7 @@ impl Place {
         eventually("the web server accepts connections", || self.is_open());
     }
 
-    /// Whether somebody listens at the public ports.
+    /// Whether a server listens at the public ports.
     pub(crate) fn is_open(&self) -> bool {
         let mut ports = std::iter::once(&self.plain).chain(&self.tls);
         ports.all(|port| TcpStream::connect(port.address()).is_ok())

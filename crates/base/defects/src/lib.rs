@@ -45,7 +45,7 @@ pub enum Defect {
     LostPermit,
     /// A reload keeps the pages of a site although they depend on rules that have changed.
     PagesOutliveRules,
-    /// Coded forms are added to the object that has replaced the one of which they were made.
+    /// Coded forms are added to the object that has replaced their original.
     FormsOfReplacedObject,
     /// The routes of a site share their pages although they have different ones.
     RoutesSharePages,

@@ -1,4 +1,4 @@
-//! A time limit on waiting that is cheap to restart for every read and write.
+//! A time limit on waiting, cheap to restart for every read and write.
 //!
 //! Invariant: the limit is reached `limit` after the first poll since the last reset, and never
 //! earlier. A reset only forgets the deadline. The runtime's timer keeps its old deadline and is

@@ -58,8 +58,7 @@ pub(crate) trait Transport: Sized {
     /// Takes a request. Sends it at once, or waits for the next turn: see [`Transport::has_work`].
     fn ask(&mut self, pending: PendingRequest, tools: &mut Tools<'_>);
 
-    /// Works on the connection. Returns whether bytes may be left unread, of which no event will
-    /// tell.
+    /// Works on the connection. Returns whether bytes may be left unread without a further event.
     fn turn(&mut self, ready: Readiness, tools: &mut Tools<'_>) -> bool;
 
     /// Whether it needs a turn, or has events to take, without an event of its socket.
@@ -74,7 +73,7 @@ pub(crate) trait Transport: Sized {
     /// Whether the server has proven that it speaks the protocol.
     fn is_proven(&self) -> bool;
 
-    /// What may become of the connection.
+    /// The state of the connection, for its further use.
     fn state(&self) -> ConnectionState;
 
     /// Number of requests that it has taken and not yet returned.
@@ -114,7 +113,7 @@ pub(crate) struct PendingRequest {
     pub(crate) inspection: Inspection,
 }
 
-/// What has happened on a connection.
+/// An event on a connection.
 #[derive(Debug)]
 pub(crate) enum TransportEvent {
     /// A complete response, and when it was read.
@@ -127,7 +126,7 @@ pub(crate) enum TransportEvent {
     Unconnected(ConnectError),
 }
 
-/// What may become of a connection.
+/// The state of a connection, for its further use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionState {
     /// It may get more requests.

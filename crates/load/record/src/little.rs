@@ -37,8 +37,8 @@ impl LittlesLaw {
         Self { accounted: requests, expected: in_flight, late: Duration::ZERO }
     }
 
-    /// The share of the expected time that is missing, negative if there is too much. `None` if
-    /// none is expected.
+    /// The missing share of the expected time, negative if there is too much. `None` if none is
+    /// expected.
     pub fn residual(self) -> Option<f64> {
         (!self.expected.is_zero()).then(|| 1.0 - self.accounted.as_secs_f64() / self.expected.as_secs_f64())
     }

@@ -225,7 +225,7 @@ impl FailureKind {
         }
     }
 
-    /// What an operator can do about failures of this kind, where that is not obvious.
+    /// Advice for an operator about failures of this kind, unless it is obvious.
     pub const fn advice(self) -> Option<&'static str> {
         match self {
             Self::Address => Some(

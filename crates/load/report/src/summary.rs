@@ -183,7 +183,7 @@ pub struct CellSummary {
 
 impl CellSummary {
     /// Whether the load generator instead of the site may have been the limit. The throughput is
-    /// then a lower bound of what the site can serve.
+    /// then a lower bound of the site's capacity.
     pub fn is_limited(&self) -> bool {
         self.bound_by == LimitingResource::Generator || self.trust == "invalid"
     }

@@ -2,8 +2,8 @@
 //! concurrency, caching, throughput, mean and 95% response, bytes per page, observed load. With
 //! `--verbose`, all other tables precede these two.
 //!
-//! Invariant: no line is longer than the given width, if that is at least [`WIDTH_MIN`]. The text
-//! has no colours and no terminal codes.
+//! Invariant: no line is longer than the given width, if the width is at least [`WIDTH_MIN`]. The
+//! text has no colours and no terminal codes.
 
 use crate::details;
 use crate::difference::Gain;

@@ -1,5 +1,5 @@
 //! Loads other than the anonymous one in the text report and on the page: the place of each figure,
-//! and what is left out without data.
+//! and the parts left out without data.
 
 #![allow(
     clippy::unwrap_used,

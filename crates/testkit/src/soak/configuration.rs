@@ -26,11 +26,11 @@ pub(super) enum ConfigurationFault {
     UnknownSetting,
     /// A change of a setting that a running edge cannot change.
     FixedSetting,
-    /// A certificate that is missing.
+    /// A missing certificate.
     MissingCertificate,
 }
 
-/// The files of the edge and what they say.
+/// The files of the edge and their contents.
 pub(super) struct SoakConfiguration {
     directory: PathBuf,
     origin: String,

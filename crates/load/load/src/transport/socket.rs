@@ -106,7 +106,7 @@ pub(crate) struct Octets {
     greeting: OnceLock<Greeting>,
 }
 
-/// Number of bytes that tell what a server speaks.
+/// Number of bytes that identify a server's protocol.
 const GREETING_BYTES: usize = 4;
 
 /// The first bytes that a server sends on an HTTP/2 connection.

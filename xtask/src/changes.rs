@@ -34,7 +34,7 @@ pub(crate) struct Args {
 /// Pause between two changes.
 const PAUSE: Duration = Duration::from_millis(700);
 
-/// Makes the changes under load and prints what clients saw.
+/// Makes the changes under load and prints the clients' observations.
 ///
 /// # Errors
 /// If a request failed, a purged page came back, or a part of the test could not run.

@@ -249,7 +249,7 @@ fn check(mut command: Command) -> Result<PassedFailed> {
 const TAIL_LINES: usize = 12;
 
 /// As [`check`]. The error quotes the last lines of standard error, so that the end of the whole
-/// run says what failed. Only for programs that end all processes they started: another one would
+/// run names the failure. Only for programs that end all processes they started: another one would
 /// keep the pipe open, and this function would wait for it.
 fn check_with_tail(mut command: Command) -> Result<PassedFailed> {
     let mut child =

@@ -58,7 +58,7 @@ impl Apache {
         self.modules.as_ref().is_some_and(|modules| modules.contains(name))
     }
 
-    /// Replaces `${NAME}` by what `Define` sets.
+    /// Replaces `${NAME}` by the value that `Define` sets.
     pub(crate) fn expand(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (name, value) in &self.defines {
@@ -68,7 +68,7 @@ impl Apache {
     }
 }
 
-/// Reads files and all that they include. `is_main` tells that they are the whole configuration.
+/// Reads files and the files that they include. `is_main`: they are the whole configuration.
 pub(crate) fn read(
     machine: &dyn Machine,
     sources: &mut Sources,

@@ -1,4 +1,4 @@
-//! The virtual hosts of a web server, in the terms that nginx and Apache share, and what becomes of
+//! The virtual hosts of a web server, in the terms that nginx and Apache share, and the fate of
 //! each when all of them move behind one loopback address.
 //!
 //! Invariant: no two hosts that stay answer for one name, because only the name tells them apart at

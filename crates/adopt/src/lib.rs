@@ -69,10 +69,10 @@ struct Start {
     is_main: bool,
 }
 
-/// Reads a configuration and works out what changes.
+/// Reads a configuration and works out the changes.
 ///
 /// # Errors
-/// The first thing that cannot be read, is not understood, or cannot be kept.
+/// The first part that cannot be read, is not understood, or cannot be kept.
 pub fn adopt(request: &Request, machine: &dyn Machine) -> Result<Adoption, Refusal> {
     let (start, note) = beginning(&request.start, machine)?;
     let (adoption, has_start) = adopt_from(&start, request, machine, note.as_deref())?;

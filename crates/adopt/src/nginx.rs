@@ -31,7 +31,7 @@ pub(crate) fn all(items: &[Directive]) -> Vec<&Directive> {
     found
 }
 
-/// Reads a file and all that it includes. Relative paths begin at `root`.
+/// Reads a file and the files that it includes. Relative paths begin at `root`.
 pub(crate) fn read(
     machine: &dyn Machine,
     sources: &mut Sources,

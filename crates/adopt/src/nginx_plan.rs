@@ -275,7 +275,7 @@ impl<'a> Nginx<'a> {
         Ok(())
     }
 
-    /// Learns the proxies that nginx trusts for all servers.
+    /// Adds the proxies that nginx trusts for all servers.
     fn real_ip_at_http(&mut self, sources: &Sources) -> Result<(), Refusal> {
         let items = self.http.clone();
         self.trust(&items, sources)
@@ -355,7 +355,7 @@ impl<'a> Nginx<'a> {
         Ok(())
     }
 
-    /// Notes what an operator should look at.
+    /// Notes directives that need the operator's attention.
     fn tell_of(&mut self, server: &Server<'_>) {
         for item in all(server.directive.children()) {
             let note = match item.name.as_str() {

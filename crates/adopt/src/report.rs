@@ -37,7 +37,7 @@ impl Change {
     }
 }
 
-/// Something that the operator should know.
+/// A note for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
     /// File, line and column, if it is about a place.
@@ -46,7 +46,7 @@ pub struct Note {
     pub text: String,
 }
 
-/// All that changes.
+/// All changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Adoption {
     /// `nginx` or `Apache`.
@@ -138,7 +138,7 @@ impl Adoption {
         format!("sudo systemctl {verb} {}", self.unit)
     }
 
-    /// The report as text. `written` tells whether the files are in `directory`.
+    /// The report as text. `written`: the files are in `directory`.
     pub fn text(&self, directory: &Path, written: bool) -> String {
         let mut text = format!(
             "{} moves to {}, and Petasos takes over {}. Nothing has been changed.\n",

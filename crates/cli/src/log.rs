@@ -94,7 +94,7 @@ where
         let time = time.get(..TO_MILLIS).unwrap_or(&time);
         write!(line, "{time}Z {} petasos: ", event.metadata().level())?;
         for character in text.chars() {
-            // Texts quote what clients and origins send, which must not begin a line or control a
+            // Texts quote input of clients and origins, which must not begin a line or control a
             // terminal.
             if character.is_control() {
                 write!(line, "{}", character.escape_default())?;

@@ -41,7 +41,7 @@ const ZERO_IF_WELL: &[(&str, &str)] = &[
     ("threads_lost_total", "a thread of Petasos has ended since the start; report it as a bug"),
 ];
 
-/// Counters that do not grow while all is well, with what growth means.
+/// Counters that do not grow while all is well, with the meaning of growth.
 const STILL_IF_WELL: &[(&str, &str)] = &[
     ("access_log_dropped_total", "lines of the access log are lost"),
     ("connections_refused_total", "connections are refused, because limits.connections_max are open"),

@@ -175,7 +175,7 @@ fn host_of_key_and_request_agree_in_every_notation() {
     assert_eq!(origin.seen().len(), 3, "{:?}", origin.seen());
 }
 
-/// The corpus of this file as frames: what HTTP/1 expresses by its lines, HTTP/2 does by fields.
+/// The corpus of this file as frames: HTTP/2 uses fields where HTTP/1 uses lines.
 #[test]
 fn smuggling_by_translation_reaches_no_origin() {
     let origin = origin();

@@ -1,5 +1,5 @@
-//! The real binary's spans at a collector, and what origins learn of them: sampling, parents, and
-//! collectors that hang, fail or are away.
+//! The real binary's spans at a collector, and the trace fields that origins receive: sampling,
+//! parents, and collectors that hang, fail or are away.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
 //! `petasos try` from the user's view: sites that can be cached, sites that cannot, sites in
-//! trouble, and what stays behind.
+//! trouble, and files left behind.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 

@@ -328,7 +328,7 @@ impl Attack {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Counts what an attacker has sent.
+    /// Counts units that an attacker has sent.
     pub fn sent(&self, units: u64) {
         self.sent.fetch_add(units, Ordering::Relaxed);
     }

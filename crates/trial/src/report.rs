@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// The version of the document. It changes when a member is removed or changes its meaning.
 pub const FORMAT: u32 = 1;
 
-/// Everything that a trial found out.
+/// All results of a trial.
 #[derive(Clone, Debug, Serialize)]
 pub struct TrialReport {
     /// [`FORMAT`].

@@ -148,7 +148,7 @@ pub struct PageFacts {
     pub is_changed_by_cookie: bool,
 }
 
-/// Everything that was found out about a site.
+/// All facts about a site.
 #[derive(Clone, Debug, Default)]
 pub struct SiteVisit {
     /// The pages with a good response, in the order of the visit.
@@ -559,7 +559,7 @@ impl<'a> Visitor<'a> {
 
     /// Whether the site only seems to be slower: several pages in a row may need more time than
     /// those before them. The first page is requested again, and its time decides. Then the pace is
-    /// learnt anew.
+    /// measured anew.
     async fn is_refuted(&mut self, cause: StopCause) -> Result<bool, Halt> {
         let (StopCause::Slower { .. }, Some((url, before))) = (cause, self.reference.clone()) else {
             return Ok(false);

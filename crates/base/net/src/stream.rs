@@ -51,7 +51,7 @@ pub trait Connection: AsyncRead + AsyncWrite + fmt::Debug + Send + Sync + Unpin 
     /// Same as [`Stream::try_write_vectored`].
     ///
     /// # Errors
-    /// `WouldBlock` if no byte is accepted now; otherwise what broke the connection.
+    /// `WouldBlock` if no byte is accepted now; otherwise the error that broke the connection.
     fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// Same as [`Stream::reset_on_close`].

@@ -1,6 +1,7 @@
-//! `examples/drupal` in front of a stub that sends what Drupal 10 sends with the modules Purge and
-//! Varnish Purge. With `PETASOS_EXAMPLES_SOURCE=drupal`, in front of the Drupal lab instead. That
-//! Drupal has no module that purges, so the profile's rules for writes must show an edit.
+//! `examples/drupal` in front of a stub that sends the responses and purges of Drupal 10 with the
+//! modules Purge and Varnish Purge. With `PETASOS_EXAMPLES_SOURCE=drupal`, in front of the Drupal
+//! lab instead. That Drupal has no module that purges, so the profile's rules for writes must show
+//! an edit.
 
 use crate::stand::{Lab, Setup, Stand};
 use crate::stub::{Stub, System};

@@ -119,7 +119,7 @@ impl<'a> Visit<'a> {
         self.open("wp-admin/tools.php?page=petasos");
     }
 
-    /// Clicks what leads to another page.
+    /// Clicks a link to another page.
     fn click(&mut self, selector: &str) {
         let script = format!("document.querySelector({}).click()", json!(selector));
         self.browser.follow(&self.window, &script);

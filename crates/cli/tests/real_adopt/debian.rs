@@ -18,7 +18,7 @@ const NGINX_FILES: [&str; 6] = [
     "snippets/fastcgi-php.conf",
 ];
 
-/// Modules of Apache that the packages enable, with PHP-FPM and what `adopt` asks for.
+/// Modules of Apache that the packages enable, with PHP-FPM and the modules that `adopt` needs.
 const APACHE_MODULES: [&str; 23] = [
     "access_compat",
     "alias",

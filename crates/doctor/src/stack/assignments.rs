@@ -53,7 +53,7 @@ impl Assignments {
         self.0.iter()
     }
 
-    /// Those that fulfil a condition, with keys written anew.
+    /// The assignments that fulfil a condition, with keys written anew.
     pub(crate) fn select(&self, mut change: impl FnMut(&Assignment) -> Option<String>) -> Self {
         let chosen = self.0.iter().filter_map(|one| Some(Assignment { key: change(one)?, ..one.clone() }));
         Self(chosen.collect())

@@ -46,7 +46,7 @@ pub(crate) struct PoolFact {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WorkersFact {
     pub(crate) count: u64,
-    /// The memory of the largest, which has served the most. `None` if it may not be read.
+    /// The memory of the largest worker, which has served the most. `None` if it may not be read.
     pub(crate) largest: Option<WorkerMemoryFact>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct WorkersFact {
 pub(crate) struct WorkerMemoryFact {
     /// Of this process alone.
     pub(crate) private: u64,
-    /// The opcode cache and what else all workers of a master have in common.
+    /// The opcode cache and other memory common to all workers of a master.
     pub(crate) shared: u64,
 }
 

@@ -76,7 +76,8 @@ fn application_objects(
     }
 }
 
-/// Petasos' drop-in knows several kinds of servers, and its kind may be a setting of the database.
+/// Petasos' drop-in supports several kinds of servers, and its kind may be a setting of the
+/// database.
 fn is_own(drop_in: &str) -> bool {
     drop_in.contains("Petasos")
 }

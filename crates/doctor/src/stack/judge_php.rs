@@ -177,7 +177,7 @@ fn opcode_cache(fact: &PhpFact, applications: &[ApplicationFact]) -> Vec<Finding
     found
 }
 
-/// A pool may switch off what php.ini switches on.
+/// A pool may switch off settings that php.ini switches on.
 fn pool_switch(fact: &PhpFact, pool: &PoolFact) -> Option<Finding> {
     let keys = ["value", "flag"]
         .into_iter()

@@ -1,6 +1,6 @@
 //! Configuration files below a root: of this machine, or of a container's image in a folder.
 //!
-//! Invariant: paths are those inside the root, which the owner of the files knows. Only reads
+//! Invariant: paths are those inside the root, as the owner of the files writes them. Only reads
 //! happen.
 
 use std::fs;

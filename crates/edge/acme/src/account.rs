@@ -55,7 +55,7 @@ pub(crate) async fn open(
     Ok(account)
 }
 
-/// Forgets the account, because the authority does not know it any more.
+/// Removes the account, because the authority does not know it any more.
 pub(crate) fn forget(directory: &Path) {
     // If that fails, the next attempt reports the problem with the file.
     let _ = std::fs::remove_file(directory.join(FILE));

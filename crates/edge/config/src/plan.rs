@@ -57,7 +57,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Everything that the edge needs to run.
+/// All settings that the edge needs to run.
 #[derive(Clone, Debug)]
 pub struct EdgePlan {
     /// The addresses where clients connect; at least one.

@@ -162,7 +162,7 @@ pub struct Setting {
     /// The values it accepts.
     pub kind: SettingKind,
     /// The default as it would be written in the file. `None`: the setting has no fixed default,
-    /// and `doc` says what leaving it out means.
+    /// and `doc` states the effect of leaving it out.
     pub default: Option<&'static str>,
     /// The flag of `petasos serve` that sets it, including its dashes.
     pub flag: Option<&'static str>,

@@ -81,7 +81,7 @@ pub struct Viewer {
     pub may_log_in: bool,
 }
 
-/// Everything that the main page shows.
+/// All figures on the main page.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The present figures.

@@ -1,7 +1,7 @@
 //! Samples of counters over the last two minutes, from which rates follow.
 //!
 //! Invariants: the number of samples is bounded, and none is older than [`PERIOD`]. Samples with a
-//! gap between them are forgotten, so that no rate is a mean over a time without samples.
+//! gap between them are dropped, so that no rate is a mean over a time without samples.
 
 use api::dashboard::DashboardData;
 use std::collections::VecDeque;

@@ -23,7 +23,7 @@ const VERSION: u32 = 1;
 pub enum ForeignFile {
     /// It has another version of the format.
     Version(u32),
-    /// It is no such file, or its header is damaged.
+    /// It is another kind of file, or its header is damaged.
     Unknown,
 }
 
@@ -131,7 +131,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with a table that knows which minute each place holds.
+        /// Compares with a model table that records the minute in each place.
         #[test]
         fn rows_are_those_that_were_written_last_and_not_damaged(
             events in prop::collection::vec(event(), 0..60),

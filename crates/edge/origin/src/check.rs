@@ -1,4 +1,4 @@
-//! Health checks: requests that Petasos makes itself to learn whether an origin works.
+//! Health checks: Petasos's own requests, which test whether an origin works.
 //!
 //! Invariant: at most one check of an origin is under way, and it ends in time.
 

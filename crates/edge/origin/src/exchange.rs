@@ -456,8 +456,8 @@ impl OriginExchange {
         }
     }
 
-    /// Tells the origin of a response to a visitor's request. The limit learns nothing from errors,
-    /// which are often quick, nor from a request whose client decides when it is complete.
+    /// Reports a response to a visitor's request to the origin. Errors, which are often quick, do
+    /// not count for the limit, nor does a request whose client decides when it is complete.
     fn learn(&mut self, status: u16) {
         let now = self.origin.clock.monotonic();
         if self.is_check {

@@ -194,7 +194,7 @@ impl WatchedFetch {
     /// did answer.
     pub(crate) fn failed(&mut self, error: &FetchError, request: &FetchRequest) {
         if !std::mem::replace(&mut self.is_over, true) {
-            // The breaker learns nothing of silence from passes, but no client causes these.
+            // Passes give the breaker no evidence of silence, but no client causes these.
             if matches!(error, FetchError::Closed | FetchError::ConnectTimeout | FetchError::Unreachable(_)) {
                 self.origin.service.failed(request.page_digest(), self.origin.clock.monotonic());
             }

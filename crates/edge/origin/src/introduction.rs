@@ -36,8 +36,8 @@ impl FetchClient {
 
 /// The header with which a connection to this origin names the client of its requests.
 pub(crate) fn header(version: Version, client: FetchClient, url: &OriginUrl) -> Vec<u8> {
-    // The origin learns the port at which it was reached. The client's own destination is not
-    // known: a shared fetch has none.
+    // The header states the port at which the origin was reached. The client's own destination is
+    // not known: a shared fetch has none.
     let to = match url.address() {
         Address::Ip(address) => *address,
         other => SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), other.port().unwrap_or(0)),

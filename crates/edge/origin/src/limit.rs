@@ -177,8 +177,8 @@ impl FetchPermit {
         Self { turns: Arc::clone(turns), client, stage, is_stalled: false }
     }
 
-    /// Tells an adaptive limit how long the fetch waited for its first byte, which came at `now`.
-    /// `page` returns a digest of its page.
+    /// Reports to an adaptive limit how long the fetch waited for its first byte, which came at
+    /// `now`. `page` returns a digest of its page.
     pub(crate) fn answered(&mut self, page: impl FnOnce() -> u64, wait: Duration, now: Monotonic) {
         {
             let mut turns = lock(&self.turns);

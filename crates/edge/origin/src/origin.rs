@@ -143,7 +143,8 @@ pub struct Origin {
 }
 
 impl FetchRequest {
-    /// A digest of the path. It tells pages apart that differ in their cost; parameters seldom do.
+    /// A digest of the path. It distinguishes pages that differ in their cost; parameters seldom
+    /// do.
     pub(crate) fn page_digest(&self) -> u64 {
         let target = self.head.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
         let mut hasher = DefaultHasher::new();
@@ -274,8 +275,8 @@ impl Origin {
         until > 0 && self.clock.monotonic().as_nanos() < until
     }
 
-    /// Makes a connection without a request, to test whether the origin accepts one. The breaker
-    /// learns only of a success.
+    /// Makes a connection without a request, to test whether the origin accepts one. Only a success
+    /// is reported to the breaker.
     ///
     /// # Errors
     /// [`FetchError`] if there is no connection.

@@ -1,4 +1,4 @@
-//! The record of one request: everything that logs and live views know about it.
+//! The record of one request: all facts about it for logs and live views.
 //!
 //! Invariant: a record borrows its texts, so that making one allocates nothing.
 
@@ -140,7 +140,7 @@ impl<'a> RequestRecord<'a> {
         self.status >= 500 || matches!(self.verdict(), Verdict::Failed)
     }
 
-    /// The time of the delivery: all that remains after the other phases.
+    /// The time of the delivery: the rest after the other phases.
     pub fn send_time(&self) -> Duration {
         let Phases { disk, wait, pass } = self.phases;
         self.time.saturating_sub(disk + wait + pass)

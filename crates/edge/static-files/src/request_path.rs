@@ -14,7 +14,7 @@ const PATH_BYTES_MAX: usize = 2048;
 /// The hidden segment that clients may name as the first one (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
 
-/// Why a path names no file, whatever the directory holds. Clients do not learn it.
+/// Why a path names no file, whatever the directory holds. Clients do not receive it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathRefusal {
     /// It does not begin with a slash.

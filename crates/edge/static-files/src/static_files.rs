@@ -1,7 +1,7 @@
 //! A directory's files with their known state: the entry of this crate.
 //!
 //! Invariant: a result counts for one period, by default a second, and is then looked up again.
-//! Content in memory is at most this old; the state of an open file is read on every use. Nothing
+//! Content in memory is at most this old; the state of an open file is read on every use. No file
 //! that leaves the tables is closed while their lock is held. Look-ups that wait for a disk are at
 //! most as many as the limit says.
 
@@ -77,7 +77,7 @@ pub enum Outcome {
     File(Arc<Representation>),
     /// A redirect to this `Location`: the directory with a slash, and the request's query.
     Redirect(Bytes),
-    /// A 404. Clients do not learn the reason.
+    /// A 404. Clients do not receive the reason.
     NotFound(NotFoundReason),
     /// The rules leave the request to the origin.
     Origin(NotFoundReason),

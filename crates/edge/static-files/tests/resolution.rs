@@ -160,7 +160,7 @@ fn directories_without_a_slash_redirect_to_themselves() {
     assert_eq!(site.reason("//evil.test/.."), NotFoundReason::Refused(PathRefusal::EmptySegment));
     assert_eq!(site.reason("/\\evil.test"), NotFoundReason::Refused(PathRefusal::Backslash));
     assert_eq!(site.reason("/%5cevil.test"), NotFoundReason::Refused(PathRefusal::Backslash));
-    // Nothing tells an empty directory from none.
+    // An empty directory cannot be distinguished from a missing one.
     assert_eq!(site.reason("/empty"), NotFoundReason::NoIndex);
     assert_eq!(site.reason("/empty/"), NotFoundReason::Absent);
 }

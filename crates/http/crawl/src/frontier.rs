@@ -21,7 +21,7 @@ use url::Url;
 /// Pages of one path that are visited although they differ in order, filters or dates only.
 pub const RESTRICTED_PER_PATH_MAX: u32 = 2;
 
-/// Paths of such pages that are remembered; those of further paths are not visited.
+/// Paths of such pages that are remembered; pages of further paths are not visited.
 const RESTRICTED_PATHS_MAX: usize = 10_000;
 
 /// Skipped URLs that are remembered, so that each counts once.
@@ -134,7 +134,7 @@ pub enum PageSource {
 /// How important a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageHints {
-    /// Visits as far as the caller knows; 0 if it does not.
+    /// Visits, as far as known to the caller; 0 if unknown.
     pub popularity: u32,
     /// The priority of a sitemap in thousandths.
     pub priority_permille: u16,

@@ -1,5 +1,5 @@
-//! The client's side of one exchange: reads everything that a server sends in response to one
-//! request (RFC 9112), up to the end of the response.
+//! The client's side of one exchange: reads a server's bytes in response to one request (RFC 9112),
+//! up to the end of the response.
 //!
 //! Invariants:
 //!

@@ -58,7 +58,7 @@ impl Profile {
     }
 }
 
-/// The policy of the profile called `base`, or what to do if there is none.
+/// The policy of the profile called `base`, or advice if there is none.
 fn extended(base: &str, others: &[Profile]) -> Result<Policy, String> {
     if let Some(known) = others.iter().find(|other| other.name == base) {
         return Ok(known.policy.clone());

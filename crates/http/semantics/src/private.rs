@@ -1,5 +1,5 @@
-//! Copies of pages for one session: which requests may be answered by them, what their key contains
-//! and which responses they may hold.
+//! Copies of pages for one session: which requests they may answer, the contents of their key, and
+//! which responses they may hold.
 //!
 //! Invariants: a copy is never used for a request that differs in anything its response may depend
 //! on. Its key contains every cookie except noise and the fields of [`keyed_fields`]; a response
@@ -23,10 +23,10 @@ use std::time::Duration;
 /// fields that change pages whatever `Vary` says.
 const KEYED_FIELDS: [&str; 4] = ["Accept", names::ACCEPT_ENCODING, "Accept-Language", names::USER_AGENT];
 
-/// The cookies of a request as `name=value`, each a part of what its copies belong to.
+/// The cookies of a request as `name=value`, for the key of its copies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionCookies<'a> {
-    /// Those that mark a session. They say whose copies they are.
+    /// The cookies that mark a session. They say whose copies they are.
     pub session: Vec<&'a [u8]>,
     /// All others that are not noise. They select among the copies of the session.
     pub others: Vec<&'a [u8]>,

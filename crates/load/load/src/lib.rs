@@ -1,7 +1,7 @@
 //! The load tester. It sends requests to one or more URLs, and reads and checks every byte of every
 //! response. It reports its measurements, and how far the figures can be trusted.
 //!
-//! A run combines a course (closed or open loop, and what ends it), a transport and a recorder. One
+//! A run combines a course (closed or open loop, and its end), a transport and a recorder. One
 //! driver, the worker, runs them:
 //!
 //! ```text

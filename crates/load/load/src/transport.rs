@@ -7,7 +7,7 @@
 //!   http2        HTTP/2, several requests at a time       /  and keeps requests and results
 //! ```
 //!
-//! Invariant: nothing here blocks or decides what to send next. For every request it takes, a
+//! Invariant: nothing here blocks or chooses the next request. For every request it takes, a
 //! connection returns exactly one [`TransportEvent`], or keeps the request to the end of the run. A
 //! connection continues when its socket has an event or when it gets a request.
 

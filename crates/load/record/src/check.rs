@@ -118,7 +118,8 @@ pub struct SelfCheck {
     /// 99th percentile of the delay of requests of an open loop behind their intended start, in
     /// microseconds.
     pub schedule_lag_p99_us: Option<u64>,
-    /// How much of what Little's law expects is missing; `None` if the run is too short to tell.
+    /// The share missing from the value that Little's law expects; `None` if the run is too short
+    /// to tell.
     ///
     /// In a closed loop, 0.03 means that requests and the time between them account for 3 percent
     /// fewer users than there are. A value below zero means more users. In an open loop, the times

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Both sides of the law.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LittlesLaw {
-    /// The sum of the times of single requests and, in a closed loop, of what users did between
+    /// The sum of the times of single requests and, in a closed loop, of the users' states between
     /// them.
     accounted: Duration,
     /// The value that `accounted` should have.

@@ -596,7 +596,7 @@ impl RunOutcome {
         per_second(self.good - self.late.good, self.elapsed)
     }
 
-    /// Complete responses per second, good or wrong: what `ab` calls requests per second. Late
+    /// Complete responses per second, good or wrong: `ab` calls it requests per second. Late
     /// responses are left out.
     pub fn complete_per_second(&self) -> f64 {
         per_second(self.complete - self.late.complete, self.elapsed)

@@ -119,8 +119,8 @@ impl FetchFailure {
         }
     }
 
-    /// If the failure is caused by a limit of this machine, names the limit and what to do about
-    /// it. `None` if the site may be the cause.
+    /// If the failure is caused by a limit of this machine, names the limit and gives advice.
+    /// `None` if the site may be the cause.
     pub const fn local_limit(self) -> Option<&'static str> {
         match self {
             Self::Address => Some(

@@ -95,7 +95,7 @@ pub struct PageRun {
     pub received_bytes: u64,
     /// How often each limit was reached; lists all limits.
     pub limits: BTreeMap<String, u64>,
-    /// Resources of the first page of a new visitor, and what happened to each.
+    /// Resources of the first page of a new visitor, and the result of each.
     pub trace: Vec<TracedResource>,
     /// Figures of each second.
     pub seconds: Vec<PageRunSecond>,

@@ -88,7 +88,7 @@ fn classic(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     out.push_str(&grid.text(width));
 }
 
-/// Writes the meaning of the table's signs, and notes on what else was measured.
+/// Writes the meaning of the table's signs, and notes on other measurements.
 fn marks(results: &Results, rows: &[ClassicRow<'_>], is_verbose: bool, width: usize, out: &mut String) {
     let mut say = |text: &str| wrapped(text, width, "  ", out);
     let few = |cell| cell_result(cell).summary().is_some_and(|summary| summary.few);

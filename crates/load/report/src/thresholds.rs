@@ -201,7 +201,7 @@ impl fmt::Debug for Threshold {
 pub struct ThresholdError {
     /// Column of the faulty part, in characters counted from 1.
     pub column: usize,
-    /// Reason, and what to write instead.
+    /// Reason, and a correct form.
     pub reason: String,
 }
 

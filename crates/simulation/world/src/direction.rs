@@ -62,7 +62,7 @@ pub(crate) struct Direction {
     /// The later arrivals, in order: a number of bytes and their moment.
     arrivals: VecDeque<(usize, Instant)>,
     end: Option<(End, Arrival)>,
-    /// How the reader ended, and when the writer learns it.
+    /// How the reader ended, and when the writer notices.
     reader_gone: Option<(End, Arrival)>,
     /// Whether the writer's next write disappears because it does not know that the reader left.
     swallows: bool,
@@ -203,8 +203,8 @@ impl Direction {
         self.arrived = 0;
     }
 
-    /// Ends the direction from the reader's side. The writer learns it after `latency`, and after
-    /// one more write if `swallows` is true.
+    /// Ends the direction from the reader's side. The writer notices after `latency`, and after one
+    /// more write if `swallows` is true.
     pub(crate) fn leave(&mut self, end: End, latency: Option<Duration>, swallows: bool) {
         self.lose();
         if self.reader_gone.is_none() {

@@ -79,7 +79,7 @@ impl SimulatedNetwork {
         accepted
     }
 
-    /// Changes what connecting to `address` meets.
+    /// Changes the behaviour of `address` for new connections.
     pub fn set_mode(&self, address: &Address, mode: ConnectMode) {
         locked(&self.shared.state).places.entry(address.to_string()).or_default().mode = mode;
     }

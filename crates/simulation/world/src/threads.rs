@@ -29,7 +29,7 @@ pub struct ThreadSettings {
     pub yield_percent: u64,
     /// How often in 100 cases a thread that may continue is delayed, as by a busy machine.
     pub delay_percent: u64,
-    /// The longest such delay in milliseconds.
+    /// The longest of these delays in milliseconds.
     pub delay_ms_max: u64,
 }
 

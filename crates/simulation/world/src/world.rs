@@ -1,4 +1,4 @@
-//! A world: everything that a simulated run needs, made from one seed.
+//! A world: all parts of a simulated run, made from one seed.
 //!
 //! Invariant: two runs of the same code with the same seed and settings have the same trace. After
 //! a run nothing of it is left on the system thread.

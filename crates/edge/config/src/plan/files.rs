@@ -144,7 +144,7 @@ const NAME_BYTES_MAX: usize = 1024;
 type Checked<T> = Result<T, Diagnostic>;
 
 impl FilesPlan {
-    /// The files of a table that states `files`. `missing` says what answers without a file.
+    /// The files of a table that states `files`. `missing` is the answer if there is no file.
     pub(super) fn resolve(levels: &SettingLevels<'_>, missing: MissingFile) -> Checked<Self> {
         let place = levels.place("files").unwrap_or(Place::Default);
         let directory = levels.text("files").unwrap_or_default();

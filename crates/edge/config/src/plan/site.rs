@@ -245,7 +245,7 @@ fn assumed_lifetimes(policy: &Policy) -> String {
     text
 }
 
-/// The time in seconds, rounded up: 0 ends what any other number begins.
+/// The time in seconds, rounded up, because 0 has a special meaning in HSTS.
 pub(super) fn whole_secs(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

@@ -1,4 +1,5 @@
-//! The first section: the figures that an operator looks at first, and what needs attention.
+//! The first section: the figures that an operator looks at first, and problems that need
+//! attention.
 
 use super::bar;
 use crate::View;
@@ -8,7 +9,7 @@ use crate::sample::Counts;
 use api::status::{DiskStatus, EdgeStatus};
 use maud::{Markup, html};
 
-/// Maximum number of sentences about what needs attention.
+/// Maximum number of sentences about problems.
 const ATTENTION_MAX: usize = 20;
 
 /// A certificate needs attention when it expires within this time.

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 #[derive(Debug)]
 pub(super) struct Turns {
     bounds: FetchBounds,
-    /// Learns how many fetches the origin should work on; `None` if `fetches_max` is the limit.
+    /// Adapts the number of concurrent fetches; `None` if `fetches_max` is the limit.
     adaptive: Option<Box<AdaptiveLimit>>,
     active: usize,
     /// Whether only half of the permits is for fetches that are no probes, because the breaker is
@@ -97,7 +97,7 @@ impl Turns {
         self.adaptive.as_mut()?.begin(active)
     }
 
-    /// Tells an adaptive limit that a chosen fetch had no usable response.
+    /// Reports to an adaptive limit that a chosen fetch had no usable response.
     pub(super) fn give_up(&mut self, stage: StageNumber) {
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.give_up(stage);

@@ -249,7 +249,7 @@ fn suspended_threads_are_unwound_at_the_end() {
                 }));
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
-            // One that never had a turn.
+            // A thread that never had a turn.
             drop(threads.run("unborn", {
                 let note = NoteDrop(dropped);
                 move || drop(note)

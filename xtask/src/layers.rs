@@ -44,7 +44,7 @@ const PURE: [&str; 27] = [
     "crates/load/record",
     "crates/adopt",
 ];
-/// Crates that only show results. They, and all that they use, do without the crates in [`HEAVY`].
+/// Crates that only show results. They and their dependencies do without the crates in [`HEAVY`].
 const LIGHT: [&str; 2] = ["crates/load/record", "crates/load/report"];
 /// Published crates that reach the system, or bring event loops and TLS.
 const EFFECTS: [&str; 11] = [
@@ -92,7 +92,7 @@ struct CrateManifest {
 }
 
 impl CrateManifest {
-    /// The names of everything that the crate is built with, without the dependencies of tests.
+    /// The names of all crates that the crate is built with, without the dependencies of tests.
     fn names(&self) -> Vec<&str> {
         let own = self.dependencies.keys().chain(self.build_dependencies.keys()).map(String::as_str);
         own.chain(self.target.values().flat_map(Self::names)).collect()

@@ -19,7 +19,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 
 /// The crate that warns of each fault of a client with HTTP/2. Any client could fill the log with
-/// them; a metric counts those that matter.
+/// them; a metric counts the important ones.
 const CLIENT_FAULTS: &str = "h2";
 
 /// Length of a time of the crate `tracing-subscriber` up to its milliseconds:

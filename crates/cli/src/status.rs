@@ -87,7 +87,7 @@ struct View {
 }
 
 impl View {
-    /// Everything that an operator should look at, as sentences.
+    /// All problems that need an operator's attention, as sentences.
     fn attention(&self) -> Vec<String> {
         let status = &self.after.status;
         let mut found = Vec::new();

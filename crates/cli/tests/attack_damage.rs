@@ -16,7 +16,7 @@ const FRESH: &str = "Cache-Control: max-age=86400";
 /// Interval between two bytes of an origin that sends slowly.
 const DROP_EVERY: Duration = Duration::from_millis(20);
 
-/// Number of bytes that such an origin sends: enough to outlast any test.
+/// Number of bytes from a slow origin: enough to outlast any test.
 const DROPS: usize = 5_000;
 
 /// The ranges of the multipart requests, as first and last byte.

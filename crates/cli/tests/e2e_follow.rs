@@ -28,7 +28,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// Follows with this query, and waits until the edge knows of it.
+    /// Follows with this query, and waits until the edge counts the follower.
     fn with(edge: &Edge, query: &str) -> Self {
         let before = followers(edge);
         let mut client = ask(edge.admin, query);

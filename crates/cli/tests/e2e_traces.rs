@@ -165,7 +165,7 @@ fn ratio_samples_requests_without_a_trace() {
     for _ in 0..200 {
         assert_eq!(client.get("/a", &[]).status, 200);
     }
-    // The last request is exported, so that all that were sampled have arrived with it.
+    // The last request is exported, so that all sampled requests have arrived with it.
     client.get("/a", &[&traceparent("01")]);
     eventually("the last span arrives", || collector.spans().iter().any(|span| span.trace == TRACE));
     let requests = collector.spans().iter().filter(|span| span.kind == "server").count() - 1;

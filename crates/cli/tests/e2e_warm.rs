@@ -14,7 +14,7 @@ const FRESH: &str = "Cache-Control: s-maxage=600";
 /// The URL of the site that the tests fill the cache of.
 const SITE: &str = "http://example.test/";
 
-/// With the profile `auto`, the edge requests pages by itself to learn the system.
+/// With the profile `auto`, the edge requests pages by itself to detect the system.
 const DEFAULT: &[&str] = &["--profile", "default"];
 
 /// An edge with a separate state directory, because it goes on with the runs that it finds there.

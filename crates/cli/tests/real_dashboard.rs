@@ -68,7 +68,7 @@ fn requests(edge: &Edge) -> u64 {
     lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
-/// The number of requests when all that were answered have been counted, which happens after their
+/// The number of requests when all answered ones have been counted, which happens after their
 /// responses: the number no longer grows.
 fn settled(edge: &Edge) -> u64 {
     let mut last = requests(edge);

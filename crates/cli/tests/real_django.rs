@@ -63,7 +63,7 @@ impl Site {
         (Self { running, address, _database: directory }, edge)
     }
 
-    /// Changes the title of an article past the edge, so that the edge learns of it by purges only.
+    /// Changes the title of an article past the edge, so that only purges tell the edge of it.
     fn rename(&self, article: u32, title: &str) {
         let body = format!("title={title}");
         let head = format!(

@@ -113,7 +113,7 @@ struct SoakState<'a> {
     tally: Mutex<VisitCounts>,
     problems: Mutex<Vec<String>>,
     records: Mutex<RecentRecords>,
-    /// Records that followers of the log were told to have missed.
+    /// Missed records, as reported to followers of the log.
     skipped: AtomicU64,
 }
 

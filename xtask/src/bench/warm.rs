@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let start = |settings: &str, name: &str| edge(&program, &own, &directory.path().join(name), settings);
     let plain = start("", "plain.toml")?;
     let server = VisitedServer::new(plain.address);
-    // Everything that visitors ask for is stored before the calm is measured.
+    // Every page that visitors request is stored before the calm is measured.
     for number in 0..PAGES {
         server.ask(0, &format!("/page/{number}")).context("a page has no response")?;
     }

@@ -3,8 +3,8 @@
 //!
 //! Invariant: everything lives in one directory and on loopback ports that were free. No file of
 //! the system is written, and no service of the system is used. Each step can be repeated after a
-//! crash in any step. This module knows no particular content system: each is a [`Stack`] table in
-//! a separate module.
+//! crash in any step. This module has no code for a particular content system: each is a [`Stack`]
+//! table in a separate module.
 
 use super::files::{self, StackFile};
 use crate::account::ServerAccount;

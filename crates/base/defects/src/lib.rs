@@ -11,7 +11,7 @@ pub enum Defect {
     UndurablePurge,
     /// Making room on the disk moves kept objects from segment to segment without end.
     DiskLivelock,
-    /// A damaged body on the disk is not forgotten.
+    /// A damaged body on the disk stays stored.
     DamagedBodyKept,
     /// A date of one second's resolution confirms content that changed within that second.
     OneSecondValidator,

@@ -30,7 +30,7 @@ const CREDENTIALS: &str = "Authorization: Basic YW5uOnNlY3JldA==";
 pub(crate) struct Setup<'a> {
     /// Directory below `examples/`.
     pub(crate) name: &'a str,
-    /// Host name that the application knows, in place of `www.example.org`.
+    /// Host name of the application, in place of `www.example.org`.
     pub(crate) host: &'a str,
     /// Address in place of port 80. `None`: a free one.
     pub(crate) plain: Option<SocketAddr>,

@@ -38,7 +38,7 @@ struct System {
     start: &'static str,
     /// Prefixes that robots must avoid, in addition to those in its `robots.txt`.
     disallowed: &'static [&'static str],
-    /// Switches off everything that was added to the plain system.
+    /// Switches off all additions to the plain system.
     prepare: fn(&LabVariables),
     users: &'static [&'static str],
     log_in: fn(&mut LabVisitor<'_>, &LabVariables),

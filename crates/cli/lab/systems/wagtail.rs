@@ -86,7 +86,7 @@ fn forms_work_for_everybody(running: &RunningLab) {
 }
 
 fn what_is_published_is_seen(running: &RunningLab) {
-    // Alice bypasses the edge, so the edge learns of her changes only from Wagtail's purges.
+    // Alice bypasses the edge, so only Wagtail's purges tell the edge of her changes.
     let mut alice = running.user_behind_the_edge("alice");
     let mut bob = running.user("bob");
     // The newest article, which the front page and the index also show.

@@ -98,7 +98,7 @@ impl Cast {
         found.unwrap_or_else(|| panic!("nobody is called {name}"))
     }
 
-    /// Removes everything that was created.
+    /// Removes all created content.
     pub(crate) fn leave(self) {
         for route in self.made.iter().rev() {
             self.administrator.call("DELETE", &format!("{route}force=true&reassign=1"), &json!({}));

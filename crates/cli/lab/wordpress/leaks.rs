@@ -83,7 +83,7 @@ struct LeakWalk<'a> {
     cast: &'a Cast,
     own: &'a Own<'a>,
     edge: &'a Edge,
-    /// Descriptions of everything that was wrong.
+    /// Descriptions of all faults.
     faults: Mutex<Vec<String>>,
 }
 

@@ -36,7 +36,7 @@ impl SecondSite {
         site
     }
 
-    /// Everything that the plugin could leave behind, by kind and name.
+    /// All traces that the plugin could leave behind, by kind and name.
     fn state(&self) -> Map<String, Value> {
         let text = script(&["--state", self.directory.to_str().unwrap(), &self.socket]);
         let state: Value = serde_json::from_str(&text).unwrap();

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The part of each count that remains after a second.
 const FADING: f64 = 0.9;
 
-/// Counts below this are forgotten.
+/// Counts below this are dropped.
 const COUNT_MIN: f64 = 0.05;
 
 /// Largest number of pages, and of clients, that are counted.
@@ -149,12 +149,12 @@ impl TopModel {
         self.clients.fade();
     }
 
-    /// Forgets requests to origins that are too long ago.
+    /// Removes old requests to origins.
     pub(super) fn forget_old(&mut self, now: Monotonic) {
         self.fetches.retain(|fetch| now.since(fetch.at) <= FETCH_AGE_MAX);
     }
 
-    /// Forgets everything that the stream has told.
+    /// Removes all state from the stream.
     pub(super) fn reset(&mut self) {
         (self.pages, self.clients) = (FadingCounts::default(), FadingCounts::default());
         self.times.clear();

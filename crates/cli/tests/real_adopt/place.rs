@@ -209,7 +209,7 @@ impl Place {
     /// Sends a request to the public address, with TLS if there is a trust.
     pub(crate) fn ask(&self, request: &str, trust: Option<&Trust>) -> Response {
         let port = if trust.is_some() { self.tls.as_ref().unwrap() } else { &self.plain };
-        // Not the address of Petasos, so that the application must learn the client's from a field.
+        // Not the address of Petasos, so that the application must take the client's from a field.
         let client = Client::connect_from([127, 0, 0, 9], port.address(), 1 << 16);
         let mut client = match trust {
             Some(trust) => client.secure_after(b"", "localhost", trust).unwrap(),

@@ -117,8 +117,7 @@ pub fn updated_head(stored: &ResponseHead, answer: &ResponseHead) -> ResponseHea
 }
 
 /// Fields that are not updated, in addition to hop-by-hop fields. They describe the stored content,
-/// and a response without content has no such content. Some origins send the `Content-Type` of an
-/// empty page with every 304.
+/// and the response has none. Some origins send the `Content-Type` of an empty page with every 304.
 const KEPT_FIELDS: &[&str] =
     &[names::CONTENT_ENCODING, names::CONTENT_LENGTH, names::CONTENT_RANGE, names::CONTENT_TYPE];
 

@@ -23,7 +23,7 @@ const METHOD_PARAMETER: &str = "_method";
 /// The effect of a request that may be a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteEffect {
-    /// The request has changed nothing, as far as the policy knows.
+    /// The request has changed nothing, according to the policy.
     Nothing,
     /// The content of the response decides, and it has not been read yet.
     Unread,

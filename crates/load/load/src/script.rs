@@ -27,7 +27,7 @@ pub(crate) trait Script {
     /// The meaning of a complete response.
     fn judge(&self, request: u32, answer: &ResponseSummary, inspection: Inspection) -> ResponseJudgement;
 
-    /// Learns that a request got no complete response.
+    /// Notes that a request got no complete response.
     fn give_up(&self, request: u32, inspection: &Inspection);
 }
 

@@ -43,8 +43,8 @@ const TURN_BYTES_MAX: usize = 1024 * 1024;
 
 /// One connection and the requests on it.
 ///
-/// The worker is generic over this trait, because a run uses only one kind of connection. A call
-/// of a method therefore costs nothing that the method does not.
+/// The worker is generic over this trait, because a run uses only one kind of connection. A call of
+/// a method therefore costs no more than the method itself.
 pub(crate) trait Transport: Sized {
     /// A connection being established on `stream` to `address`, for `first`.
     fn open(stream: TcpStream, address: SocketAddr, first: &ExchangeTimes, tools: &Tools<'_>) -> Self;
@@ -88,8 +88,8 @@ pub(crate) trait Transport: Sized {
     /// Takes back all requests of a connection that could not be established.
     fn give_up(&mut self) -> VecDeque<PendingRequest>;
 
-    /// At the end of the run, tells for each request under way when bytes of its response arrived
-    /// that were not read; `None` if there are none. The connection is unusable afterwards.
+    /// At the end of the run, reports for each request under way the arrival of unread bytes of its
+    /// response; `None` if there are none. The connection is unusable afterwards.
     fn last_look(
         &mut self,
         now: Monotonic,

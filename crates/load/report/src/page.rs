@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Name and version of the format: the value of the member `schema`.
 pub const SCHEMA: &str = "petasos-page-run/1";
 
-/// Number of foreign hosts in the text. The JSON lists all that were kept.
+/// Number of foreign hosts in the text. The JSON lists all kept ones.
 const FOREIGN_SHOWN_MAX: usize = 20;
 
 /// A run of page mode.

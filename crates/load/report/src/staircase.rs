@@ -47,7 +47,7 @@ pub struct Stair {
     pub throughput: RoundsFigure,
     /// 99th percentile of the response times in milliseconds.
     pub p99_ms: f64,
-    /// Share of failed requests among all that ended.
+    /// Share of failed requests among all ended requests.
     pub failed_share: f64,
     /// Whether a load received no good response. The other figures are then unset.
     pub is_silent: bool,

@@ -188,7 +188,7 @@ impl CellSummary {
         self.bound_by == LimitingResource::Generator || self.trust == "invalid"
     }
 
-    /// Share of failed requests among all that ended, in all rounds.
+    /// Share of failed requests among all ended requests, in all rounds.
     pub fn failed_share(&self) -> f64 {
         self.failed as f64 / (self.failed + self.answers).max(1) as f64
     }

@@ -345,7 +345,7 @@ fn check_member(family: &str, member: &str) -> Result<(), String> {
     }
 }
 
-/// Parses a value; the flag tells whether it is a share.
+/// Parses a value; the flag means a share.
 fn value(text: &str, kind: QuantityKind) -> Result<(f64, bool), String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);

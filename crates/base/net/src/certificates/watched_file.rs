@@ -1,4 +1,4 @@
-//! Tells whether the files of a certificate have changed.
+//! Detects changes in the files of a certificate.
 //!
 //! Invariant: a change counts once, and, except with `at_once`, only after two looks in a row have
 //! found the same states. Files that could not be read are to be read again after each look,

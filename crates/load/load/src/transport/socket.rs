@@ -169,7 +169,7 @@ impl Octets {
         known.or_else(|| (!self.first().is_empty()).then_some(Greeting::Other))
     }
 
-    /// Learns the kind of the first bytes. They may come one by one.
+    /// Determines the kind of the first bytes. They may come one by one.
     fn greet(&self, octets: &[u8]) {
         if self.greeting.get().is_some() {
             return;

@@ -127,7 +127,7 @@ pub(super) fn points(points: &[(f64, f64)]) -> String {
     points.iter().map(|(x, y)| format!("{},{}", px(*x), px(*y))).collect::<Vec<_>>().join(" ")
 }
 
-/// A text at a point. `anchor` tells whether its baseline begins (`start`), ends (`end`) or is
+/// A text at a point. `anchor` states whether its baseline begins (`start`), ends (`end`) or is
 /// centred (`middle`) there.
 pub(super) fn label(x: f64, y: f64, anchor: &str, class: &str, text: &str) -> Markup {
     html! { text x=(px(x)) y=(px(y)) text-anchor=(anchor) class=(class) { (text) } }

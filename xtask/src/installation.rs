@@ -95,6 +95,9 @@ fn count(root: &DebianRoot, protocol: &str) -> Result<u64> {
     let of = |name: &str| run.get(name).and_then(Value::as_u64).unwrap_or_default();
     let (good, failed, late) = (of("good"), of("failed"), of("not_started"));
     println!("  HTTP/{protocol} over TLS: {good} good, {failed} failed, {late} not started");
+    if failed > 0 {
+        println!("  by kind {}, by status {}", run["failed_by_kind"], run["statuses"]);
+    }
     ensure!(good > 0, "the generator over HTTP/{protocol} measured nothing");
     Ok(failed + late)
 }

@@ -153,7 +153,7 @@ mod tests {
         assert!(text.contains("<figcaption>More is better.</figcaption>"), "{text}");
         // On a narrow page, a long line scrolls by itself.
         assert!(text.contains("tabindex=\"0\"><pre>"), "{text}");
-        // The longest bar fills the space, whatever its value, and the other is in proportion to it.
+        // The longest bar fills the space, whatever its value. The other is in proportion to it.
         for [left, short, long] in [["150.0", "192.3", "1000.0"], ["0.0", "11.9", "240.0"]] {
             for right in [short, long] {
                 assert!(text.contains(&format!("x1=\"{left}\" x2=\"{right}\"")), "{right}: {text}");

@@ -1,7 +1,7 @@
 //! A Debian system that boots in separate namespaces, over a base that stays unchanged.
 //!
 //! Invariant: when the value is dropped, the system is off and its changes are gone. The base is
-//! made once, and is complete or missing.
+//! made once for each list of packages, and is complete or missing.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::{self, File};
@@ -156,18 +156,22 @@ fn child(process: u32) -> Option<u32> {
     children.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The base, which is made if it is missing.
+/// The base, which is made if it is missing or was made in another way.
 fn base(directory: &Path, packages: &[&str]) -> Result<PathBuf> {
     let (base, new) = (directory.join("base"), directory.join("base.new"));
-    if base.exists() {
+    let (mark, way) = (directory.join("base.way"), format!("{SUITE}\n{MAKE_BASE}\n{}\n", packages.join(" ")));
+    if base.exists() && fs::read_to_string(&mark).is_ok_and(|found| found == way) {
         return Ok(base);
     }
     println!("making a Debian root; this takes some minutes");
-    let _ = fs::remove_dir_all(&new);
+    for old in [&base, &new] {
+        let _ = fs::remove_dir_all(old);
+    }
     command("debootstrap", &["--variant=minbase", SUITE], &new)?;
     let arguments = [&["-c", MAKE_BASE, "base"], packages].concat();
     command("sh", &arguments, &new)?;
     fs::rename(&new, &base)?;
+    fs::write(&mark, way)?;
     Ok(base)
 }
 

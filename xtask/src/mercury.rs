@@ -6,6 +6,8 @@
 //! Invariant: the files are those of contrib/mercury, unchanged. Each stack has a root of its own,
 //! which has no network and is thrown away. Containers are not tested.
 
+mod wheels;
+
 use crate::debian_root::DebianRoot;
 use crate::{packages, release};
 use anyhow::{Context, Result, ensure};
@@ -14,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// The stacks.
 const FOLDER: &str = "contrib/mercury";
 /// Debian packages of the programs that make and boot the root.
-const PACKAGES: [&str; 3] = ["debootstrap", "systemd", "systemd-container"];
+const PACKAGES: [&str; 4] = ["debootstrap", "python3-venv", "systemd", "systemd-container"];
 /// Debian packages that check the YAML files.
 const CHECKERS: [&str; 2] = ["python3-yaml", "shellcheck"];
 /// Directory of the root, and of the package that is installed in it.
@@ -27,24 +29,39 @@ const FILES: &str = include_str!("mercury/files.sh");
 const INSTALL: &str = include_str!("mercury/install.sh");
 /// Checks the stack $1.
 const CHECK: &str = include_str!("mercury/check.sh");
-/// Removes the stack, and checks that its files are gone.
+/// Removes PHP from the root.
+const WITHOUT_PHP: &str = include_str!("mercury/without-php.sh");
+/// Removes the stack, and checks that its files are gone and the programs $1 still run.
 const REMOVE: &str = include_str!("mercury/remove.sh");
 
-/// A stack, the script that requests its contents, and the one that changes a page of it.
+/// A stack, the folder of its language, the script that requests its contents, and the one that
+/// changes a page of it.
 struct MercuryStack {
     name: &'static str,
+    runtime: &'static str,
     contents: &'static str,
     edit: &'static str,
 }
 
-const STACKS: [MercuryStack; 2] = [
+/// The folder of the language that needs wheels and no PHP.
+const PYTHON: &str = "python";
+
+const STACKS: [MercuryStack; 3] = [
     MercuryStack {
         name: "mediawiki",
+        runtime: "php",
         contents: include_str!("mercury/contents-mediawiki.sh"),
         edit: include_str!("mercury/edit-mediawiki.sh"),
     },
     MercuryStack {
+        name: "wagtail",
+        runtime: PYTHON,
+        contents: include_str!("mercury/contents-wagtail.sh"),
+        edit: include_str!("mercury/edit-wagtail.sh"),
+    },
+    MercuryStack {
         name: "wordpress",
+        runtime: "php",
         contents: include_str!("mercury/contents-wordpress.sh"),
         edit: include_str!("mercury/edit-wordpress.sh"),
     },
@@ -74,27 +91,41 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut wanted: Vec<String> = CHECKERS.map(str::to_owned).into();
     wanted.extend(listed(Path::new(FOLDER), "")?);
     for stack in &STACKS {
-        wanted.extend(listed(Path::new(FOLDER), stack.name)?);
+        for folder in [stack.runtime, stack.name] {
+            wanted.extend(listed(Path::new(FOLDER), folder)?);
+        }
     }
     let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
     for stack in STACKS.iter().filter(|stack| stack.name.contains(&args.only)) {
         println!("{}", stack.name);
         let root = DebianRoot::boot(Path::new(DIRECTORY), &wanted)?;
-        root.copy(deb, "petasos.deb")?;
-        root.run("a folder for the repository is made", "mkdir -p /root/petasos/contrib", &[])?;
-        root.copy_directory(Path::new(FOLDER), "petasos/contrib/mercury")?;
-        root.copy_directory(Path::new("integrations"), "petasos/integrations")?;
-        root.run("the files are well-formed", FILES, &[])?;
-        root.run("the name has a certificate", CERTIFICATE, &[])?;
-        root.run("the stack is set up", INSTALL, &[stack.name])?;
-        root.run("it answers from memory, and no layer is missing", CHECK, &[stack.name])?;
-        root.run("its contents are served, and its tasks run", stack.contents, &[])?;
-        root.run("an edit purges its page", stack.edit, &[])?;
-        root.run("it is set up once more", INSTALL, &[stack.name])?;
-        root.run("it is removed", REMOVE, &[])?;
+        set_up(stack, &root, deb)?;
     }
     println!("the stacks work, by their own scripts");
     Ok(())
+}
+
+/// Sets up a stack in a root, with the package `deb`, and removes it.
+fn set_up(stack: &MercuryStack, root: &DebianRoot, deb: &Path) -> Result<()> {
+    root.copy(deb, "petasos.deb")?;
+    root.run("a folder for the repository is made", "mkdir -p /root/petasos/contrib", &[])?;
+    root.copy_directory(Path::new(FOLDER), "petasos/contrib/mercury")?;
+    root.copy_directory(Path::new("integrations"), "petasos/integrations")?;
+    let mut programs = "mariadb nginx php8.2-fpm";
+    if stack.runtime == PYTHON {
+        let requirements = Path::new(FOLDER).join(stack.name).join("requirements.txt");
+        root.copy_directory(&wheels::download(&requirements, Path::new(DIRECTORY))?, "wheels")?;
+        root.run("the machine has no PHP", WITHOUT_PHP, &[])?;
+        programs = "mariadb nginx";
+    }
+    root.run("the files are well-formed", FILES, &[])?;
+    root.run("the name has a certificate", CERTIFICATE, &[])?;
+    root.run("the stack is set up", INSTALL, &[stack.name])?;
+    root.run("it answers from memory, and no layer is missing", CHECK, &[stack.name])?;
+    root.run("its contents are served, and its tasks run", stack.contents, &[])?;
+    root.run("an edit purges its page", stack.edit, &[])?;
+    root.run("it is set up once more", INSTALL, &[stack.name])?;
+    root.run("it is removed", REMOVE, &[programs])
 }
 
 /// The packages that a list below the folder names.
@@ -106,7 +137,7 @@ fn listed(folder: &Path, application: &str) -> Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FOLDER, STACKS, listed};
+    use super::{FOLDER, PYTHON, STACKS, listed};
     use std::fs;
     use std::path::{Path, PathBuf};
     use std::process::Command;
@@ -128,12 +159,27 @@ mod tests {
     #[test]
     fn stacks_have_the_values_with_which_labs_measure() {
         let common = crate::repository().join("labs/common");
-        for (own, lab) in [("php.ini", "php.ini"), ("mariadb.cnf", "my.cnf")] {
+        for (own, lab) in [("php/php.ini", "php.ini"), ("mariadb.cnf", "my.cnf")] {
             let (own, lab) = (assignments(&folder().join(own)), assignments(&common.join(lab)));
             assert!(own.len() >= 5, "{own:?}");
             for assignment in own {
                 assert!(lab.contains(&assignment), "{assignment:?} is not in labs/common");
             }
+        }
+        let requirements = |path: &Path| fs::read_to_string(path.join("requirements.txt")).unwrap();
+        let lab = crate::repository().join("labs/wagtail");
+        assert_eq!(requirements(&folder().join("wagtail")), requirements(&lab));
+        let gunicorn = fs::read_to_string(folder().join("python/gunicorn.conf.py")).unwrap();
+        assert!(
+            gunicorn.contains("\nworkers = 3\n") && include_str!("lab/wagtail.rs").contains("--workers 3")
+        );
+    }
+
+    #[test]
+    fn stacks_state_the_folder_of_their_language() {
+        for stack in &STACKS {
+            let stated = fs::read_to_string(folder().join(stack.name).join("runtime")).unwrap();
+            assert_eq!(stated.trim_end(), stack.runtime, "{}", stack.name);
         }
     }
 
@@ -144,14 +190,21 @@ mod tests {
         for stack in &STACKS {
             let of_stack = |text: &str| {
                 let text = text.replace("${APPLICATION:?}", stack.name).replace("$application", stack.name);
-                text.replace("${APPLICATION}", stack.name).replace("$APPLICATION", stack.name)
+                let text = text.replace("${APPLICATION}", stack.name).replace("$APPLICATION", stack.name);
+                let text = text.replace(&format!("$(cat {}/runtime)", stack.name), stack.runtime);
+                text.replace("$runtime", stack.runtime)
             };
             // Mounted files of the compose file, and files of the scripts.
             let mounted = of_stack(&read("compose.yaml"));
             let mounts =
                 mounted.lines().filter_map(|line| line.trim().strip_prefix("- ./")?.split(':').next());
             let mut paths: Vec<String> = mounts.map(str::to_owned).collect();
-            for script in ["install.sh", &format!("{}/setup.sh", stack.name)] {
+            let scripts = [
+                "install.sh".to_owned(),
+                format!("{}/setup.sh", stack.name),
+                format!("{}/prepare.sh", stack.runtime),
+            ];
+            for script in &scripts {
                 let base = Path::new(script).parent().unwrap().to_str().unwrap().to_owned();
                 for part in of_stack(&read(script)).split("$here/").skip(1) {
                     let end = part.find(['"', ' ', ')', '\n']).unwrap();
@@ -167,12 +220,16 @@ mod tests {
             for line in image.lines().filter_map(|line| line.strip_prefix("COPY ")) {
                 assert!(crate::repository().join(line.split(' ').next().unwrap()).exists(), "{line}");
             }
-            let copied = image.lines().filter_map(|line| line.trim().strip_prefix("&& cp "));
-            for path in copied.filter_map(|line| line.split(' ').next()) {
+            let used = ["&& cp ", "&& sh "];
+            let used = image
+                .lines()
+                .filter_map(|line| used.iter().find_map(|command| line.trim().strip_prefix(command)));
+            for path in used.filter_map(|line| line.split(' ').next()) {
                 assert!(folder().join(path).exists(), "{path}");
+                checked += 1;
             }
         }
-        assert!(checked > 20, "only {checked} paths were found");
+        assert!(checked > 40, "only {checked} paths were found");
         assert!(read("cloud-init.yaml").contains("/opt/petasos/contrib/mercury/install.sh"));
     }
 
@@ -180,12 +237,12 @@ mod tests {
     fn shell_scripts_have_no_fault_of_syntax() {
         let folder = folder();
         let mut folders = vec![folder.clone()];
-        folders.extend(STACKS.map(|stack| folder.join(stack.name)));
+        folders.extend(STACKS.iter().flat_map(|stack| [folder.join(stack.runtime), folder.join(stack.name)]));
         let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
         let scripts = files.map(|file| file.unwrap().path());
         let scripts: Vec<_> =
             scripts.filter(|path| path.extension().is_some_and(|extension| extension == "sh")).collect();
-        assert!(scripts.len() >= 5, "{scripts:?}");
+        assert!(scripts.len() >= 8, "{scripts:?}");
         for script in scripts {
             let status = Command::new("sh").arg("-n").arg(&script).status().unwrap();
             assert!(status.success(), "{}", script.display());
@@ -207,7 +264,7 @@ mod tests {
         let common = "mariadb-server";
         let can_ask = is_bookworm && has(&show(&[common.to_owned()]), common);
         let mut names = Vec::new();
-        for application in ["", "mediawiki", "wordpress"] {
+        for application in ["", "php", PYTHON, "mediawiki", "wagtail", "wordpress"] {
             names.extend(listed(&folder(), application).unwrap());
         }
         let found = show(&names);

@@ -59,7 +59,7 @@ fn every_example_is_a_good_configuration() {
 fn every_stack_is_a_good_configuration() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    for name in ["mediawiki", "wordpress"] {
+    for name in ["mediawiki", "wagtail", "wordpress"] {
         let stack = examples().join("../contrib/mercury").join(name).join("petasos.toml");
         let text = std::fs::read_to_string(stack).unwrap();
         let text =

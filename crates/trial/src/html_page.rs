@@ -38,7 +38,8 @@ pub fn trial_html(report: &TrialReport) -> String {
             page.figures = pairs(figures)
                 .into_iter()
                 .map(|pair| TrialFigure {
-                    heading: pair.name.to_owned(),
+                    heading: capitalised(pair.name),
+                    caption: format!("{}. The scale is linear and begins at zero.", pair.better),
                     bars: SIDES
                         .iter()
                         .zip(pair.values)
@@ -63,6 +64,12 @@ pub fn trial_html(report: &TrialReport) -> String {
         ..TrialSection::default()
     });
     trial_page(&page)
+}
+
+/// A text with a capital letter at its beginning.
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
 }
 
 fn causes(report: &TrialReport) -> TrialSection {

@@ -20,6 +20,8 @@ const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 pub(crate) struct FigurePair {
     /// Its name.
     pub(crate) name: &'static str,
+    /// Which of two values is better.
+    pub(crate) better: &'static str,
     /// The values: today, and with Petasos.
     pub(crate) values: [f64; 2],
     /// The values as text.
@@ -28,6 +30,10 @@ pub(crate) struct FigurePair {
 
 /// The names of the two sides.
 pub(crate) const SIDES: [&str; 2] = ["today", "with Petasos"];
+
+/// The directions of [`FigurePair::better`].
+const MORE: &str = "More is better";
+const LESS: &str = "Less is better";
 
 /// Text in place of invalid factors.
 const NO_FACTOR: &str = "No factor: the load generator may have been the limit of the site as it is, or its \
@@ -75,6 +81,7 @@ pub(crate) fn pairs(figures: &LoadFigures) -> Vec<FigurePair> {
     let mut pairs = vec![
         FigurePair {
             name: "pages a second",
+            better: MORE,
             values: [today.pages_per_s, petasos.pages_per_s],
             texts: [
                 number::three_digits(today.pages_per_s),
@@ -83,13 +90,19 @@ pub(crate) fn pairs(figures: &LoadFigures) -> Vec<FigurePair> {
         },
         FigurePair {
             name: "95% within",
+            better: LESS,
             values: [today.p95_ms, petasos.p95_ms],
             texts: [today.p95_ms, petasos.p95_ms].map(number::milliseconds),
         },
     ];
     if let (Some(before), Some(after)) = (today.cpu_ms_per_page, petasos.cpu_ms_per_page) {
         let values = [before, after];
-        pairs.push(FigurePair { name: "CPU per page", values, texts: values.map(number::milliseconds) });
+        pairs.push(FigurePair {
+            name: "CPU per page",
+            better: LESS,
+            values,
+            texts: values.map(number::milliseconds),
+        });
     }
     pairs
 }

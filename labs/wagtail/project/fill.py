@@ -7,6 +7,7 @@ DJANGO_SETTINGS_MODULE.
 
 import datetime
 import random
+import string
 import sys
 from pathlib import Path
 
@@ -31,7 +32,10 @@ OBJECTS = ["the morning light", "a box of letters", "what the river brought", "t
 ENDINGS = ["before the shops open", "in the middle of the week", "whenever the wind turns", "without a word",
            "on the far side of the hill", "and nobody minds", "between two showers", "as the lamps go on"]
 
+KEY_CHARACTERS = string.ascii_lowercase + string.digits
+
 chance = random.Random(20091115)
+keys = random.Random(20091116)
 
 
 def sentence():
@@ -42,11 +46,17 @@ def text(sentences):
     return " ".join(sentence() for _ in range(sentences))
 
 
+def block(element, content):
+    """A block of rich text as Wagtail's editor saves it: with a key."""
+    key = "".join(keys.choice(KEY_CHARACTERS) for _ in range(5))
+    return f'<{element} data-block-key="{key}">{content}</{element}>'
+
+
 def body():
     parts = []
     for _ in range(4):
-        parts.append(f"<h2>{chance.choice(SUBJECTS)}</h2>")
-        parts += [f"<p>{text(chance.randint(3, 7))}</p>" for _ in range(3)]
+        parts.append(block("h2", chance.choice(SUBJECTS)))
+        parts += [block("p", text(chance.randint(3, 7))) for _ in range(3)]
     return "".join(parts)
 
 
@@ -63,7 +73,7 @@ def pages(hostname):
     for greeting in root.get_children():
         greeting.delete()
     root = Page.get_first_root_node()
-    home = root.add_child(instance=HomePage(title="Notes from a small town", slug="home", intro=f"<p>{text(3)}</p>"))
+    home = root.add_child(instance=HomePage(title="Notes from a small town", slug="home", intro=block("p", text(3))))
     Site.objects.all().delete()
     Site.objects.create(hostname=hostname, root_page=home, is_default_site=True, site_name="Petasos lab")
     index = home.add_child(instance=ArticleIndex(title="Articles", slug="articles", show_in_menus=True))
@@ -72,7 +82,7 @@ def pages(hostname):
         date = FIRST_DATE + datetime.timedelta(days=3 * number)
         index.add_child(instance=Article(
             title=title, slug=f"article-{number}", date=date, summary=text(2), body=body()))
-    form = home.add_child(instance=FormPage(title="Contact", slug="contact", thanks="<p>Thank you.</p>"))
+    form = home.add_child(instance=FormPage(title="Contact", slug="contact", thanks=block("p", "Thank you.")))
     Question.objects.create(page=form, sort_order=0, label="Name", field_type="singleline")
     Question.objects.create(page=form, sort_order=1, label="Message", field_type="multiline")
 

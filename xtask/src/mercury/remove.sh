@@ -1,5 +1,5 @@
 #!/bin/sh
-# Removes the stack. Its configuration files are gone, and the other programs still run.
+# Removes the stack. Its configuration files are gone, and the programs $1 still run.
 set -eu
 cd /root/petasos
 sh contrib/mercury/remove.sh >/root/remove.log 2>&1 || {
@@ -9,6 +9,7 @@ sh contrib/mercury/remove.sh >/root/remove.log 2>&1 || {
 test -z "$(find /etc -name '*mercury*')"
 test ! -e /usr/bin/petasos
 test ! -e /root/ladder.toml
-for program in mariadb php8.2-fpm nginx; do
+test -z "$(systemctl list-units --plain --no-legend 'mercury*')"
+for program in $1; do
     systemctl is-active "$program"
 done

@@ -81,7 +81,7 @@ impl ResponseEvidence<'_> {
                 Sign::Generator(_) => &mut generator,
                 Sign::Asset(_) => &mut asset,
                 Sign::Sets(_) => &mut cookie,
-                Sign::Hint(..) | Sign::Content(_) | Sign::Cookie => continue,
+                Sign::Hint(..) | Sign::Content(_) | Sign::Keyed(..) | Sign::Cookie => continue,
             };
             if found.is_none() && !sign.is_reflected(&target) {
                 *found = sign.evidence(system, self.fields, self.head.unwrap_or(&nothing));
@@ -107,7 +107,7 @@ impl Sign {
                 &[*part]
             }
             Self::Asset(parts) => parts,
-            Self::Hint(..) | Self::Content(_) | Self::Cookie => &[],
+            Self::Hint(..) | Self::Content(_) | Self::Keyed(..) | Self::Cookie => &[],
         };
         parts.iter().any(|part| !part.is_empty() && contains_ignoring_case(target, part.as_bytes()))
     }

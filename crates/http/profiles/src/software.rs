@@ -38,6 +38,9 @@ pub(crate) enum Sign {
     Sets(&'static str),
     /// The content contains this text anywhere.
     Content(&'static str),
+    /// The content has this attribute anywhere, with a value of exactly so many lower-case letters
+    /// and digits. Other systems have an attribute of this name with other values.
+    Keyed(&'static str, usize),
     /// The response sets a cookie that the table of known cookies assigns to this system.
     Cookie,
 }
@@ -126,6 +129,8 @@ pub(crate) const SIGNS: &[(&str, Sign)] = &[
     ("Wagtail", Sign::Sets("csrftoken")),
     ("Wagtail", Sign::Content("<script id=\"wagtail-config\"")),
     ("Wagtail", Sign::Content("/wagtail-")),
+    // Wagtail's editor saves a key with each block of a rich text, and pages show it.
+    ("Wagtail", Sign::Keyed("data-block-key", 5)),
     ("Django", Sign::Content("csrfmiddlewaretoken")),
     ("Django", Sign::Cookie),
     ("Laravel", Sign::Cookie),
@@ -153,6 +158,7 @@ pub fn recognise(fields: &Fields, head: &DocumentHead, content: &[u8]) -> Vec<So
         }
         let evidence = match sign {
             Sign::Content(part) => contains(content, part.as_bytes()).then(|| format!("content: {part}")),
+            Sign::Keyed(name, length) => keyed(content, name, *length),
             _ => sign.evidence(name, fields, head),
         };
         if let Some(evidence) = evidence {
@@ -178,7 +184,7 @@ pub fn cookies_set(fields: &Fields) -> Vec<String> {
 
 impl Sign {
     /// The part of the response with this sign of `software`. `None` if there is none, and for
-    /// [`Sign::Content`].
+    /// [`Sign::Content`] and [`Sign::Keyed`].
     pub(crate) fn evidence(self, software: &str, fields: &Fields, head: &DocumentHead) -> Option<String> {
         let evidence = match self {
             Self::Field(name, part) | Self::Hint(name, part) => fields
@@ -208,7 +214,7 @@ impl Sign {
                 .into_iter()
                 .find(|cookie| known_cookie(cookie.as_bytes()).is_some_and(|row| row.software == software))
                 .map(|cookie| format!("cookie: {cookie}")),
-            Self::Content(_) => None,
+            Self::Content(_) | Self::Keyed(..) => None,
         };
         evidence.map(|evidence| evidence.chars().take(EVIDENCE_CHARS_MAX).collect())
     }
@@ -229,6 +235,16 @@ fn has_relation(link: &[u8], relation: &[u8]) -> bool {
         let value = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
         is_rel && value == Some(relation)
     })
+}
+
+/// The first attribute `name` whose value is a key of `length` lower-case letters and digits.
+fn keyed(content: &[u8], name: &str, length: usize) -> Option<String> {
+    let start = format!(" {name}=\"");
+    let key = content.windows(start.len() + length + 1).find_map(|window| {
+        let key = window.strip_prefix(start.as_bytes())?.strip_suffix(b"\"")?;
+        key.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()).then_some(key)
+    })?;
+    Some(format!("content: {name}=\"{}\"", text_of(key)))
 }
 
 fn contains(octets: &[u8], part: &[u8]) -> bool {
@@ -283,6 +299,22 @@ mod tests {
             [("Drupal", "cookie: SSESS0a1b".to_owned())]
         );
         assert_eq!(found(&[("Server", "nginx")], "<meta name=\"generator\" content=\"WordPress\">"), []);
+    }
+
+    #[test]
+    fn wagtail_is_found_by_keys_of_its_rich_text() {
+        let key = "content: data-block-key=\"3so1f\"".to_owned();
+        assert_eq!(found(&[], "<h1>A</h1><li data-block-key=\"3so1f\">a</li>"), [("Wagtail", key.clone())]);
+        // The first value is that of another system.
+        assert_eq!(found(&[], "<p data-block-key=\"home\"><p data-block-key=\"3so1f\">"), [("Wagtail", key)]);
+        for other in
+            ["", "3", "home", "3SO1F", "3so-f", "3so1f0", "b366dfd02dc0447f83eed0e9dda2d351", "3so1f&quot;"]
+        {
+            assert_eq!(found(&[], &format!("<p data-block-key=\"{other}\">")), [], "{other}");
+        }
+        for other in ["x-data-block-key=\"3so1f\"", "data-block-key=3so1f", "data-block-key=\"3so1f"] {
+            assert_eq!(found(&[], &format!("<p {other}")), [], "{other}");
+        }
     }
 
     #[test]

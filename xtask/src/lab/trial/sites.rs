@@ -109,14 +109,14 @@ pub(super) const SITES: &[TrialSite] = &[
         }),
     },
     TrialSite {
-        name: "Wagtail 7",
+        name: "Wagtail 8",
         stack: &wagtail::STACK,
         address: "nginx_templates",
         path: "/",
         log: "access.log",
         content: Content::Files(&["data"]),
         expected: Expected::Report(Statements {
-            software: "",
+            software: "Wagtail",
             profile: "default",
             pages: 50,
             memory: 0,

@@ -58,6 +58,13 @@ impl LinearScale {
         Self { most: if most > 0.0 { axis_end(most) } else { 1.0 }, start, end }
     }
 
+    /// Creates a scale from zero to the greatest value, from pixel `start` to pixel `end`. It is
+    /// for bars without an axis, the longest of which fills the space.
+    pub(super) fn to_most(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Self {
+        let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
+        Self { most: if most > 0.0 { most } else { 1.0 }, start, end }
+    }
+
     /// Pixel of a value.
     pub(super) fn at(&self, value: f64) -> f64 {
         self.start + (value / self.most).clamp(0.0, 1.0) * (self.end - self.start)

@@ -14,6 +14,8 @@ const ROW: f64 = 34.0;
 const NAMES: f64 = 150.0;
 /// Space for a value beside the longest bar in pixels.
 const VALUES: f64 = 150.0;
+/// The same on a narrow page.
+const VALUES_NARROW: f64 = 110.0;
 
 /// What the page shows.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +39,8 @@ pub struct TrialPage {
 pub struct TrialFigure {
     /// Its name.
     pub heading: String,
+    /// What the reader must know to compare the bars, such as whether more is better.
+    pub caption: String,
     /// The names, values and labels of its bars.
     pub bars: Vec<(String, f64, String)>,
 }
@@ -67,7 +71,7 @@ pub fn trial_page(page: &TrialPage) -> String {
             p.facts { @for fact in &page.facts { span { (fact) } } }
         }
         @for (number, of) in page.figures.iter().enumerate() {
-            (figure(&format!("figure-{number}"), &of.heading, "On a linear axis.", WIDE,
+            (figure(&format!("figure-{number}"), &of.heading, &of.caption, WIDE,
                 |id, size| bars(id, of, size)))
         }
         @for section in &page.sections { (section_markup(section)) }
@@ -89,16 +93,19 @@ fn section_markup(section: &TrialSection) -> Markup {
                 };
                 (scrolling(&section.heading, &table))
             }
-            @if let Some(text) = &section.verbatim { pre { code { (text) } } }
+            @if let Some(text) = &section.verbatim {
+                (scrolling(&section.heading, &html! { pre { code { (text) } } }))
+            }
         }
     }
 }
 
 fn bars(id: &str, of: &TrialFigure, size: ChartSize) -> Markup {
     // On a narrow page, the name is above its bar.
-    let (left, row) = if size.narrow { (8.0, 2.0 * ROW) } else { (NAMES, ROW) };
+    let (left, row, values) =
+        if size.narrow { (0.0, 1.6 * ROW, VALUES_NARROW) } else { (NAMES, ROW, VALUES) };
     let height = of.bars.len() as f64 * row + 6.0;
-    let scale = LinearScale::over(of.bars.iter().map(|(_, value, _)| *value), left, size.width - VALUES);
+    let scale = LinearScale::to_most(of.bars.iter().map(|(_, value, _)| *value), left, size.width - values);
     let content = html! {
         @for (place, (name, value, text)) in of.bars.iter().enumerate() {
             @let y = place as f64 * row + row - ROW / 2.0;
@@ -106,7 +113,7 @@ fn bars(id: &str, of: &TrialFigure, size: ChartSize) -> Markup {
             @let name_y = if size.narrow { y - ROW * 0.6 } else { y + 4.5 };
             (label(if size.narrow { left } else { 0.0 }, name_y, "start", "name", name))
             g class=(if place + 1 == of.bars.len() { ACCENT } else { "c1" }) {
-                line x1=(px(left)) x2=(px(x)) y1=(px(y)) y2=(px(y)) class="bar" {}
+                line x1=(px(left)) x2=(px(x)) y1=(px(y)) y2=(px(y)) class="bar trial" {}
             }
             (label(x + 10.0, y + 4.5, "start", "value", text))
         }
@@ -128,8 +135,9 @@ mod tests {
             warnings: vec!["<b>bad</b>".to_owned()],
             facts: vec!["fact".to_owned()],
             figures: vec![TrialFigure {
-                heading: "pages a second".to_owned(),
-                bars: vec![bar("today", 10.0), bar("with Petasos", 200.0)],
+                heading: "Pages a second".to_owned(),
+                caption: "More is better.".to_owned(),
+                bars: vec![bar("today", 10.0), bar("with Petasos", 201.0)],
             }],
             sections: vec![TrialSection {
                 heading: "Causes".to_owned(),
@@ -141,11 +149,15 @@ mod tests {
         };
         let text = trial_page(&page);
         assert!(!text.contains("<script") && !text.contains("<b>") && !text.contains("<i>"), "{text}");
-        assert!(text.contains("today: 10; with Petasos: 200") && text.contains("default-src 'none'"));
-        // The longest bar ends where the axis does, and the other in proportion to it.
-        assert!(
-            text.contains("x1=\"150.0\" x2=\"1000.0\"") && text.contains("x1=\"150.0\" x2=\"192.5\""),
-            "{text}"
-        );
+        assert!(text.contains("today: 10; with Petasos: 201") && text.contains("default-src 'none'"));
+        assert!(text.contains("<figcaption>More is better.</figcaption>"), "{text}");
+        // On a narrow page, a long line scrolls by itself.
+        assert!(text.contains("tabindex=\"0\"><pre>"), "{text}");
+        // The longest bar fills the space, whatever its value. The other is in proportion to it.
+        for [left, short, long] in [["150.0", "192.3", "1000.0"], ["0.0", "11.9", "240.0"]] {
+            for right in [short, long] {
+                assert!(text.contains(&format!("x1=\"{left}\" x2=\"{right}\"")), "{right}: {text}");
+            }
+        }
     }
 }

@@ -1,0 +1,9 @@
+"""Runs a command of Django with the settings of the stack."""
+
+import os
+import sys
+
+from django.core.management import execute_from_command_line
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "stack.settings")
+execute_from_command_line(sys.argv)

@@ -1,0 +1,8 @@
+"""The application that gunicorn starts."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "stack.settings")
+application = get_wsgi_application()

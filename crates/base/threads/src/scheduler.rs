@@ -43,6 +43,11 @@ pub fn simulated_seed() -> Option<u64> {
     current().map(|scheduler| scheduler.random())
 }
 
+/// Whether the calling code runs in a simulation, where nothing may open an event loop of its own.
+pub fn is_simulated() -> bool {
+    SCHEDULER.with_borrow(Option::is_some)
+}
+
 /// Puts this system thread under a scheduler until it is dropped.
 #[derive(Debug)]
 pub struct Simulation {

@@ -152,6 +152,13 @@ impl EmbeddedEdge {
         metrics::sum(&self.shared.current(), metric)
     }
 
+    /// The numbers of spans that the collector of traces has accepted, and that were lost. They can
+    /// be read after the end of the edge, which sends the last spans.
+    pub fn span_counts(&self) -> impl Fn() -> (u64, u64) + Send + use<> {
+        let traces = self.shared.traces.clone();
+        move || traces.as_ref().map_or((0, 0), |traces| (traces.exported(), traces.dropped()))
+    }
+
     /// Whether the values of the last minute are still written after the drain has begun. The
     /// program waits for them before it ends.
     pub fn keeps_past(&self) -> bool {

@@ -22,6 +22,10 @@ pub struct System {
     /// The processes of the machine, whose processor time the dashboard shows. `None`: it shows
     /// none.
     pub processes: Option<ProcFs>,
+    /// The name of the machine, for traces.
+    pub host: String,
+    /// The identifier of the process, for traces.
+    pub pid: u32,
 }
 
 impl System {
@@ -32,6 +36,8 @@ impl System {
             disk: Arc::new(SystemDisk),
             network: Arc::new(SystemNetwork),
             processes: Some(ProcFs::system()),
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            pid: std::process::id(),
         }
     }
 }

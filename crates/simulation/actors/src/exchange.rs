@@ -103,6 +103,8 @@ pub struct Ask {
     pub only_if_cached: bool,
     /// Whether the visitor breaks the protocol or gives up, so that errors are its own fault.
     pub misbehaves: bool,
+    /// The trace that the visitor begins.
+    pub trace: Option<u128>,
 }
 
 impl fmt::Display for Ask {

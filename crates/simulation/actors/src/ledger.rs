@@ -17,6 +17,7 @@ use crate::reload::RetiredRules;
 use crate::routing::{Routing, is_own_reason};
 use crate::rules::{Rule, Rules, Violation};
 use crate::site::SitePlan;
+use crate::traces::TraceRecord;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -95,6 +96,8 @@ pub struct Ledger {
     memory: MemoryMeter,
     /// What the origin has seen of runs that fill the cache.
     pub(crate) listed: ListedRecord,
+    /// The traces of this life, if the edge exports them.
+    pub(crate) traces: Option<TraceRecord>,
 }
 
 /// Whether a fault at this place can keep the edge from writing.
@@ -126,6 +129,7 @@ impl Ledger {
             away_directory: Vec::new(),
             memory: MemoryMeter::default(),
             listed: ListedRecord::default(),
+            traces: None,
             tally: Tally {
                 endings: BTreeMap::new(),
                 statuses: BTreeMap::new(),
@@ -158,6 +162,7 @@ impl Ledger {
         self.lost_directory = None;
         self.away_directory.clear();
         self.handovers.clear();
+        self.traces = None;
         self.forget_reloads();
     }
 
@@ -527,6 +532,7 @@ impl Ledger {
             *self.tally.statuses.entry(status).or_default() += 1;
         }
         self.count_reason(reason);
+        self.trace_ends(&asked, reply);
         self.by_rules_of(asked.begun.at, |ledger| {
             ledger.judge(&asked, ended, reply);
             ledger.record_write(&asked, ended, reply);

@@ -229,6 +229,7 @@ impl Origin {
             ledger.edited(now, path, version);
         }
         let received = ledger.stamp(now);
+        ledger.origin_is_told(text_of(fields, "traceparent"));
         drop(ledger);
         let Some((page, state, id)) = found else {
             let request = ListedRequest::of(&plan, is_other, asked_target);

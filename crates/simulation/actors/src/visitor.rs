@@ -296,6 +296,8 @@ where
             // Writing to a String cannot fail.
             let _ = write!(fields, "X-Forwarded-For: {address}\r\nX-Forwarded-Proto: http\r\n");
         }
+        let trace = lock(&self.ledger).trace_begins();
+        trace.iter().for_each(|(_, line)| fields.push_str(line));
         let name = self.site.host_name(visit.is_other_host);
         let host = visit.port.map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
         let head = visit.head(&host, Recognised { user, nick: nick.as_deref() }, &fields);
@@ -318,6 +320,7 @@ where
             orders: visit.orders.clone().map(|orders| orders.at(&self.site, visit.is_other_host)),
             only_if_cached: visit.extra == Some(ONLY_IF_CACHED),
             misbehaves: visit.misbehaves(),
+            trace: trace.map(|(trace, _)| trace),
         };
         let begun = self.timeline.now();
         let id = lock(&self.ledger).request_begins(begun, ask);

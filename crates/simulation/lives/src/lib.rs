@@ -20,6 +20,7 @@ mod settings;
 mod shrink;
 mod society;
 mod survey;
+mod tracing;
 
 pub use fault::{FaultAction, PlannedFault};
 pub use handover::{Conduct, PlannedHandover};

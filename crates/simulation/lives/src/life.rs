@@ -13,6 +13,7 @@ use crate::reload::NextPlan;
 use crate::settings::{ORIGIN_ADDRESS, PURGER, SECOND_ORIGIN_ADDRESS};
 use crate::society::{SharedEdge, Society};
 use crate::survey::survey;
+use crate::tracing::collect;
 use actors::{DashboardPlan, FaultPlace, Origin, PageKind, Timeline, VARIANTS_MAX, Visit, VisitorPlan, lock};
 use clock::Clock;
 use edge::{EmbeddedEdge, Metric, System};
@@ -62,7 +63,7 @@ const CALM_STREAMS_PERCENT: u64 = 10;
 /// How many downloads of each large page it repeats.
 const CALM_DOWNLOADS: u64 = 6;
 /// Connections that wait to be accepted by the origin.
-const BACKLOG: usize = 64;
+pub(crate) const BACKLOG: usize = 64;
 
 /// The port of all clients.
 const CLIENT_PORT: u16 = 50_000;
@@ -101,6 +102,7 @@ pub(crate) async fn live(world: World, society: Society, plan: LifePlan, timelin
         world.random("origin", 0).number(),
     );
     let next = society.settings.plan().ok().map(|plan| NextPlan::new(&plan));
+    collect(&world, &society, timeline);
     let life = Life {
         next,
         world,
@@ -134,7 +136,7 @@ pub(crate) async fn live(world: World, society: Society, plan: LifePlan, timelin
 
 /// The properties of the next connection: its buffers and delays by chance, but never so slow that
 /// the edge ends a connection as too slow, which is no error then.
-fn link(world: &World, number: u64) -> PipeSettings {
+pub(crate) fn link(world: &World, number: u64) -> PipeSettings {
     let mut random = world.random("link", number);
     PipeSettings {
         capacity_bytes: random.between(8 << 10, 128 << 10) as usize,
@@ -192,6 +194,8 @@ impl Life {
             disk: Arc::new(self.world.disk().of_current_process()),
             network: Arc::new(self.world.network().clone()),
             processes: None,
+            host: "machine.test".to_owned(),
+            pid: 1,
         }
     }
 
@@ -481,6 +485,7 @@ impl Life {
     pub(crate) async fn close(&self) {
         self.wait_for_past().await;
         let Some(edge) = lock(&self.edge).take() else { return };
+        let counts = edge.span_counts();
         if timeout(END_MAX, self.world.threads().run("end", move || edge.end())).await.is_err() {
             self.violate(format!("the end of the edge takes more than {END_MAX:?}"));
             return;
@@ -493,6 +498,7 @@ impl Life {
         // Threads that were told to end need some turns.
         sleep(Duration::from_secs(30)).await;
         self.note("the edge has ended");
+        self.check_spans(counts());
     }
 
     /// Waits until the disk's writer has written everything that it was given.

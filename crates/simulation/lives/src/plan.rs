@@ -10,6 +10,7 @@ use crate::handover::PlannedHandover;
 use crate::reload::PlannedReload;
 use crate::settings::{HOST, OTHER_HOST, Settings, SiteProfile};
 use crate::survey::survey;
+use crate::tracing::TraceSettings;
 use actors::{
     Application, DashboardPlan, EditorPlan, FollowerPlan, IntruderPlan, OperatorPlan, PageKind, PurgePlan,
     SitePlan, TunnelPlan, VisitorPlan, WarmCallerPlan,
@@ -237,6 +238,7 @@ impl RunPlan {
         let mut site = if has_templates { site.with_templates(&mut templates) } else { site };
         let mut settings = if has_templates { settings.with_templates(&mut templates) } else { settings };
         publish(seed, &mut site, &mut settings);
+        settings.traces = TraceSettings::random(seed);
         let site = Arc::new(site);
         let count = if settings.disk_bytes.is_some() { fork("lives").between(1, LIVES_MAX) } else { 1 };
         let life = |number| LifePlan::random(seed, (number, number + 1 == count), &settings, &site, film);

@@ -6,6 +6,7 @@
 use crate::filling::WarmSettings;
 use crate::limits::SMALL_BODY_BYTES;
 use crate::past::DIRECTORY;
+use crate::tracing::TraceSettings;
 use actors::{
     Application, ListedPlan, MAINTENANCE_FILE, MAINTENANCE_PAGE, REALM_FIELD, Routing, Rules, Scope,
     TEMPLATE_COOKIES, realm,
@@ -139,6 +140,8 @@ pub struct Settings {
     pub assembles: (bool, bool),
     /// When the edge fills its cache by itself, with the documents of the site.
     pub warm: Option<(WarmSettings, ListedPlan)>,
+    /// The export of traces, which no reload may change.
+    pub traces: Option<TraceSettings>,
 }
 
 /// The profile of the site.
@@ -271,6 +274,7 @@ impl Settings {
             keeps_past: of_past.percent(PAST_PERCENT),
             assembles: (false, false),
             warm: None,
+            traces: None,
         }
     }
 
@@ -294,6 +298,7 @@ impl Settings {
             keeps_past: self.keeps_past,
             assembles: self.assembles,
             warm: self.warm.clone(),
+            traces: self.traces,
             ..other
         }
     }
@@ -362,7 +367,8 @@ impl Settings {
         let further = self.has_further_site.then_some(further);
         let unknown = if self.closes_unknown_hosts { "unknown_hosts = \"close\"\n" } else { "" };
         let sites = self.naming.names().iter().enumerate().map(site);
-        std::iter::once(unknown.to_owned()).chain(sites).chain(further).collect()
+        let traces = self.traces.map(TraceSettings::configuration).unwrap_or_default();
+        [unknown.to_owned(), traces].into_iter().chain(sites).chain(further).collect()
     }
 
     /// The largest number of fetches from all origins together. Stalled fetches count as active
@@ -471,6 +477,9 @@ impl Settings {
         limits.drain_timeout = Duration::from_secs(30);
         limits.drain_streams = Duration::from_secs(10);
         limits.foreign_ports_max = 2;
+        if let Some(clients_max) = self.traces.and_then(|traces| traces.clients_max) {
+            limits.client_traces_max = clients_max;
+        }
         if self.is_strict {
             limits.page_writes_per_minute = 1;
         }
@@ -620,6 +629,7 @@ impl fmt::Display for Settings {
             self.assembles,
             self.routing,
         )?;
+        self.traces.iter().try_for_each(|traces| write!(f, ", {traces:?}"))?;
         self.warm.iter().try_for_each(|(warm, _)| write!(f, ", fills the cache {warm}"))
     }
 }

@@ -72,17 +72,26 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> 
     let Some((export, plan)) = shared.traces.clone().zip(shared.plan.traces.clone()) else { return Ok(None) };
     let shared = Arc::clone(shared);
     let thread = supervisor::start("petasos-traces", move || {
-        let ended = Builder::new_current_thread().enable_all().build().map(|runtime| {
-            runtime.block_on(Exporter::new(&shared, &export, &plan).work());
-            // A resolver that hangs would otherwise hold up the end.
-            runtime.shutdown_background();
-        });
-        if let Err(error) = ended {
+        if let Err(error) = run(Exporter::new(&shared, &export, &plan).work()) {
             tracing::error!("spans cannot be exported: {error}");
         }
         ThreadEnd::of(&shared.ending)
     });
     thread.map(Some)
+}
+
+/// Runs the thread's work in an event loop of its own. A simulation has one for all threads.
+fn run(work: impl Future<Output = ()>) -> io::Result<()> {
+    if threads::is_simulated() {
+        // Without a limit, the work ends before this does.
+        let _ = threads::wait_for(Duration::MAX, work);
+        return Ok(());
+    }
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(work);
+    // A resolver that hangs would otherwise hold up the end.
+    runtime.shutdown_background();
+    Ok(())
 }
 
 struct Exporter<'a> {
@@ -99,8 +108,8 @@ impl<'a> Exporter<'a> {
             service: plan.service.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             instance: shared.instance().to_owned(),
-            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-            pid: std::process::id(),
+            host: shared.system.host.clone(),
+            pid: shared.system.pid,
         };
         let target = format!("{}{}", plan.collector.path().trim_end_matches('/'), otlp::TRACES_PATH);
         Self { shared, export, collector: plan.collector.clone(), target, resource }
@@ -190,7 +199,7 @@ impl<'a> Exporter<'a> {
     async fn post(&self, message: &Bytes) -> Result<Attempt, String> {
         let mut octets = BytesMut::new();
         h1::write_request_head(&mut octets, &self.head(message.len())).map_err(|error| error.to_string())?;
-        let connected = Stream::connect(&self.collector.address()).await;
+        let connected = self.shared.system.network.connect(&self.collector.address()).await;
         let mut stream = connected.map_err(|error| format!("no connection: {error}"))?;
         let broken = |error: io::Error| format!("the connection broke: {error}");
         stream.write_all(&octets).await.map_err(broken)?;

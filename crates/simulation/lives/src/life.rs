@@ -534,7 +534,7 @@ impl Life {
 }
 
 /// The metrics that are zero when no request is under way.
-const BALANCED: [Metric; 9] = [
+const BALANCED: [Metric; 10] = [
     Metric::ConnectionsOpen,
     Metric::FlightsOpen,
     Metric::FillingBytes,
@@ -544,6 +544,7 @@ const BALANCED: [Metric; 9] = [
     Metric::OriginFetchesWaiting,
     Metric::OriginFetchesStalled,
     Metric::LogFollowers,
+    Metric::DashboardStreams,
 ];
 
 async fn after(at_ms: u64, work: impl Future<Output = ()>) {

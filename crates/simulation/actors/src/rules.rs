@@ -130,6 +130,8 @@ pub enum Rule {
     Administration,
     /// A run that fills the cache requested what it may not, or too much.
     Crawling,
+    /// A client got more than its share, or was refused within it.
+    Guarding,
 }
 
 impl fmt::Display for Rule {
@@ -146,6 +148,7 @@ impl fmt::Display for Rule {
             Self::Purging => "purging",
             Self::Administration => "administration",
             Self::Crawling => "crawling",
+            Self::Guarding => "guarding",
         })
     }
 }

@@ -8,6 +8,7 @@ mod balancer;
 mod download;
 mod fault;
 mod filling;
+mod guarding;
 mod handover;
 mod life;
 mod limits;

@@ -259,6 +259,9 @@ impl Life {
         }
         sleep(RECOVERY).await;
         self.note("all faults are over");
+        if !plan.flooders.is_empty() {
+            self.check_refusals();
+        }
         let site = Arc::clone(lock(&self.society.site).plan());
         lock(&self.society.ledger).rules_mut().first_byte_max = CALM_FIRST_BYTE_MAX;
         if self.world.random("damage in calm", 0).percent(CALM_DAMAGE_PERCENT) {
@@ -381,6 +384,14 @@ impl Life {
             let dashboard = self.dashboard_visitor(dashboard.clone()).run();
             tasks.spawn(after(*at_ms, self.until_drained(dashboard)));
         }
+        for (at_ms, flooder) in &plan.flooders {
+            if let Some(flooder) = self.flooder(flooder.clone()) {
+                tasks.spawn(after(*at_ms, flooder.run()));
+            }
+        }
+        for (at_ms, member) in &plan.members {
+            tasks.spawn(after(*at_ms, self.member(member.clone()).run()));
+        }
         for (at_ms, caller) in &plan.callers {
             tasks.spawn(after(*at_ms, self.caller(caller.clone())));
         }
@@ -400,17 +411,21 @@ impl Life {
     }
 
     /// Makes connections of the visitor with this number.
-    fn visitors_entrance(&self, number: u64) -> impl Fn() -> Option<Pipe> + Send + use<> {
+    pub(crate) fn visitors_entrance(&self, number: u64) -> impl Fn() -> Option<Pipe> + Send + use<> {
         self.entrance(self.worker_of(number), visitor_address(number))
     }
 
     /// The worker that serves the visitor with this number.
-    fn worker_of(&self, number: u64) -> usize {
+    pub(crate) fn worker_of(&self, number: u64) -> usize {
         number as usize % self.society.settings.workers
     }
 
     /// Makes connections to the visitors' address.
-    fn entrance(&self, worker: usize, address: IpAddr) -> impl Fn() -> Option<Pipe> + Send + use<> {
+    pub(crate) fn entrance(
+        &self,
+        worker: usize,
+        address: IpAddr,
+    ) -> impl Fn() -> Option<Pipe> + Send + use<> {
         self.entrance_at((worker, 0), address)
     }
 

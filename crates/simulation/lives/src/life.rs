@@ -56,7 +56,7 @@ const CALM_DAMAGE_PERCENT: u64 = 30;
 const CALM_DAMAGE_PLACES: u64 = 64;
 
 /// How often all streams of the dashboard are in use at the same time then, although nobody has
-/// visited the dashboard before.
+/// visited the dashboard before, and how often all places of the admin address.
 const CALM_STREAMS_PERCENT: u64 = 10;
 
 /// How many downloads of each large page it repeats.
@@ -273,6 +273,9 @@ impl Life {
             let plan = DashboardPlan { number: CALM_VISITOR, steps: Vec::new() };
             self.dashboard_visitor(plan).take_all_streams().await;
         }
+        if self.world.random("admin crowd in calm", 0).percent(CALM_STREAMS_PERCENT) {
+            self.crowd_admin().await;
+        }
         self.fill_in_calm().await;
         self.check_writer().await;
         self.end().await;
@@ -463,7 +466,7 @@ impl Life {
     }
 
     /// Makes connections to the admin address.
-    fn admin_entrance_from(
+    pub(crate) fn admin_entrance_from(
         &self,
         address: IpAddr,
     ) -> impl Fn() -> Option<Pipe> + Clone + Send + Sync + use<> {
@@ -581,7 +584,7 @@ fn visitor_address(number: u64) -> IpAddr {
 }
 
 /// The address of a client of the admin address on another machine.
-fn distant_address(number: u64) -> IpAddr {
+pub(crate) fn distant_address(number: u64) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(198, 18, (number / 250) as u8, (number % 250) as u8 + 1))
 }
 

@@ -8,7 +8,9 @@ use crate::fault::PlannedFault;
 use crate::filling::{callers, publish};
 use crate::guarding::{flooder, guard, members};
 use crate::handover::PlannedHandover;
+use crate::herd::Herd;
 use crate::reload::PlannedReload;
+use crate::renewal::renewal;
 use crate::settings::{HOST, OTHER_HOST, Settings, SiteProfile};
 use crate::survey::survey;
 use actors::{
@@ -411,7 +413,7 @@ impl LifePlan {
                 (own.below(ARRIVAL_MS_MAX), PurgePlan::random(&mut own, number * 100 + purger, site))
             })
             .collect();
-        let groups = Groups::random(seed, number, site, film);
+        let groups = Groups::random(seed, number, settings, site, film);
         visitors.extend(groups.visitors);
         let faults = (0..random.between(0, FAULTS_MAX))
             .map(|fault| PlannedFault::random(&mut fork("fault", fault), fault, ARRIVAL_MS_MAX))
@@ -479,7 +481,7 @@ struct Groups {
 }
 
 impl Groups {
-    fn random(seed: u64, life: u64, site: &SitePlan, film: Option<u64>) -> Self {
+    fn random(seed: u64, life: u64, settings: &Settings, site: &SitePlan, film: Option<u64>) -> Self {
         let fork = |label: &str| Random::fork(seed, label, life * 1000);
         let mut visitors = Vec::new();
         if Random::fork(seed, "crowd", life).percent(CROWD_PERCENT) {
@@ -487,7 +489,11 @@ impl Groups {
         }
         let downloads = Downloads::random(&mut fork("downloads"), life, site, ARRIVAL_MS_MAX, film);
         visitors.extend(downloads.visitors);
-        Self { visitors, faults: downloads.fault.into_iter().collect() }
+        let herd = Herd::random(&mut fork("herd"), life, site, ARRIVAL_MS_MAX);
+        visitors.extend(herd.visitors);
+        let renewing = renewal(&mut fork("renewal"), life, site, ARRIVAL_MS_MAX);
+        visitors.extend(renewing.filter(|_| settings.disk_bytes.is_some()));
+        Self { visitors, faults: downloads.fault.into_iter().chain(herd.fault).collect() }
     }
 }
 

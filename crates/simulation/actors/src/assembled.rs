@@ -7,7 +7,7 @@
 
 use crate::answer::accepts;
 use crate::coded::decoded;
-use crate::content::{ContentId, verify};
+use crate::content::{ContentId, NONE, verify};
 use crate::event::{Asked, Stamp};
 use crate::exchange::{Ask, Reply};
 use crate::judge::told;
@@ -111,7 +111,6 @@ impl<'a> Rest<'a> {
 
     /// The content of a page that comes next. It ends where markup begins.
     fn content(&self) -> &'a [u8] {
-        let is_mark = |octet: &u8| b"{}()<>!+".contains(octet);
         let end = self.octets.iter().position(is_mark).unwrap_or(self.octets.len());
         self.octets.get(..end).unwrap_or_default()
     }
@@ -181,13 +180,11 @@ impl Ledger {
 
     /// No content in the page is that of another visitor, whatever the order of the parts.
     fn judge_names(&mut self, asked: &Asked, ended: Stamp, reply: &Reply, body: &[u8]) {
-        let is_own = |user: &str| {
-            [&asked.ask.user, &asked.ask.nick].into_iter().flatten().any(|own| own == user)
-                || user == crate::content::NONE
-        };
-        let names = body.split(|octet| *octet == b';').filter_map(named);
-        let foreign: Vec<_> = names.filter(|id| !is_own(&id.user)).collect();
-        if let Some(id) = foreign.first() {
+        // A content may end within the identity of its last block, also because the origin has cut it.
+        // The markup that follows is no part of the identity.
+        let contents = body.split(is_mark);
+        let mut names = contents.flat_map(|content| content.split(|octet| *octet == b';')).filter_map(named);
+        if let Some(id) = names.find(|id| !is_own(&asked.ask, &id.user)) {
             let text = format!("{} received \"{id}\" within a page", told(asked, reply));
             self.violate(Rule::Privacy, ended.at, text);
         }
@@ -338,6 +335,7 @@ impl Ledger {
         let target = self.site.content_target(&prospect.ask.target);
         self.begun.iter().any(|(id, begun)| {
             id.target == target
+                && is_own(&prospect.ask, &id.user)
                 && begun.whole_bytes.contains(&content.len())
                 && verify(id, 0, content).is_ok()
         })
@@ -381,6 +379,16 @@ impl Ledger {
         prospect.is_sure = is_sure && prospect.is_possible;
         prospect
     }
+}
+
+/// Whether this byte belongs to the markup of a template. No content has one.
+fn is_mark(octet: &u8) -> bool {
+    b"{}()<>!+".contains(octet)
+}
+
+/// Whether a content for this user may be sent to a visitor.
+fn is_own(ask: &Ask, user: &str) -> bool {
+    user == NONE || [&ask.user, &ask.nick].into_iter().flatten().any(|own| own == user)
 }
 
 /// The body without its coding, which can only be gzip and only for a client that accepts it.
@@ -431,7 +439,7 @@ fn named(text: &[u8]) -> Option<ContentId> {
 /// The parameter of the query that a template shows.
 fn parameter(target: &str) -> &str {
     let query = target.split_once('?').map_or("", |(_, query)| query);
-    query.split('&').find_map(|pair| pair.strip_prefix("page=")).unwrap_or(crate::content::NONE)
+    query.split('&').find_map(|pair| pair.strip_prefix("page=")).unwrap_or(NONE)
 }
 
 /// A response of which only the reason is known.

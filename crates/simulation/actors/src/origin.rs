@@ -11,6 +11,7 @@ use crate::event::{FaultId, FaultPlace, Stamp};
 use crate::fault::{OriginFault, OriginFaults};
 use crate::judge_listed::ListedRequest;
 use crate::ledger::SharedLedger;
+use crate::member;
 use crate::moment::{Moment, Timeline};
 use crate::ordered::{self, ORDER_FIELD};
 use crate::page::{Framing, PagePlan};
@@ -206,6 +207,9 @@ impl Origin {
         let now = self.shared.timeline.now();
         let fields = &request.head.fields;
         let target = String::from_utf8_lossy(&request.head.target).into_owned();
+        if let Some(fault) = member::fault_at_origin(&target, fields) {
+            lock(&self.shared.ledger).violate(Rule::Privacy, now, fault);
+        }
         let accepted = text_of(fields, "Accept-Language");
         let saved = text_of(fields, SAVE_FIELD);
         let is_write = !request.head.method.is_safe() || saved.is_some();

@@ -159,8 +159,9 @@ impl Routing {
     }
 
     /// The lines of a site's table, and the tables of its routes. `is_other`: it is that of the
-    /// other host; `second_origin` is the URL of the other origin.
-    pub fn configuration(&self, is_other: bool, second_origin: &str) -> String {
+    /// other host; `second_origin` is the URL of the other origin, `first` the tables of routes
+    /// that come first.
+    pub fn configuration(&self, is_other: bool, second_origin: &str, first: &str) -> String {
         // Writing to a String cannot fail.
         let mut text = format!("request.remove = [\"{REALM_FIELD}\"]\n");
         if self.is_told {
@@ -170,6 +171,7 @@ impl Routing {
             let _ = writeln!(text, "maintenance = \"{MAINTENANCE_FILE}\"");
             let _ = writeln!(text, "maintenance_peers = [\"{MAINTAINER}\"]");
         }
+        text.push_str(first);
         for route in self.routes.iter().filter(|route| route.is_at(is_other)) {
             text.push_str(&route.configuration(second_origin));
         }

@@ -132,6 +132,8 @@ pub enum Rule {
     Crawling,
     /// A span is wrong, or missing without being counted.
     Tracing,
+    /// A client got more than its share, or was refused within it.
+    Guarding,
 }
 
 impl fmt::Display for Rule {
@@ -149,6 +151,7 @@ impl fmt::Display for Rule {
             Self::Administration => "administration",
             Self::Crawling => "crawling",
             Self::Tracing => "tracing",
+            Self::Guarding => "guarding",
         })
     }
 }

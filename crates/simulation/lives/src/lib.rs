@@ -4,16 +4,20 @@
 //! Invariant: a run follows from its plan alone, and a plan from its seed. Running a plan twice
 //! gives the same trace.
 
+mod admin_crowd;
 mod balancer;
 mod download;
 mod fault;
 mod filling;
+mod guarding;
 mod handover;
+mod herd;
 mod life;
 mod limits;
 mod past;
 mod plan;
 mod reload;
+mod renewal;
 mod report;
 mod run;
 mod settings;

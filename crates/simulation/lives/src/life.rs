@@ -57,7 +57,7 @@ const CALM_DAMAGE_PERCENT: u64 = 30;
 const CALM_DAMAGE_PLACES: u64 = 64;
 
 /// How often all streams of the dashboard are in use at the same time then, although nobody has
-/// visited the dashboard before.
+/// visited the dashboard before, and how often all places of the admin address.
 const CALM_STREAMS_PERCENT: u64 = 10;
 
 /// How many downloads of each large page it repeats.
@@ -263,6 +263,9 @@ impl Life {
         }
         sleep(RECOVERY).await;
         self.note("all faults are over");
+        if !plan.flooders.is_empty() {
+            self.check_refusals();
+        }
         let site = Arc::clone(lock(&self.society.site).plan());
         lock(&self.society.ledger).rules_mut().first_byte_max = CALM_FIRST_BYTE_MAX;
         if self.world.random("damage in calm", 0).percent(CALM_DAMAGE_PERCENT) {
@@ -273,6 +276,9 @@ impl Life {
         if is_visited || self.world.random("streams in calm", 0).percent(CALM_STREAMS_PERCENT) {
             let plan = DashboardPlan { number: CALM_VISITOR, steps: Vec::new() };
             self.dashboard_visitor(plan).take_all_streams().await;
+        }
+        if self.world.random("admin crowd in calm", 0).percent(CALM_STREAMS_PERCENT) {
+            self.crowd_admin().await;
         }
         self.fill_in_calm().await;
         self.check_writer().await;
@@ -385,6 +391,14 @@ impl Life {
             let dashboard = self.dashboard_visitor(dashboard.clone()).run();
             tasks.spawn(after(*at_ms, self.until_drained(dashboard)));
         }
+        for (at_ms, flooder) in &plan.flooders {
+            if let Some(flooder) = self.flooder(flooder.clone()) {
+                tasks.spawn(after(*at_ms, flooder.run()));
+            }
+        }
+        for (at_ms, member) in &plan.members {
+            tasks.spawn(after(*at_ms, self.member(member.clone()).run()));
+        }
         for (at_ms, caller) in &plan.callers {
             tasks.spawn(after(*at_ms, self.caller(caller.clone())));
         }
@@ -404,17 +418,21 @@ impl Life {
     }
 
     /// Makes connections of the visitor with this number.
-    fn visitors_entrance(&self, number: u64) -> impl Fn() -> Option<Pipe> + Send + use<> {
+    pub(crate) fn visitors_entrance(&self, number: u64) -> impl Fn() -> Option<Pipe> + Send + use<> {
         self.entrance(self.worker_of(number), visitor_address(number))
     }
 
     /// The worker that serves the visitor with this number.
-    fn worker_of(&self, number: u64) -> usize {
+    pub(crate) fn worker_of(&self, number: u64) -> usize {
         number as usize % self.society.settings.workers
     }
 
     /// Makes connections to the visitors' address.
-    fn entrance(&self, worker: usize, address: IpAddr) -> impl Fn() -> Option<Pipe> + Send + use<> {
+    pub(crate) fn entrance(
+        &self,
+        worker: usize,
+        address: IpAddr,
+    ) -> impl Fn() -> Option<Pipe> + Send + use<> {
         self.entrance_at((worker, 0), address)
     }
 
@@ -452,7 +470,7 @@ impl Life {
     }
 
     /// Makes connections to the admin address.
-    fn admin_entrance_from(
+    pub(crate) fn admin_entrance_from(
         &self,
         address: IpAddr,
     ) -> impl Fn() -> Option<Pipe> + Clone + Send + Sync + use<> {
@@ -540,7 +558,7 @@ impl Life {
 }
 
 /// The metrics that are zero when no request is under way.
-const BALANCED: [Metric; 9] = [
+const BALANCED: [Metric; 10] = [
     Metric::ConnectionsOpen,
     Metric::FlightsOpen,
     Metric::FillingBytes,
@@ -550,6 +568,7 @@ const BALANCED: [Metric; 9] = [
     Metric::OriginFetchesWaiting,
     Metric::OriginFetchesStalled,
     Metric::LogFollowers,
+    Metric::DashboardStreams,
 ];
 
 async fn after(at_ms: u64, work: impl Future<Output = ()>) {
@@ -571,7 +590,7 @@ fn visitor_address(number: u64) -> IpAddr {
 }
 
 /// The address of a client of the admin address on another machine.
-fn distant_address(number: u64) -> IpAddr {
+pub(crate) fn distant_address(number: u64) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(198, 18, (number / 250) as u8, (number % 250) as u8 + 1))
 }
 

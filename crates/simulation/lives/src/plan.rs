@@ -6,14 +6,17 @@
 use crate::download::Downloads;
 use crate::fault::PlannedFault;
 use crate::filling::{callers, publish};
+use crate::guarding::{flooder, guard, members};
 use crate::handover::PlannedHandover;
+use crate::herd::Herd;
 use crate::reload::PlannedReload;
+use crate::renewal::renewal;
 use crate::settings::{HOST, OTHER_HOST, Settings, SiteProfile};
 use crate::survey::survey;
 use crate::tracing::TraceSettings;
 use actors::{
-    Application, DashboardPlan, EditorPlan, FollowerPlan, IntruderPlan, OperatorPlan, PageKind, PurgePlan,
-    SitePlan, TunnelPlan, VisitorPlan, WarmCallerPlan,
+    Application, DashboardPlan, EditorPlan, FlooderPlan, FollowerPlan, IntruderPlan, MemberPlan,
+    OperatorPlan, PageKind, PurgePlan, SitePlan, TunnelPlan, VisitorPlan, WarmCallerPlan,
 };
 use std::collections::BTreeSet;
 use std::fmt;
@@ -90,6 +93,9 @@ const OTHER_ASSEMBLY_PERCENT: u64 = 20;
 /// How often the visitors behave so that the profile `rfc` can come into force by a reload.
 const LETTER_PERCENT: u64 = 15;
 
+/// How often some pages need a password.
+const MEMBERS_PERCENT: u64 = 25;
+
 /// The longest time until a kill, in simulated milliseconds.
 const KILL_MS_MAX: u64 = 60_000;
 
@@ -139,6 +145,10 @@ pub struct LifePlan {
     pub dashboards: Vec<(u64, DashboardPlan)>,
     /// The clients that fill the cache, in the same way.
     pub callers: Vec<(u64, WarmCallerPlan)>,
+    /// The floods, in the same way.
+    pub flooders: Vec<(u64, FlooderPlan)>,
+    /// The clients of pages with a password, in the same way.
+    pub members: Vec<(u64, MemberPlan)>,
     /// The faults.
     pub faults: Vec<PlannedFault>,
     /// The reloads, in the order of their times.
@@ -204,6 +214,10 @@ pub enum Element {
     Purge(u64, u64, usize),
     /// A client that follows the log.
     Follower(u64, u64),
+    /// A flood.
+    Flooder(u64, u64),
+    /// A client of pages with a password.
+    Member(u64, u64),
 }
 
 impl RunPlan {
@@ -239,6 +253,8 @@ impl RunPlan {
         let mut settings = if has_templates { settings.with_templates(&mut templates) } else { settings };
         publish(seed, &mut site, &mut settings);
         settings.traces = TraceSettings::random(seed);
+        settings.guard = guard(seed);
+        settings.has_members = fork("members").percent(MEMBERS_PERCENT);
         let site = Arc::new(site);
         let count = if settings.disk_bytes.is_some() { fork("lives").between(1, LIVES_MAX) } else { 1 };
         let life = |number| LifePlan::random(seed, (number, number + 1 == count), &settings, &site, film);
@@ -269,6 +285,10 @@ impl RunPlan {
             all.extend(followers.map(|follower| Element::Follower(life.number, follower)));
             let dashboards = life.dashboards.iter().map(|(_, dashboard)| dashboard.number);
             all.extend(dashboards.map(|dashboard| Element::Dashboard(life.number, dashboard)));
+            all.extend(
+                life.flooders.iter().map(|(_, flooder)| Element::Flooder(life.number, flooder.number)),
+            );
+            all.extend(life.members.iter().map(|(_, member)| Element::Member(life.number, member.number)));
             all.extend(life.callers.iter().map(|(_, caller)| Element::Caller(life.number, caller.number)));
             for (_, visitor) in &life.visitors {
                 all.insert(Element::Visitor(life.number, visitor.number));
@@ -306,6 +326,8 @@ impl RunPlan {
             life.followers.retain(|(_, follower)| kept.contains(&Element::Follower(number, follower.number)));
             life.dashboards
                 .retain(|(_, dashboard)| kept.contains(&Element::Dashboard(number, dashboard.number)));
+            life.flooders.retain(|(_, flooder)| kept.contains(&Element::Flooder(number, flooder.number)));
+            life.members.retain(|(_, member)| kept.contains(&Element::Member(number, member.number)));
             life.callers.retain(|(_, caller)| kept.contains(&Element::Caller(number, caller.number)));
             for (_, visitor) in &mut life.visitors {
                 keep_places(&mut visitor.visits, |at| {
@@ -393,26 +415,11 @@ impl LifePlan {
                 (own.below(ARRIVAL_MS_MAX), PurgePlan::random(&mut own, number * 100 + purger, site))
             })
             .collect();
-        if Random::fork(seed, "crowd", number).percent(CROWD_PERCENT) {
-            visitors.extend(crowd(&mut fork("crowd", 0), number, site));
-        }
-        let downloads = Downloads::random(&mut fork("downloads", 0), number, site, ARRIVAL_MS_MAX, film);
-        visitors.extend(downloads.visitors);
-        let operators = (0..Random::fork(seed, "operators", number).between(0, OPERATORS_MAX))
-            .map(|operator| {
-                let mut own = fork("operator", operator);
-                (own.below(ARRIVAL_MS_MAX), OperatorPlan::random(&mut own, number * 100 + operator, site))
-            })
-            .collect();
-        let intruders = (0..Random::fork(seed, "intruders", number).between(0, INTRUDERS_MAX))
-            .map(|intruder| {
-                let mut own = fork("intruder", intruder);
-                (own.below(ARRIVAL_MS_MAX), IntruderPlan::random(&mut own, number * 100 + intruder, site))
-            })
-            .collect();
+        let groups = Groups::random(seed, number, settings, site, film);
+        visitors.extend(groups.visitors);
         let faults = (0..random.between(0, FAULTS_MAX))
             .map(|fault| PlannedFault::random(&mut fork("fault", fault), fault, ARRIVAL_MS_MAX))
-            .chain(downloads.fault)
+            .chain(groups.faults)
             .collect();
         let drains_at_ms = drain(&mut Random::fork(seed, "drain", number));
         let end = LifeEnd::random(&mut random, is_last);
@@ -422,19 +429,23 @@ impl LifePlan {
             None => PlannedHandover::random_list(&mut of_handovers, RELOAD_MS_MAX),
             Some(_) => Vec::new(),
         };
+        // Another process does not know the counts of the first one.
+        let is_steady = handovers.is_empty() && drains_at_ms.is_none();
         Self {
             number,
             alteration,
             decay,
             visitors,
             purgers,
-            operators,
+            operators: operators(seed, number, site),
             tunnels: tunnels(seed, number),
-            intruders,
+            intruders: intruders(seed, number, site),
             editors: editors(seed, number, site),
             followers: follower(seed, number).into_iter().collect(),
             dashboards: dashboards(seed, number, site),
             callers: callers(seed, number, site),
+            flooders: flooder(seed, number, is_steady && settings.guard.is_some()).into_iter().collect(),
+            members: members(seed, number, settings.has_members),
             faults,
             reloads: reloads(seed, number, settings, site),
             handovers,
@@ -463,6 +474,47 @@ fn enlarge_page(random: &mut Random, site: &mut SitePlan, disk_bytes: u64, is_su
     let page = site.pages.iter_mut().find(|page| page.kind == PageKind::Large).filter(|_| is_wanted)?;
     page.bytes = bytes as usize;
     Some(page.number)
+}
+
+/// Visitors of a life that come together or often, and the faults that accompany them.
+struct Groups {
+    visitors: Vec<(u64, VisitorPlan)>,
+    faults: Vec<PlannedFault>,
+}
+
+impl Groups {
+    fn random(seed: u64, life: u64, settings: &Settings, site: &SitePlan, film: Option<u64>) -> Self {
+        let fork = |label: &str| Random::fork(seed, label, life * 1000);
+        let mut visitors = Vec::new();
+        if Random::fork(seed, "crowd", life).percent(CROWD_PERCENT) {
+            visitors.extend(crowd(&mut fork("crowd"), life, site));
+        }
+        let downloads = Downloads::random(&mut fork("downloads"), life, site, ARRIVAL_MS_MAX, film);
+        visitors.extend(downloads.visitors);
+        let herd = Herd::random(&mut fork("herd"), life, site, ARRIVAL_MS_MAX);
+        visitors.extend(herd.visitors);
+        let renewing = renewal(&mut fork("renewal"), life, site, ARRIVAL_MS_MAX);
+        visitors.extend(renewing.filter(|_| settings.disk_bytes.is_some()));
+        Self { visitors, faults: downloads.fault.into_iter().chain(herd.fault).collect() }
+    }
+}
+
+/// The clients of the admin address in a life.
+fn operators(seed: u64, life: u64, site: &SitePlan) -> Vec<(u64, OperatorPlan)> {
+    let operator = |number| {
+        let mut own = Random::fork(seed, "operator", life * 1000 + number);
+        (own.below(ARRIVAL_MS_MAX), OperatorPlan::random(&mut own, life * 100 + number, site))
+    };
+    (0..Random::fork(seed, "operators", life).between(0, OPERATORS_MAX)).map(operator).collect()
+}
+
+/// The clients of a life that are refused.
+fn intruders(seed: u64, life: u64, site: &SitePlan) -> Vec<(u64, IntruderPlan)> {
+    let intruder = |number| {
+        let mut own = Random::fork(seed, "intruder", life * 1000 + number);
+        (own.below(ARRIVAL_MS_MAX), IntruderPlan::random(&mut own, life * 100 + number, site))
+    };
+    (0..Random::fork(seed, "intruders", life).between(0, INTRUDERS_MAX)).map(intruder).collect()
 }
 
 /// The clients of a life that switch protocols.
@@ -599,6 +651,12 @@ impl fmt::Display for RunPlan {
             }
             for (at_ms, caller) in &life.callers {
                 write!(f, "  after {at_ms} ms {caller}")?;
+            }
+            for (at_ms, flooder) in &life.flooders {
+                write!(f, "  after {at_ms} ms {flooder}")?;
+            }
+            for (at_ms, member) in &life.members {
+                write!(f, "  after {at_ms} ms {member}")?;
             }
             for (at_ms, operator) in &life.operators {
                 write!(f, "  after {at_ms} ms {operator}")?;

@@ -4,12 +4,13 @@
 //! from them.
 
 use crate::filling::WarmSettings;
+use crate::guarding::guard_plan;
 use crate::limits::SMALL_BODY_BYTES;
 use crate::past::DIRECTORY;
 use crate::tracing::TraceSettings;
 use actors::{
-    Application, ListedPlan, MAINTENANCE_FILE, MAINTENANCE_PAGE, REALM_FIELD, Routing, Rules, Scope,
-    TEMPLATE_COOKIES, realm,
+    Application, GuardTerms, ListedPlan, MAINTENANCE_FILE, MAINTENANCE_PAGE, MEMBERS, MEMBERS_FILE,
+    MEMBERS_ROUTE, REALM_FIELD, Routing, Rules, Scope, TEMPLATE_COOKIES, realm,
 };
 use config::{DiskPlan, EdgeLimits, EdgePlan, ListenerPlan, Machine, RedirectPlan, SitePlan};
 use semantics::MissForm;
@@ -142,6 +143,10 @@ pub struct Settings {
     pub warm: Option<(WarmSettings, ListedPlan)>,
     /// The export of traces, which no reload may change.
     pub traces: Option<TraceSettings>,
+    /// What a client may ask for, if it is little.
+    pub guard: Option<GuardTerms>,
+    /// Whether some pages need a password.
+    pub has_members: bool,
 }
 
 /// The profile of the site.
@@ -275,6 +280,8 @@ impl Settings {
             assembles: (false, false),
             warm: None,
             traces: None,
+            guard: None,
+            has_members: false,
         }
     }
 
@@ -299,6 +306,8 @@ impl Settings {
             assembles: self.assembles,
             warm: self.warm.clone(),
             traces: self.traces,
+            guard: self.guard,
+            has_members: self.has_members,
             ..other
         }
     }
@@ -352,9 +361,10 @@ impl Settings {
     /// The text of the configuration: the sites with their profile.
     fn configuration(&self) -> String {
         let profile = self.profile.name();
+        let members = if self.has_members { MEMBERS_ROUTE } else { "" };
         let site = |(number, names): (usize, &&[&str])| {
             let names = if names.is_empty() { String::new() } else { format!("names = {names:?}\n") };
-            let routing = self.routing.configuration(number > 0, SECOND_ORIGIN);
+            let routing = self.routing.configuration(number > 0, SECOND_ORIGIN, members);
             let assembly = self.assembly();
             let host = if number > 0 { OTHER_HOST } else { HOST };
             let warm = self.warm.as_ref().map(|(warm, listed)| warm.configuration(host, listed));
@@ -416,9 +426,11 @@ impl Settings {
             runtime_directory: None,
             spool_directory: PathBuf::from("/spool"),
         };
-        let read = |path: &str| match path.ends_with(MAINTENANCE_FILE) {
-            true => Ok(MAINTENANCE_PAGE.to_owned()),
-            false => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),
+        let files = [(MAINTENANCE_FILE, MAINTENANCE_PAGE), (MEMBERS_FILE, MEMBERS)];
+        let read = |path: &str| {
+            let file = files.iter().find(|(name, _)| path.ends_with(name));
+            file.map(|(_, text)| (*text).to_owned())
+                .ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound))
         };
         let text = self.configuration();
         let plan = config::load("simulation", &text, &Vec::new(), &machine, &read);
@@ -453,6 +465,10 @@ impl Settings {
             self.apply_to(site, has_own_lifetime);
         }
         self.limit(&mut plan.limits);
+        if let Some(terms) = &self.guard {
+            plan.guard = guard_plan(terms);
+            plan.limits.connections_per_address_max = terms.connections_max;
+        }
         Ok(plan)
     }
 
@@ -600,7 +616,7 @@ impl fmt::Display for Settings {
         write!(
             f,
             "memory {}, disk {}{}{}, objects in memory up to {} KiB, fills {}%, spool {}, {} workers, {} fetches, leak guard {}, verifies {}, refill {}, disk timeout {} \
-             ms, first byte timeout {} ms, default lifetime {} s, profile {}, names {:?}, trusts saves {}, strict {}, token {}, further site {}, compresses {}, also misses {}, closes unknown hosts {}, keeps its past {}, assembles {:?}, {}",
+             ms, first byte timeout {} ms, default lifetime {} s, profile {}, names {:?}, trusts saves {}, strict {}, token {}, further site {}, compresses {}, also misses {}, closes unknown hosts {}, keeps its past {}, assembles {:?}, guard {:?}, members {}, {}",
             mib(Some(self.memory_bytes)),
             mib(self.disk_bytes),
             if self.power_safe { " with power-safe purges" } else { "" },
@@ -627,6 +643,8 @@ impl fmt::Display for Settings {
             self.closes_unknown_hosts,
             self.keeps_past,
             self.assembles,
+            self.guard,
+            self.has_members,
             self.routing,
         )?;
         self.traces.iter().try_for_each(|traces| write!(f, ", {traces:?}"))?;

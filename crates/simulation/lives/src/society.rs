@@ -2,7 +2,7 @@
 
 use crate::past::SharedPast;
 use crate::settings::Settings;
-use actors::{SharedLedger, SharedSite};
+use actors::{FloodCounts, SharedLedger, SharedSite};
 use edge::EmbeddedEdge;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -33,13 +33,16 @@ pub(crate) struct Upkeep {
     /// An operator does not change the configuration while a process takes over, because that one
     /// has read it already.
     pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
+    /// The refusals that clients of the guard have seen.
+    pub(crate) refusals: Arc<Mutex<FloodCounts>>,
 }
 
 impl Upkeep {
     /// For a life that begins with one process and this largest number of fetches.
     pub(crate) fn new(fetches: usize) -> Self {
         let processes = Arc::new(AtomicU64::new(1));
-        Self { processes, fetches: Arc::new(FetchBounds::new(fetches)), turn: Arc::default() }
+        let fetches = Arc::new(FetchBounds::new(fetches));
+        Self { processes, fetches, turn: Arc::default(), refusals: Arc::default() }
     }
 }
 

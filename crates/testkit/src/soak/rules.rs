@@ -7,7 +7,7 @@
 pub(super) const KEPT: (&str, f64) = ("petasos_origin_connections_idle", 2.0);
 
 /// Gauges that must be zero without visitors.
-pub(super) const IDLE: [&str; 13] = [
+pub(super) const IDLE: [&str; 14] = [
     "petasos_connections_open",
     "petasos_origin_fetches_active",
     "petasos_origin_fetches_waiting",
@@ -21,6 +21,7 @@ pub(super) const IDLE: [&str; 13] = [
     "petasos_origin_breaker_state",
     "petasos_origin_failing",
     "petasos_log_followers",
+    "petasos_dashboard_streams",
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.

@@ -501,6 +501,9 @@ metrics! {
     AccessLogDropped: Counter "access_log_dropped",
         "Access log lines dropped because the log could not be written, or not fast enough. Free disk \
          space, use a faster disk, or raise limits.access_log_lines_max.";
+    DashboardStreams: Gauge "dashboard_streams",
+        "Event streams of the dashboard that are open, at most 8. Each open page of the dashboard with live \
+         values has one.";
     LogFollowers: Gauge "log_followers",
         "Clients of the admin address that follow the log (petasos log, petasos top), at most 8. While there \
          is one, each request is recorded in full.";

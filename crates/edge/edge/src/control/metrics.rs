@@ -173,6 +173,7 @@ fn read(shared: &Shared, metric: Metric) -> Vec<MetricValue> {
         Metric::Panics => supervisor::panics(),
         Metric::AccessLogDropped => lines_lost(shared),
         Metric::HistoryOff => u64::from(shared.minutes.is_off()),
+        Metric::DashboardStreams => shared.dashboard.streams() as u64,
         Metric::LogFollowers => shared.followers.len() as u64,
         Metric::LogSkipped => shared.followers.skipped(),
         Metric::TraceSpansExported => shared.traces.as_ref().map_or(0, |traces| traces.exported()),

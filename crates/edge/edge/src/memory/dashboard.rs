@@ -150,6 +150,11 @@ impl Default for DashboardState {
 }
 
 impl DashboardState {
+    /// The number of open event streams.
+    pub(crate) fn streams(&self) -> usize {
+        LISTENERS_MAX.saturating_sub(self.listeners.available_permits())
+    }
+
     /// Adds a sample if the last one is old enough, and returns all.
     pub(crate) fn sample(&self, now: Monotonic, data: &api::dashboard::DashboardData) -> Samples {
         let mut samples = sound(self.samples.lock());

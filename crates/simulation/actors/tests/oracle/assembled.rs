@@ -4,7 +4,7 @@
 use crate::history::{BYTES, History, ask, content};
 use bytes::Bytes;
 use message::Fields;
-use petasos_actors::{ContentId, Ending, FaultPlace, Reply, Rule, Scope, slice};
+use petasos_actors::{Ask, ContentId, Ending, FaultPlace, Lie, Reply, Rule, Scope, slice};
 
 /// A whole page of version 1.
 fn whole(id: &ContentId) -> Vec<u8> {
@@ -101,6 +101,59 @@ fn fragment_of_another_visitor_is_found() {
     let foreign = ContentId { user: "u2".to_owned(), ..content("/mine", 1) };
     history.origin(&foreign);
     history.visit(ask("/page"), &assembled(&whole(&content("/a", 1)), &whole(&foreign), REST));
+    assert!(history.violated().contains(&Rule::Privacy), "{:?}", history.violated());
+}
+
+/// A history in which the origin has sent the first `bytes` bytes of `id` as if they were whole.
+fn history_with_cut(id: &ContentId, bytes: usize) -> History {
+    let mut history = history();
+    let at = history.now();
+    history.ledger.origin_lies(at, id, Lie::LooksWhole(bytes));
+    history.origin(id);
+    history
+}
+
+#[test]
+fn identity_at_the_end_of_a_content_ends_at_the_markup() {
+    let id = content("/page", 1);
+    let bytes = "000000 /page 1 -".len();
+    // Without the markup that follows, the rest of the identity would be "{ nobody -}".
+    let mut reply = assembled(b"", b"", b"");
+    reply.body = [slice(&id, 0, bytes), b"{ nobody -}{}".to_vec()].concat().into();
+    let mut history = history_with_cut(&id, bytes);
+    history.visit(ask("/page"), &reply);
+    history.is_right();
+}
+
+#[test]
+fn cut_content_of_another_visitor_is_found() {
+    let foreign = ContentId { user: "u2".to_owned(), ..content("/mine", 1) };
+    let first = whole(&content("/a", 1));
+    for (text, rule) in [("000000 /mine 1 u2", Rule::Integrity), ("000000 /mine 1 u2 - -", Rule::Privacy)] {
+        let mut history = history_with_cut(&foreign, text.len());
+        let cut = slice(&foreign, 0, text.len());
+        assert_eq!(cut, text.as_bytes());
+        history.visit(ask("/page"), &assembled(&first, &cut, REST));
+        let violated = history.violated();
+        assert!(violated.contains(&rule), "{text}: {violated:?}");
+        // The same visitor may have it.
+        let mut history = history_with_cut(&foreign, text.len());
+        let own = Ask { user: Some("u2".to_owned()), ..ask("/page") };
+        history.visit(own, &assembled(&first, &cut, REST));
+        history.is_right();
+    }
+}
+
+#[test]
+fn foreign_identity_beside_a_cut_one_is_found() {
+    let id = content("/page", 1);
+    let foreign = ContentId { user: "u2".to_owned(), ..content("/mine", 1) };
+    let bytes = "000000 /page 1 -".len();
+    let mut reply = assembled(b"", b"", b"");
+    let body = [&slice(&id, 0, bytes)[..], b"{", &whole(&foreign), b"}"].concat();
+    reply.body = body.into();
+    let mut history = history_with_cut(&id, bytes);
+    history.visit(ask("/page"), &reply);
     assert!(history.violated().contains(&Rule::Privacy), "{:?}", history.violated());
 }
 

@@ -12,25 +12,24 @@ use crate::fetch::body_repair::BodyRepair;
 use crate::fetch::coalesced_fetch::StreamedResponse;
 use crate::request::client::ClientConnection;
 use crate::request::decoded::CodedSource;
-use crate::request::delivery::ContentSource;
+use crate::request::delivery::{ContentSource, Delivery};
 use crate::request::fragment::{FragmentContent, FragmentSource, PendingFragment};
 use crate::request::fragment_place::{FragmentPlace, StoredFragment};
 use crate::request::fragment_url::{query_of, text_of_path};
 use crate::request::interrupted::Interrupted;
+use crate::request::lookup::FetchOrder;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{ResponseAccount, SerialisedHead};
 use crate::request::visit::{RequestOutcome, Visit};
 use bytes::Bytes;
 use encoding::{CodedPart, GZIP_HEAD, JoinedGzip, coded_texts, slices};
-use esi::{Consequence, Fetch, Limits, Program, Run, Span, Step, Values};
+use esi::{Consequence, Fetch, Limits, Program, Run, Span, Step, TemplateError, Values};
 use h1::BodyFraming;
 use message::{Fields, ResponseHead, Status, names};
 use semantics::{AcceptedCodings, Coding, declares_esi};
+use std::borrow::Cow;
 use std::sync::Arc;
 use store::{CodedForm, StoredTemplate, Template};
-
-/// Why a template is refused for a moment: other requests use the memory for contents in transfer.
-const MEMORY_IS_SHORT: &str = "memory is short";
 
 /// What a page has in the place of a fragment that is missing without the template's permission.
 const GAP: &[u8] = b"<!-- a fragment of this page is missing -->";
@@ -38,6 +37,9 @@ const GAP: &[u8] = b"<!-- a fragment of this page is missing -->";
 /// Bytes of content that are gathered for one chunk. The store, the page's budget or a constant has
 /// the memory of all of them.
 const GATHERED_BYTES_MAX: usize = 64 * 1024;
+
+/// Why a response to a request for a part is no template.
+const IS_PART: &str = "it is a part of a response";
 
 /// Fields that speak of the template's own bytes.
 const OF_BYTES: [&str; 8] = [
@@ -55,8 +57,34 @@ const OF_BYTES: [&str; 8] = [
 /// caches are not sent with a private response.
 const OF_STORING: [&str; 3] = [names::CACHE_CONTROL, names::AGE, "No-Vary-Search"];
 
+/// The disk did not give the stored template of a page. The request is looked up again, and fetches
+/// the page.
+pub(crate) struct Unread;
+
+/// Why no page can be assembled from a response.
+enum NoTemplate {
+    /// It cannot be a template, for this reason.
+    Refused(Cow<'static, str>),
+    /// Other requests use the memory for contents in transfer.
+    MemoryIsShort,
+    /// The disk did not give it.
+    Unread,
+}
+
+impl From<&'static str> for NoTemplate {
+    fn from(why: &'static str) -> Self {
+        Self::Refused(why.into())
+    }
+}
+
+impl From<&TemplateError> for NoTemplate {
+    fn from(error: &TemplateError) -> Self {
+        Self::Refused(error.to_string().into())
+    }
+}
+
 /// Whether a response declares that it is a template. The site must have ESI.
-pub(crate) fn is_template(content: &ContentSource) -> bool {
+fn is_template(content: &ContentSource) -> bool {
     match content {
         ContentSource::Stored(object) => object.template().is_some(),
         ContentSource::Filling { answer, .. } => declares(&answer.head),
@@ -81,12 +109,19 @@ struct Parent {
 }
 
 impl Visit<'_> {
+    /// Whether a page is assembled from the response.
+    pub(crate) fn is_assembled(&self, content: &ContentSource) -> bool {
+        self.site.is_some_and(|site| site.plan.esi) && is_template(content)
+    }
+
     /// Sends the page that a template describes.
-    pub(crate) async fn assemble(
-        &mut self,
-        content: ContentSource,
-        account: &ResponseAccount,
-    ) -> RequestOutcome {
+    ///
+    /// # Errors
+    /// [`Unread`], before anything is sent. At most once for each request.
+    pub(crate) async fn assemble(&mut self, delivery: Delivery) -> Result<RequestOutcome, Unread> {
+        let Delivery { content, account } = delivery;
+        // The rest of the request's content may never arrive.
+        self.recipient.persistent &= self.client.is_content_read();
         if let ContentSource::Filling { answer, .. } = &content {
             self.notes.fetch = answer.phases;
         }
@@ -99,12 +134,26 @@ impl Visit<'_> {
         let place = if gzip.is_some() { place.with_forms() } else { place };
         let parent = match self.parent(content, &place).await {
             Ok(parent) => parent,
-            Err(why) => return self.refuse_template(&why).await,
+            Err(NoTemplate::Unread) if self.must_fetch != Some(FetchOrder::Unread) => {
+                self.must_fetch = Some(FetchOrder::Unread);
+                return Err(Unread);
+            }
+            Err(why) => return Ok(self.refuse_template(&why).await),
         };
-        let program = match &*parent.parsed {
-            Ok(program) => program,
-            Err(error) => return self.refuse_template(&error.to_string()).await,
-        };
+        match &*parent.parsed {
+            Ok(program) => Ok(self.send_assembled(&parent, program, (gzip, place), &account).await),
+            Err(error) => Ok(self.refuse_template(&error.into()).await),
+        }
+    }
+
+    /// Sends the page of a template that was read.
+    async fn send_assembled(
+        &mut self,
+        parent: &Parent,
+        program: &Program,
+        (gzip, place): (Option<PageGzip>, FragmentPlace),
+        account: &ResponseAccount,
+    ) -> RequestOutcome {
         self.cells().count(Metric::EsiPages);
         self.tell_faults(program);
         let is_private = self.recipient.head_only || program.is_dynamic();
@@ -186,11 +235,12 @@ impl Visit<'_> {
         Some(PageGzip { texts, form: form.chunks().to_vec(), joined: JoinedGzip::default() })
     }
 
-    async fn refuse_template(&mut self, why: &str) -> RequestOutcome {
+    async fn refuse_template(&mut self, why: &NoTemplate) -> RequestOutcome {
         let target = &self.request.head.target;
         let refusal = match why {
-            MEMORY_IS_SHORT => Refusal::template_without_memory(target, why),
-            _ => Refusal::template(target, why),
+            NoTemplate::Refused(why) => Refusal::template(target, why),
+            NoTemplate::MemoryIsShort => Refusal::template_without_memory(target, "memory is short"),
+            NoTemplate::Unread => Refusal::template(target, "the disk does not give it"),
         };
         let refusal = match self.site {
             Some(site) => site.refusal(|_| refusal),
@@ -203,13 +253,13 @@ impl Visit<'_> {
     ///
     /// # Errors
     /// Why the response cannot be one.
-    async fn parent(&self, content: ContentSource, place: &FragmentPlace) -> Result<Parent, String> {
+    async fn parent(&self, content: ContentSource, place: &FragmentPlace) -> Result<Parent, NoTemplate> {
         let (mut suspected, mut observer) = (None, None);
         let repair = BodyRepair::of(self);
         let (head, mut source, parsed) = match content {
             ContentSource::Stored(object) => {
                 if object.part().is_some() {
-                    return Err("it is a part of a response".to_owned());
+                    return Err(IS_PART.into());
                 }
                 let parsed = match object.template() {
                     Some(StoredTemplate::Parsed(template)) => Some(Arc::clone(template)),
@@ -217,7 +267,7 @@ impl Visit<'_> {
                 };
                 // It may be too long for its text to be read.
                 if let Some(Err(error)) = parsed.as_deref() {
-                    return Err(error.to_string());
+                    return Err(error.into());
                 }
                 (object.head(), CodedSource::stored(&object, &repair), parsed)
             }
@@ -235,7 +285,7 @@ impl Visit<'_> {
                 of_exchange(response)
             }
             ContentSource::Switch(..) | ContentSource::File(..) => {
-                return Err("it is no response of an origin".to_owned());
+                return Err("it is no response of an origin".into());
             }
         };
         let refused = refused_head(&head);
@@ -247,9 +297,10 @@ impl Visit<'_> {
         if let Some(suspected) = suspected {
             self.settle_suspected(&suspected, &head, &text).await;
         }
-        if let Some(why) = refused.or_else(|| arrived.err()) {
-            return Err(why.to_owned());
+        if let Some(why) = refused {
+            return Err(why.into());
         }
+        arrived?;
         if let Some(observer) = observer {
             observer(&head, text.to_vec());
         }
@@ -294,16 +345,16 @@ fn of_exchange<'a>(response: StreamedResponse) -> (ResponseHead, CodedSource<'a>
 }
 
 /// The program of a template that is not stored with one. It counts towards the page.
-fn parsed_within(place: &FragmentPlace, text: &[u8]) -> Result<Arc<Template>, &'static str> {
+fn parsed_within(place: &FragmentPlace, text: &[u8]) -> Result<Arc<Template>, NoTemplate> {
     let parsed = Program::parse(text, &Limits::default());
     let bytes = parsed.as_ref().map_or(0, Program::bytes);
-    if place.take_bytes(bytes) { Ok(Arc::new(parsed)) } else { Err(MEMORY_IS_SHORT) }
+    if place.take_bytes(bytes) { Ok(Arc::new(parsed)) } else { Err(NoTemplate::MemoryIsShort) }
 }
 
 /// Why no response with this head is a template.
 fn refused_head(head: &ResponseHead) -> Option<&'static str> {
     if head.status == Status::PARTIAL_CONTENT {
-        return Some("it is a part of a response");
+        return Some(IS_PART);
     }
     head.fields.has(names::CONTENT_ENCODING).then_some("it is compressed")
 }
@@ -314,7 +365,7 @@ async fn collected(
     source: &mut CodedSource<'_>,
     place: &FragmentPlace,
     text: &mut Bytes,
-) -> Result<(), &'static str> {
+) -> Result<(), NoTemplate> {
     let bytes_max = Limits::default().template_bytes_max as usize;
     if let CodedSource::Pieces(pieces) = source
         && pieces.len() <= 1
@@ -328,17 +379,22 @@ async fn collected(
         let piece = match source.next().await {
             Ok(Some(piece)) => piece,
             Ok(None) => break Ok(()),
-            Err(_) => break Err("it did not arrive completely"),
+            Err(Interrupted::Damage) => break Err(NoTemplate::Unread),
+            Err(_) => break Err("it did not arrive completely".into()),
         };
-        bytes += piece.len();
-        if bytes > bytes_max {
-            break Err("it is too long");
+        if bytes + piece.len() > bytes_max {
+            break Err("it is too long".into());
         }
         if !place.take_bytes(piece.len()) {
-            break Err(MEMORY_IS_SHORT);
+            break Err(NoTemplate::MemoryIsShort);
         }
+        bytes += piece.len();
         pieces.push(piece);
     };
+    if arrived.is_err() {
+        // A fragment leaves the bytes to its page.
+        place.give_back(bytes);
+    }
     *text = match pieces.len() {
         0 | 1 => pieces.pop().unwrap_or_default(),
         _ => pieces.concat().into(),

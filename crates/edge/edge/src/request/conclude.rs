@@ -8,7 +8,6 @@ use crate::fetch::body_repair::BodyRepair;
 use crate::fetch::coalesced_fetch::StreamedResponse;
 use crate::fetch::task;
 use crate::memory::detection::InspectedRequest;
-use crate::request::assembly::is_template;
 use crate::request::client::SendError;
 use crate::request::decoded::CodedSource;
 use crate::request::deliver::{self, Beginning};
@@ -41,10 +40,6 @@ impl Visit<'_> {
         let Delivery { content, account } = delivery;
         // The rest of the request's content may never arrive.
         self.recipient.persistent &= self.client.is_content_read();
-        // A site without ESI pays for one comparison here.
-        if self.site.is_some_and(|site| site.plan.esi) && is_template(&content) {
-            return Box::pin(self.assemble(content, &account)).await;
-        }
         let accepted = AcceptedCodings::of(&self.request.head.fields);
         self.coded_by = self.rules_for(&content);
         self.browser_lifetime = match &content {

@@ -122,7 +122,11 @@ impl<'a> Visit<'a> {
         };
         self.recipient.is_private = true;
         let policy = subject.site.policy();
-        let found = if self.must_fetch { None } else { private.find(self.shared, policy, self.begun, true) };
+        let found = if self.must_fetch.is_some() {
+            None
+        } else {
+            private.find(self.shared, policy, self.begun, true)
+        };
         if let Some(delivery) = found {
             return Step::Deliver(delivery);
         }

@@ -4,7 +4,7 @@ use crate::support::{self, START, Stage, behind, reason};
 use crate::why::asked;
 use api::why::Question;
 use clock::ManualClock;
-use config::{DiskPlan, EdgePlan};
+use config::EdgePlan;
 use profiles::Pattern;
 use std::sync::Arc;
 use testkit::{Action, Client, Gate, Http2Client, Origin, Response, Seen, eventually, response};
@@ -27,7 +27,7 @@ fn stage(template: &str) -> Stage {
     })
 }
 
-fn fragment(target: &str) -> Vec<Action> {
+pub(crate) fn fragment(target: &str) -> Vec<Action> {
     match target {
         _ if target.starts_with("/missing") => response("404 Not Found", &[STORED], b"no"),
         _ if target.starts_with("/private") => {
@@ -404,47 +404,6 @@ fn http2_client_gets_the_page_and_its_end() {
         assert_eq!((answer.status, answer.text(), answer.complete), (200, "a/bc", true));
         assert_eq!(answer.field("content-length"), None);
     }
-}
-
-/// An edge with a disk, and the texts and reasons of two requests before and after its restart.
-fn across_a_restart(template: &'static [u8], page: &str) {
-    let directory = tempfile::tempdir().unwrap();
-    let origin = Origin::start(move |seen| match seen.target() {
-        "/" => response("200 OK", &[TEMPLATE, STORED], template),
-        other => fragment(other),
-    });
-    let start = || {
-        let mut plan = support::plan(&origin.url());
-        with_esi(&mut plan);
-        plan.disk = Some(DiskPlan {
-            directory: directory.path().to_owned(),
-            bytes_max: 256 << 20,
-            power_safe_purges: false,
-            state_directory: None,
-            runtime_directory: None,
-        });
-        support::start_at(plan, Arc::new(ManualClock::at(START)))
-    };
-    let edge = start();
-    assert_eq!(support::connect(&edge).get("/", &[]).text(), page);
-    eventually("both are on the disk", || support::metric(&edge, "petasos_disk_written_total", "") >= 2);
-    drop(edge);
-    let (edge, fetched) = (start(), origin.seen().len());
-    for _ in 0..2 {
-        let answer = support::connect(&edge).get("/", &[]);
-        assert_eq!((answer.status, reason(&answer)), (200, "hit-fresh"));
-        assert!(answer.text() == page, "{} bytes", answer.text().len());
-    }
-    assert_eq!(origin.seen().len(), fetched);
-}
-
-#[test]
-fn template_from_the_disk_is_assembled() {
-    across_a_restart(b"a<esi:include src=\"/b\"/>c", "a/bc");
-    // Longer than the bodies that are read into memory.
-    let long = format!("{}<esi:include src=\"/b\"/>c", "a".repeat(64 * 1024));
-    let page = format!("{}/bc", "a".repeat(64 * 1024));
-    across_a_restart(Box::leak(long.into_boxed_str()).as_bytes(), &page);
 }
 
 /// The fields of a response that tell caches whether to store it.

@@ -27,6 +27,7 @@ mod early_hints;
 mod encodings;
 mod equivalents;
 mod esi;
+mod esi_disk;
 mod esi_gzip;
 mod failing_origin;
 mod foreign_ports;

@@ -29,13 +29,14 @@ use message::{Fields, ResponseHead, Status, names};
 use semantics::{AcceptedCodings, Coding, declares_esi};
 use std::borrow::Cow;
 use std::sync::Arc;
-use store::{CodedForm, StoredTemplate, Template};
+use store::{Body, CodedForm, Object, StoredTemplate, Template};
 
 /// What a page has in the place of a fragment that is missing without the template's permission.
 const GAP: &[u8] = b"<!-- a fragment of this page is missing -->";
 
 /// Bytes of content that are gathered for one chunk. The store, the page's budget or a constant has
-/// the memory of all of them.
+/// the memory of all of them: the page holds the stored template and its form until it ends, and
+/// has taken the bytes of its fragments.
 const GATHERED_BYTES_MAX: usize = 64 * 1024;
 
 /// Why a response to a request for a part is no template.
@@ -106,6 +107,8 @@ struct Parent {
     head: ResponseHead,
     text: Bytes,
     parsed: Arc<Template>,
+    /// The stored response with the text, so that its memory is counted until the page ends.
+    _stored: Option<Arc<Object>>,
 }
 
 impl Visit<'_> {
@@ -130,7 +133,7 @@ impl Visit<'_> {
             None => FragmentPlace::of_page(self.shared.buffers.memory()),
         };
         self.coded_by = self.rules_for(&content);
-        let gzip = self.gzip_of_page(&content);
+        let gzip = self.gzip_of_page(&content, &place);
         let place = if gzip.is_some() { place.with_forms() } else { place };
         let parent = match self.parent(content, &place).await {
             Ok(parent) => parent,
@@ -225,14 +228,16 @@ impl Visit<'_> {
         (sent, page.content_bytes)
     }
 
-    /// The gzip with which the page is sent, if its client accepts it and the stored template has
-    /// its form. Costs a template without a form one branch.
-    fn gzip_of_page(&self, content: &ContentSource) -> Option<PageGzip> {
+    /// The gzip with which the page is sent, if its client accepts it, the stored template has its
+    /// form, and the page has memory for the list of its texts. Costs a template without a form one
+    /// branch.
+    fn gzip_of_page(&self, content: &ContentSource, place: &FragmentPlace) -> Option<PageGzip> {
         let accepted = AcceptedCodings::of(&self.request.head.fields);
         let CodedForm { coding: Coding::Gzip, object } = self.chosen(content, accepted)? else { return None };
         let form = object.body();
         let texts = coded_texts(form.chunks())?;
-        Some(PageGzip { texts, form: form.chunks().to_vec(), joined: JoinedGzip::default() })
+        let has_memory = place.take_bytes(texts.capacity() * size_of::<CodedPart>());
+        has_memory.then(|| PageGzip { texts, form, _object: object, joined: JoinedGzip::default() })
     }
 
     async fn refuse_template(&mut self, why: &NoTemplate) -> RequestOutcome {
@@ -254,7 +259,7 @@ impl Visit<'_> {
     /// # Errors
     /// Why the response cannot be one.
     async fn parent(&self, content: ContentSource, place: &FragmentPlace) -> Result<Parent, NoTemplate> {
-        let (mut suspected, mut observer) = (None, None);
+        let (mut suspected, mut observer, mut stored) = (None, None, None);
         let repair = BodyRepair::of(self);
         let (head, mut source, parsed) = match content {
             ContentSource::Stored(object) => {
@@ -269,7 +274,8 @@ impl Visit<'_> {
                 if let Some(Err(error)) = parsed.as_deref() {
                     return Err(error.into());
                 }
-                (object.head(), CodedSource::stored(&object, &repair), parsed)
+                let object = stored.insert(object);
+                (object.head(), CodedSource::stored(object, &repair), parsed)
             }
             ContentSource::Filling { answer, reader, own } => {
                 let head = answer.own_head.as_ref().filter(|_| own).unwrap_or(&answer.head);
@@ -308,7 +314,7 @@ impl Visit<'_> {
             Some(parsed) => parsed,
             None => parsed_within(place, &text)?,
         };
-        Ok(Parent { head, text, parsed })
+        Ok(Parent { head, text, parsed, _stored: stored })
     }
 
     /// Tells the operator what is wrong with the markup of a template.
@@ -417,9 +423,12 @@ fn page_head(template: &ResponseHead, is_dynamic: bool) -> ResponseHead {
 
 /// The gzip of a page.
 struct PageGzip {
-    /// The texts of the template that are coded, and the form with their deflate data.
+    /// The texts of the template that are coded, and the content of the form with their deflate
+    /// data. The page's budget has the memory of the list.
     texts: Vec<CodedPart>,
-    form: Vec<Bytes>,
+    form: Body,
+    /// The form. The store counts the memory of a response that it evicted while it is held.
+    _object: Arc<Object>,
     joined: JoinedGzip,
 }
 
@@ -524,7 +533,7 @@ impl Page<'_> {
         let coded = self.gzip.as_ref().and_then(|gzip| {
             let number = gzip.texts.binary_search_by_key(&place.begin, |text| text.begin).ok()?;
             let text = gzip.texts.get(number).filter(|text| text.bytes == place.end - place.begin)?;
-            Some((text.clone(), slices(&gzip.form, text.coded.clone()).collect()))
+            Some((text.clone(), slices(gzip.form.chunks(), text.coded.clone()).collect()))
         });
         match coded {
             Some((text, pieces)) => PagePart::Coded(text, pieces),

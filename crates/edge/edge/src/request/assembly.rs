@@ -234,6 +234,9 @@ impl Visit<'_> {
     fn gzip_of_page(&self, content: &ContentSource, place: &FragmentPlace) -> Option<PageGzip> {
         let accepted = AcceptedCodings::of(&self.request.head.fields);
         let CodedForm { coding: Coding::Gzip, object } = self.chosen(content, accepted)? else { return None };
+        if self.is_selected_by_cookie() {
+            return None;
+        }
         let form = object.body();
         let texts = coded_texts(form.chunks())?;
         let has_memory = place.take_bytes(texts.capacity() * size_of::<CodedPart>());

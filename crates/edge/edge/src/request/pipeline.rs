@@ -272,7 +272,7 @@ impl<'a> Visit<'a> {
         let ContentSource::Stored(object) = &delivery.content else { return };
         // A page takes the gzip form of its template, and of no template within it.
         let is_accepted = || match object.template() {
-            Some(_) => page_request.accepted.has(Coding::Gzip),
+            Some(_) => page_request.accepted.has(Coding::Gzip) && !self.is_selected_by_cookie(),
             None => !self.accepted_forms(page_request.accepted).is_empty(),
         };
         let is_concerned = || is_accepted() && page_request.range.is_none();

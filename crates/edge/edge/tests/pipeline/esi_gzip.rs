@@ -4,6 +4,7 @@
 use crate::coded_forms::{FRESH, GZIP, HTML, PLAIN, coding, decoded, page};
 use crate::esi::{STORED, TEMPLATE, with_esi};
 use crate::support::{Stage, behind, tagged};
+use config::EdgePlan;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -169,6 +170,32 @@ fn texts_of_a_gzip_page_count_towards_the_memory() {
     gate.open();
     drop(client);
     eventually("the memory is given back", || stage.metric("petasos_buffered_bytes", "") == 0);
+}
+
+#[test]
+fn parts_that_a_cookie_selects_are_not_compressed() {
+    let change = |plan: &mut EdgePlan| {
+        with_esi(plan);
+        plan.sites[0].policy.keyed_cookies = vec!["group".to_owned()];
+    };
+    let shared = template("<esi:include src=\"/in\"/>");
+    let stage = Stage::with(change, move |seen| match seen.target() {
+        "/" => response("200 OK", &[TEMPLATE, STORED, HTML], shared.as_bytes()),
+        _ => response("200 OK", &[STORED, HTML], page(seen.field("Cookie").unwrap_or("nobody")).as_bytes()),
+    });
+    assert!(decoded(&compressed(&stage, 2)).contains("<li>nobody"));
+    let forms = stage.metric("petasos_encodings_total", "");
+    for _ in 0..4 {
+        let answer = stage.get("/", &[GZIP, "Cookie: group=staff"]);
+        assert_eq!(coding(&answer), "none");
+        assert!(answer.text().contains("<li>group=staff"), "{}", answer.text());
+    }
+    // A direct request has a form, as a page that is not assembled. No page takes it as a part.
+    let direct = || stage.get("/in", &[GZIP, "Cookie: group=staff"]);
+    eventually("the form is made", || coding(&direct()) == "gzip");
+    assert_eq!(stage.metric("petasos_encodings_total", ""), forms + 1);
+    assert_eq!(coding(&stage.get("/", &[GZIP, "Cookie: group=staff"])), "none");
+    assert_eq!(coding(&stage.get("/", &[GZIP])), "gzip");
 }
 
 #[test]

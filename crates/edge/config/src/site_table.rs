@@ -348,7 +348,8 @@ pub(crate) const SITE: &[Setting] = &[
         SettingKind::Patterns,
         None,
         "Cookies whose values ESI templates may use by `$(HTTP_COOKIE{name})`. Do not name cookies that log \
-         a visitor in. If left out: none.",
+         a visitor in. If left out: none. A request with a cookie that the profile does not know passes; name \
+         the cookie in `noise_cookies` too if no response of the origin depends on it.",
     ),
     site(
         "logged_in",

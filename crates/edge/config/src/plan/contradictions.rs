@@ -1,12 +1,12 @@
 //! Contradictions between settings that are legal each by itself: errors that refuse the plan, and
-//! one warning.
+//! two warnings.
 
 use super::SitePlan;
 use crate::document::{ConfigDocument, Level, Located, SiteTable};
 use crate::levels::SettingLevels;
 use crate::setting::SettingValue;
 use document::{Diagnostic, Place};
-use profiles::{ClientAddress, LETTER};
+use profiles::{ClientAddress, Forwarding, LETTER, Pattern, UnknownCookie};
 use std::collections::HashMap;
 
 /// Warns that shared fetches carry the address of a client (`client_address = "leader"`).
@@ -83,6 +83,36 @@ pub(super) fn cookies_without_esi<'a>(
             .with_help("write esi = true beside it, or leave `esi_cookies` out")
     };
     named.map(problem).collect()
+}
+
+/// Warns of a cookie of `esi_cookies` that makes its requests pass: the operator expects that
+/// visitors with it share the template.
+pub(super) fn passing_esi_cookies(site: &SitePlan, levels: &SettingLevels<'_>) -> Option<Diagnostic> {
+    let policy = &site.policy;
+    let listed = |name: &str, list: &[Pattern]| list.iter().any(|pattern| pattern.matches(name.as_bytes()));
+    let is_session = |name: &str| listed(name, &policy.session_cookies);
+    let passes = |name: &str| {
+        let is_known = listed(name, &policy.noise_cookies) || policy.keyed_cookies.iter().any(|key| key.eq_ignore_ascii_case(name));
+        !is_known && (is_session(name) || policy.unknown_cookie == UnknownCookie::Pass)
+    };
+    if !site.esi || policy.forwarding == Forwarding::Everything {
+        return None;
+    }
+    let names: Vec<_> = site.esi_cookies.iter().map(ToString::to_string).filter(|name| passes(name)).collect();
+    let first = names.first()?;
+    let message = format!(
+        "site {}: requests with a cookie `{first}` of `esi_cookies` pass, so that template and shared fragments \
+         come from the origin each time",
+        site.title()
+    );
+    let help = match is_session(first) {
+        true => "leave it out of `esi_cookies`: it marks a session".to_owned(),
+        false => format!(
+            "write noise_cookies = [\"{first}\"] too if no response of the origin depends on the cookie, or put \
+             it into the key by a profile of your own"
+        ),
+    };
+    Some(Diagnostic::warning(message, levels.place("esi_cookies")?).with_help(help))
 }
 
 /// Refuses a site without names in the static tree, because visitors could create pages under any

@@ -4,7 +4,8 @@
 
 use super::compression;
 use super::contradictions::{
-    cookies_without_esi, disobedience, leading_address, nameless_tree, treed_password, treed_routes,
+    cookies_without_esi, disobedience, leading_address, nameless_tree, passing_esi_cookies, treed_password,
+    treed_routes,
 };
 use super::fields::{self, FieldRules};
 use super::files::{self, FilesPlan, MissingFile, StatedMissing};
@@ -230,6 +231,7 @@ impl Expansion {
         let site = SitePlan { route: (!matcher.is_everything()).then(|| matcher.to_string()), ..site };
         leading_address(&site, levels, place).into_iter().for_each(|warning| self.warn(warning));
         origins::unverified(&site).into_iter().for_each(|warning| self.warn(warning));
+        passing_esi_cookies(&site, levels).into_iter().for_each(|warning| self.warn(warning));
         self.sites.push(site);
         Some(id)
     }

@@ -298,6 +298,35 @@ fn cookies_of_templates_need_esi() {
 }
 
 #[test]
+fn cookies_of_templates_that_pass_are_reported() {
+    let warned = |text: &str| {
+        let warnings = load(text, &origin()).unwrap().warnings;
+        warnings.iter().map(ToString::to_string).collect::<String>()
+    };
+    for text in [
+        "esi = true\nesi_cookies = ['other', 'group']\nnoise_cookies = ['other']",
+        "[[site]]\nesi = true\nesi_cookies = ['group']\n[[site.route]]\npath = ['/a']\nttl = '5s'",
+    ] {
+        let warning = warned(text);
+        let is_told = warning.contains("of `esi_cookies` pass")
+            && warning.contains("write noise_cookies = [\"group")
+            && warning.contains("petasos.toml:");
+        assert!(is_told && warning.matches("warning").count() == 1, "{text}: {warning}");
+    }
+    let of_session = warned("esi = true\nesi_cookies = ['wordpress_logged_in_x']\nprofile = 'wordpress'");
+    assert!(of_session.contains("it marks a session"), "{of_session}");
+    for text in [
+        "esi = true\nesi_cookies = ['group']\nnoise_cookies = ['g*']",
+        "esi = true\nesi_cookies = ['group*']\nprofile = 'wordpress'",
+        "esi = true\nesi_cookies = ['X-Magento-Vary']\nprofile = 'magento'",
+        "esi = true\nesi_cookies = ['group']\nprofile = 'rfc'",
+        "esi = true",
+    ] {
+        assert_eq!(warned(text), "", "{text}");
+    }
+}
+
+#[test]
 fn cache_is_switched_off_for_a_site_or_a_route() {
     let plan =
         load("[[site]]\ncache = false\n[[site.route]]\npath = ['/a']\ncache = true", &origin()).unwrap();

@@ -602,6 +602,29 @@ fn cookie_that_is_not_listed_has_no_value() {
 }
 
 #[test]
+fn noise_cookie_has_a_value_in_a_shared_page() {
+    let change = |plan: &mut EdgePlan| {
+        with_esi(plan);
+        plan.sites[0].policy.noise_cookies.push(Pattern::new("group"));
+    };
+    let stage = Stage::with(change, |seen| match seen.target() {
+        "/" => response(
+            "200 OK",
+            &[TEMPLATE, STORED],
+            b"<esi:vars>$(HTTP_COOKIE{group})</esi:vars><esi:include src='/a?g=$(HTTP_COOKIE{group})'/>",
+        ),
+        other => fragment(other),
+    });
+    for group in ["staff", "guests", "staff"] {
+        let answer = stage.get("/", &[&format!("Cookie: group={group}")]);
+        assert_eq!(answer.text(), format!("{group}/a?g={group}"));
+        assert_eq!(answer.field("Cache-Control"), Some("private, no-store"));
+    }
+    assert_eq!((count(&stage, "/"), stage.origin.seen().len()), (1, 3));
+    assert!(stage.origin.seen().iter().all(|seen| seen.field("Cookie").is_none()));
+}
+
+#[test]
 fn faults_of_markup_are_counted() {
     let stage = stage("<esi:include alt=\"/a\"/>");
     assert_eq!(stage.get("/", &[]).text(), "<esi:include alt=\"/a\"/>");

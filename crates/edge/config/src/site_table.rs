@@ -352,6 +352,23 @@ pub(crate) const SITE: &[Setting] = &[
          the cookie in `noise_cookies` too if no response of the origin depends on it.",
     ),
     site(
+        "esi_undeclared",
+        SettingKind::Switch,
+        Some("false"),
+        "Whether HTML responses are ESI templates even if they do not say so. Only for a site or route whose \
+         origin cannot send Surrogate-Control, and writes no markup of visitors into its pages: whoever can \
+         write an ESI element into such a page can include any page of the site. HTML without ESI markup is \
+         sent as without the setting.",
+    ),
+    site(
+        "esi_hosts",
+        SettingKind::Hosts,
+        None,
+        "Names of other sites of this configuration whose pages may be fragments, by whole URLs without port. \
+         Requests for them carry no cookies and no password of the visitor. If left out: only pages of the \
+         page's own host.",
+    ),
+    site(
         "logged_in",
         SettingKind::Choice(&["pass", "private"]),
         Some("pass"),

@@ -52,6 +52,9 @@ fn elements_have_the_output_of_the_specification() {
             "bd",
         ),
         ("<esi:vars/><esi:remove/>x", "x"),
+        ("a<esi:inline name=\"/f\" fetchable=\"no\">b<esi:include src=\"/x\"/></esi:inline>c", "ab{/x}c"),
+        ("<esi:inline name='/f'>b</esi:inline><esi:include src='/f'/>", "b{/f}"),
+        ("<esi:vars><esi:inline name='f'>$(HTTP_HOST)</esi:inline></esi:vars>", "a.test"),
         (
             "<esi:vars>a<esi:choose><esi:when test=\"1==1\">$(HTTP_HOST)</esi:when></esi:choose></esi:vars>",
             "aa.test",
@@ -203,6 +206,8 @@ fn malformed_markup_is_delivered_with_its_reason() {
         ("<esi:include src='$(HTTP_COOKIE)'/>", FaultKind::BadVariable),
         ("<esi:include src='$(HTTP_HOST{a})'/>", FaultKind::BadVariable),
         ("<esi:inline name='/x' fetchable='yes'>y</esi:inline>", FaultKind::InlineRefused),
+        ("<esi:inline name='/x' fetchable='maybe'>y</esi:inline>", FaultKind::BadValue),
+        ("<esi:inline fetchable='no'>y</esi:inline>", FaultKind::MissingAttribute),
     ];
     for (markup, kind) in cases {
         let template = format!("before {markup}");
@@ -212,6 +217,21 @@ fn malformed_markup_is_delivered_with_its_reason() {
         assert_eq!(program.faults()[0].at, 7, "{markup}");
         assert_eq!(with_values(&template), template);
     }
+}
+
+#[test]
+fn template_without_markup_is_known() {
+    let is_plain =
+        |template: &str| Program::parse(template.as_bytes(), &Limits::default()).unwrap().has_no_markup();
+    assert!(["", "<p>text", "<!-- esi --><esix:include/>"].into_iter().all(is_plain));
+    let marked = [
+        "<esi:remove>x</esi:remove>",
+        "a<esi:comment text=''/>",
+        "<esi:include>",
+        "<!--esi a-->",
+        "a</esi:vars>",
+    ];
+    assert!(!marked.into_iter().any(is_plain));
 }
 
 #[test]

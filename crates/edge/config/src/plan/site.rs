@@ -67,6 +67,10 @@ pub struct SitePlan {
     pub esi: bool,
     /// The cookies whose values templates may use.
     pub esi_cookies: Vec<Pattern>,
+    /// Whether HTML responses that do not declare ESI are templates too.
+    pub esi_undeclared: bool,
+    /// The names of other sites whose pages may be fragments, in lower case.
+    pub esi_hosts: Vec<String>,
     /// How requests with a session cookie are answered.
     pub logged_in: LoggedIn,
     /// The lifetime of a session's copy of a page that states none.
@@ -176,6 +180,11 @@ impl SitePlan {
             early_hints: levels.value("early_hints") == Some(SettingValue::Switch(true)),
             esi: levels.value("esi") == Some(SettingValue::Switch(true)),
             esi_cookies: levels.patterns("esi_cookies"),
+            esi_undeclared: levels.value("esi_undeclared") == Some(SettingValue::Switch(true)),
+            esi_hosts: match levels.value("esi_hosts") {
+                Some(SettingValue::Hosts(names)) => names,
+                _ => Vec::new(),
+            },
             logged_in: match levels.text("logged_in") {
                 Some("private") => LoggedIn::Private,
                 _ => LoggedIn::Pass,

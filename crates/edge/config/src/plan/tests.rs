@@ -298,6 +298,39 @@ fn cookies_of_templates_need_esi() {
 }
 
 #[test]
+fn settings_of_templates_need_esi() {
+    for (key, text) in [("esi_undeclared", "esi_undeclared = true"), ("esi_hosts", "esi_hosts = ['a.test']")]
+    {
+        let site = |esi: &str| format!("[[site]]\nnames = ['a.test']\n{esi}\n{text}");
+        let problem = load(&site(""), &origin()).unwrap_err();
+        assert!(problem.contains(&format!("`{key}` has no effect without `esi`")), "{problem}");
+        assert_eq!(load(&site("esi = true"), &origin()).err(), None, "{key}");
+    }
+    assert_eq!(load("esi_undeclared = false", &origin()).err(), None);
+}
+
+#[test]
+fn fragments_come_from_sites_of_the_configuration() {
+    let with = |host: &str| {
+        format!(
+            "[[site]]\nnames = ['a.test']\n[[site.route]]\npath = ['/x']\nesi = true\nesi_hosts = ['{host}']\n\
+             [[site]]\nnames = ['b.test']\n[[site]]\nnames = ['*.c.test']\n[[site]]\nesi = true\n"
+        )
+    };
+    for host in ["b.test", "B.Test.", "x.c.test"] {
+        let plan = load(&with(host), &origin()).unwrap();
+        let hosts = plan.sites.iter().map(|site| site.esi_hosts.len());
+        assert_eq!(hosts.sum::<usize>(), 1, "{host}");
+    }
+    // The last site answers to any name, and would let a template reach it by any host.
+    for host in ["d.test", "c.test", "*.c.test", "127.0.0.1"] {
+        let problem = load(&with(host), &origin()).unwrap_err();
+        let is_told = problem.contains("is no name of a site") && problem.contains("petasos.toml:6");
+        assert!(is_told, "{host}: {problem}");
+    }
+}
+
+#[test]
 fn cookies_of_templates_that_pass_are_reported() {
     let warned = |text: &str| {
         let warnings = load(text, &origin()).unwrap().warnings;

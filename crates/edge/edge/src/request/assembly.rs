@@ -1,7 +1,8 @@
 //! Assembles a page from an ESI template and its fragments.
 //!
-//! Invariants: only a response that declares itself a template is parsed; fragments and substituted
-//! values are not, unless a fragment declares it too and was assembled by its own request. All
+//! Invariants: only a response that declares itself a template is parsed, or HTML of a site or route
+//! that says so; fragments and substituted values are not, unless a fragment is a template too and
+//! was assembled by its own request. All
 //! fragments that the request needs are requested before the first byte is sent, and no byte waits
 //! for a fragment behind it. A fragment that is missing leaves what the template says, or a
 //! comment: a page is never complete without saying so. A page with something that may differ
@@ -26,7 +27,7 @@ use encoding::{CodedPart, GZIP_HEAD, JoinedGzip, coded_texts, slices};
 use esi::{Consequence, Fetch, Limits, Program, Run, Span, Step, TemplateError, Values};
 use h1::BodyFraming;
 use message::{Fields, ResponseHead, Status, names};
-use semantics::{AcceptedCodings, Coding, declares_esi};
+use semantics::{AcceptedCodings, Coding, declares_esi, is_html_type};
 use std::borrow::Cow;
 use std::sync::Arc;
 use store::{Body, CodedForm, Object, StoredTemplate, Template};
@@ -84,22 +85,21 @@ impl From<&TemplateError> for NoTemplate {
     }
 }
 
-/// Whether a response declares that it is a template. The site must have ESI.
-fn is_template(content: &ContentSource) -> bool {
-    match content {
-        ContentSource::Stored(object) => object.template().is_some(),
-        ContentSource::Filling { answer, .. } => declares(&answer.head),
+/// Whether a response is a template. The site must have ESI. `undeclared`: HTML is one even if it
+/// does not declare it.
+fn is_template(content: &ContentSource, undeclared: bool) -> bool {
+    let head = match content {
+        ContentSource::Stored(object) => return object.template().is_some(),
+        ContentSource::Filling { answer, .. } => &answer.head,
         ContentSource::Claimed(response)
         | ContentSource::Own(response)
         | ContentSource::SuspectedWrite(response, _)
-        | ContentSource::Watched(response, _) => declares(&response.head),
-        ContentSource::Switch(..) | ContentSource::File(..) => false,
-    }
-}
-
-fn declares(head: &ResponseHead) -> bool {
+        | ContentSource::Watched(response, _) => &response.head,
+        ContentSource::Switch(..) | ContentSource::File(..) => return false,
+    };
+    let is_html = || head.fields.first(names::CONTENT_TYPE).is_some_and(|value| is_html_type(value));
     let lines = head.fields.all(names::SURROGATE_CONTROL).map(|value| &value[..]);
-    !head.status.has_no_content() && declares_esi(lines)
+    !head.status.has_no_content() && (declares_esi(lines) || undeclared && is_html())
 }
 
 /// A template with its head.
@@ -114,7 +114,7 @@ struct Parent {
 impl Visit<'_> {
     /// Whether a page is assembled from the response.
     pub(crate) fn is_assembled(&self, content: &ContentSource) -> bool {
-        self.site.is_some_and(|site| site.plan.esi) && is_template(content)
+        self.site.is_some_and(|site| site.plan.esi && is_template(content, site.plan.esi_undeclared))
     }
 
     /// Sends the page that a template describes.

@@ -11,7 +11,7 @@ use testkit::{Action, Client, Gate, Http2Client, Origin, Response, Seen, eventua
 
 pub(crate) const TEMPLATE: &str = "Surrogate-Control: content=\"ESI/1.0\"";
 pub(crate) const STORED: &str = "Cache-Control: max-age=600";
-const GAP: &str = "<!-- a fragment of this page is missing -->";
+pub(crate) const GAP: &str = "<!-- a fragment of this page is missing -->";
 
 pub(crate) fn with_esi(plan: &mut EdgePlan) {
     plan.sites[0].esi = true;

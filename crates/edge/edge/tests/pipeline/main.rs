@@ -29,6 +29,8 @@ mod equivalents;
 mod esi;
 mod esi_disk;
 mod esi_gzip;
+mod esi_hosts;
+mod esi_undeclared;
 mod failing_origin;
 mod foreign_ports;
 mod forwarding;

@@ -249,6 +249,24 @@ fn broken_start_tag_does_not_swallow_the_next_tag() {
 }
 
 #[test]
+fn markup_in_the_text_of_a_comment_is_no_element() {
+    let texts = [
+        "<esi:include src='/secret'/>",
+        "</esi:vars><esi:include src='/secret'/><esi:vars>",
+        "<!--esi <esi:include src='/secret'/>-->",
+        "a > <esi:try><esi:attempt>",
+    ];
+    for text in texts {
+        assert_eq!(with_values(&format!("a<esi:comment text=\"{text}\"/>b")), "ab", "{text}");
+        let within = format!("<esi:vars>$(HTTP_HOST)<esi:comment text=\"{text}\"/></esi:vars>b");
+        assert_eq!(with_values(&within), "a.testb", "{text}");
+    }
+    // A quotation mark ends the text, as it ends any attribute: it must be written as `&quot;`.
+    let escaped = "a<esi:comment text=\"&quot;/>&lt;esi:include src='/secret'/>\"/>b";
+    assert_eq!(with_values(escaped), "ab");
+}
+
+#[test]
 fn fragments_ahead_are_those_that_the_request_needs() {
     let template =
         b"<esi:include src='/1'/><esi:choose><esi:when test='1==2'><esi:include src='/2'/></esi:when>\
@@ -292,7 +310,9 @@ fn long_values_and_urls_count_as_missing() {
 #[test]
 fn many_broken_tags_take_linear_time() {
     // Quadratic work would take minutes here, and the harness would report it.
-    for tag in ["<esi:vars>", "</esi:vars>", "<esi:vars \"", "<esi:choose>", "<!--esi "] {
+    let broken =
+        ["<esi:vars>", "</esi:vars>", "<esi:vars \"", "<esi:choose>", "<!--esi ", "<esi:a '\"<esi:b' "];
+    for tag in broken {
         let template = tag.repeat((1 << 20) / tag.len());
         let program = Program::parse(template.as_bytes(), &Limits::default()).unwrap();
         assert!(program.fault_count() > 80_000, "{tag}");

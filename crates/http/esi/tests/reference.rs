@@ -84,7 +84,7 @@ impl Node {
                 let onerror = if *continues { " onerror=\"continue\"" } else { "" };
                 format!("<esi:include{onerror} src=\"/{src}\"{alt}/>")
             }
-            Self::Comment => "<esi:comment text=\"a > b\"/>".to_owned(),
+            Self::Comment => "<esi:comment text=\"a > <esi:include src='/2'/></esi:vars>b\"/>".to_owned(),
             Self::Remove(inner) => format!("<esi:remove>{}</esi:remove>", written(inner)),
             Self::Hidden(inner) => format!("<!--esi {}-->", written(inner)),
             Self::Vars(inner) => format!("<esi:vars>{}</esi:vars>", written(inner)),

@@ -99,7 +99,8 @@ impl Object {
         };
         let is_declared = declares_esi(values(names::SURROGATE_CONTROL));
         let is_html = || values(names::CONTENT_TYPE).next().is_some_and(is_html_type);
-        if !is_declared && !(undeclared && is_html()) {
+        let is_template = is_declared || undeclared && is_html();
+        if !is_template {
             return self;
         }
         let limits = Limits::default();

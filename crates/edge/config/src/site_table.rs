@@ -369,6 +369,15 @@ pub(crate) const SITE: &[Setting] = &[
          page's own host.",
     ),
     site(
+        "esi_lifetime",
+        SettingKind::Choice(&["none", "shortest"]),
+        Some("none"),
+        "Whether browsers may keep pages with fragments. `none`: no. `shortest`: for the shortest of the \
+         remaining lifetimes that template and fragments state for browsers (`Cache-Control: max-age`), if all \
+         of them are in memory and the same for all visitors. A browser then shows a purged fragment until \
+         that time ends.",
+    ),
+    site(
         "logged_in",
         SettingKind::Choice(&["pass", "private"]),
         Some("pass"),

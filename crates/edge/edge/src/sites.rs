@@ -415,6 +415,7 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
         esi_cookies: _,
         esi_undeclared,
         esi_hosts: _,
+        esi_shortest_lifetime: _,
         // Copies of sessions are apart from stored pages, and are not used without the mode.
         logged_in: _,
         private_ttl: _,

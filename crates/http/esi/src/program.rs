@@ -198,6 +198,19 @@ impl Program {
         self.operations.iter().any(is_dynamic)
     }
 
+    /// Whether all requests get the same page while its fragments are the same: there are no values
+    /// and no conditions.
+    pub fn is_same_for_all(&self) -> bool {
+        let is_literal = |url: &[Piece]| url.iter().all(|piece| matches!(piece, Piece::Literal(_)));
+        self.operations.iter().all(|operation| match operation {
+            Operation::Value(_) | Operation::Unless(..) => false,
+            Operation::Include(include) => {
+                is_literal(&include.src) && include.alt.as_deref().is_none_or(is_literal)
+            }
+            Operation::Text(_) | Operation::Jump(_) | Operation::Attempt(_) | Operation::Commit => true,
+        })
+    }
+
     /// Whether the template has no ESI markup, so that its page is the template itself.
     pub fn has_no_markup(&self) -> bool {
         self.fault_count == 0

@@ -220,6 +220,21 @@ fn malformed_markup_is_delivered_with_its_reason() {
 }
 
 #[test]
+fn template_that_is_the_same_for_all_is_known() {
+    let is_same =
+        |template: &str| Program::parse(template.as_bytes(), &Limits::default()).unwrap().is_same_for_all();
+    assert!(is_same("a<esi:include src='/a' alt='/b'/><esi:remove>$(HTTP_HOST)</esi:remove>$(HTTP_HOST)"));
+    for template in [
+        "<esi:vars>$(HTTP_HOST)</esi:vars>",
+        "<esi:include src='/$(QUERY_STRING)'/>",
+        "<esi:include src='/a' alt='/$(HTTP_REFERER)'/>",
+        "<esi:choose><esi:when test='1==1'>a</esi:when></esi:choose>",
+    ] {
+        assert!(!is_same(template), "{template}");
+    }
+}
+
+#[test]
 fn template_without_markup_is_known() {
     let is_plain =
         |template: &str| Program::parse(template.as_bytes(), &Limits::default()).unwrap().has_no_markup();

@@ -79,10 +79,11 @@ pub(super) fn void_without_esi<'a>(
         SettingValue::Texts(texts) => texts.is_empty(),
         SettingValue::Hosts(hosts) => hosts.is_empty(),
         SettingValue::Switch(is_on) => !is_on,
+        SettingValue::Text(word) => word == "none",
         _ => false,
     };
     let stated = |level: &'a Level| {
-        let keys = ["esi_cookies", "esi_undeclared", "esi_hosts"];
+        let keys = ["esi_cookies", "esi_undeclared", "esi_hosts", "esi_lifetime"];
         keys.into_iter().filter_map(|key| Some((key, level.get(key)?)))
     };
     let named = tables.into_iter().flat_map(stated).filter(|(_, located)| !is_nothing(&located.value));

@@ -71,6 +71,8 @@ pub struct SitePlan {
     pub esi_undeclared: bool,
     /// The names of other sites whose pages may be fragments, in lower case.
     pub esi_hosts: Vec<String>,
+    /// Whether browsers may keep pages with fragments for the shortest lifetime of their parts.
+    pub esi_shortest_lifetime: bool,
     /// How requests with a session cookie are answered.
     pub logged_in: LoggedIn,
     /// The lifetime of a session's copy of a page that states none.
@@ -181,6 +183,7 @@ impl SitePlan {
             esi: levels.value("esi") == Some(SettingValue::Switch(true)),
             esi_cookies: levels.patterns("esi_cookies"),
             esi_undeclared: levels.value("esi_undeclared") == Some(SettingValue::Switch(true)),
+            esi_shortest_lifetime: levels.text("esi_lifetime") == Some("shortest"),
             esi_hosts: match levels.value("esi_hosts") {
                 Some(SettingValue::Hosts(names)) => names,
                 _ => Vec::new(),

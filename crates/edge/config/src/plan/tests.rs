@@ -299,14 +299,17 @@ fn cookies_of_templates_need_esi() {
 
 #[test]
 fn settings_of_templates_need_esi() {
-    for (key, text) in [("esi_undeclared", "esi_undeclared = true"), ("esi_hosts", "esi_hosts = ['a.test']")]
-    {
+    for (key, text) in [
+        ("esi_undeclared", "esi_undeclared = true"),
+        ("esi_hosts", "esi_hosts = ['a.test']"),
+        ("esi_lifetime", "esi_lifetime = 'shortest'"),
+    ] {
         let site = |esi: &str| format!("[[site]]\nnames = ['a.test']\n{esi}\n{text}");
         let problem = load(&site(""), &origin()).unwrap_err();
         assert!(problem.contains(&format!("`{key}` has no effect without `esi`")), "{problem}");
         assert_eq!(load(&site("esi = true"), &origin()).err(), None, "{key}");
     }
-    assert_eq!(load("esi_undeclared = false", &origin()).err(), None);
+    assert_eq!(load("esi_undeclared = false\nesi_lifetime = 'none'", &origin()).err(), None);
 }
 
 #[test]

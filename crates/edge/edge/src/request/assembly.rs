@@ -20,14 +20,17 @@ use crate::request::fragment_url::{query_of, text_of_path};
 use crate::request::interrupted::Interrupted;
 use crate::request::lookup::FetchOrder;
 use crate::request::refusal::Refusal;
-use crate::request::respond::{ResponseAccount, SerialisedHead};
+use crate::request::respond::{Recipient, ResponseAccount};
 use crate::request::visit::{RequestOutcome, Visit};
+use crate::sites::Site;
 use bytes::Bytes;
+use config::is_about_storing;
 use encoding::{CodedPart, GZIP_HEAD, JoinedGzip, coded_texts, slices};
 use esi::{Consequence, Fetch, Limits, Program, Run, Span, Step, TemplateError, Values};
 use h1::BodyFraming;
-use message::{Fields, ResponseHead, Status, names};
-use semantics::{AcceptedCodings, Coding, declares_esi, is_html_type};
+use message::{Fields, RequestHead, ResponseHead, Status, names};
+use profiles::DeviceClass;
+use semantics::{AcceptedCodings, Coding, DirectiveScope, Directives, Moment, declares_esi, is_html_type};
 use std::borrow::Cow;
 use std::sync::Arc;
 use store::{Body, CodedForm, Object, StoredTemplate, Template};
@@ -108,7 +111,7 @@ struct Parent {
     text: Bytes,
     parsed: Arc<Template>,
     /// The stored response with the text, so that its memory is counted until the page ends.
-    _stored: Option<Arc<Object>>,
+    stored: Option<Arc<Object>>,
 }
 
 impl Visit<'_> {
@@ -159,16 +162,23 @@ impl Visit<'_> {
     ) -> RequestOutcome {
         self.cells().count(Metric::EsiPages);
         self.tell_faults(program);
-        let is_private = self.recipient.head_only || program.is_dynamic();
-        let mut head = page_head(&parent.head, is_private);
+        let request = &self.request.head;
+        let host = request.fields.only(names::HOST).cloned().unwrap_or_default();
+        let cookies = self.permitted_cookies(&request.fields);
+        let run = Run::new(program, &parent.text, values_of(request, &host, &cookies));
+        let source = FragmentSource::of(self, place);
+        let pending = if self.recipient.head_only { Vec::new() } else { begun(&run, &source).await };
+        let is_dynamic = self.recipient.head_only || program.is_dynamic();
+        let lifetime = if is_dynamic { self.shortest_lifetime(parent, program, &pending) } else { None };
+        let mut head = page_head(&parent.head, is_dynamic, lifetime);
         if gzip.is_some() {
             self.count_form(Coding::Gzip);
             head.fields.push(names::CONTENT_ENCODING, "gzip");
         }
         // No setting and no field for one kind of caches may let the page be stored.
-        self.recipient.is_private |= is_private;
+        self.recipient.is_private |= is_dynamic && lifetime.is_none();
         // The content of a template is not read for HEAD, so that its program says nothing.
-        let account = match is_private {
+        let account = match is_dynamic {
             true => ResponseAccount { age_secs: None, ..*account },
             false => *account,
         };
@@ -178,54 +188,34 @@ impl Visit<'_> {
             let sent = self.client.flush().await.map_err(Interrupted::from);
             return self.outcome(head.status, account.reason, 0, sent, &written);
         }
-        let (sent, content_bytes) = self.send_page(&parent.text, program, (gzip, place), &written).await;
+        self.begin(&written);
+        let framing = written.framing;
+        let mut page = Page::new(self.client, framing, source, gzip, pending);
+        let sent = page.send(run, &parent.text).await;
+        let content_bytes = page.content_bytes;
         self.outcome(head.status, account.reason, content_bytes, sent, &written)
     }
 
-    /// Sends a page behind its head. Also returns the bytes of its content.
-    async fn send_page(
-        &mut self,
-        text: &Bytes,
+    /// The seconds for which a browser may keep the page, if the site wants that: all parts are
+    /// stored, in memory, the same for all visitors, and state a lifetime for browsers.
+    fn shortest_lifetime(
+        &self,
+        parent: &Parent,
         program: &Program,
-        (gzip, place): (Option<PageGzip>, FragmentPlace),
-        written: &SerialisedHead,
-    ) -> (Result<(), Interrupted>, u64) {
-        let request = &self.request.head;
-        let host = request.fields.only(names::HOST).cloned().unwrap_or_default();
-        let cookies = self.permitted_cookies(&request.fields);
-        let first = |name| request.fields.first(name).map_or(&b""[..], |value| value);
-        let values = Values {
-            host: &host,
-            cookies: &cookies,
-            accept_language: first("Accept-Language"),
-            user_agent: first(names::USER_AGENT),
-            referer: first("Referer"),
-            query: query_of(&request.target),
-        };
-        let source = FragmentSource::of(self, place);
-        let run = Run::new(program, text, values);
-        // Fragments that are not requested ahead are requested when the page comes to them.
-        let may_wait = |fetch: &Fetch| source.place.take_bytes(fetch.url_bytes());
-        let ahead = run.ahead().into_iter().take_while(may_wait);
-        let mut pending = Vec::new();
-        for fetch in ahead {
-            pending.push(source.begin(fetch).await);
+        pending: &[PendingFragment],
+    ) -> Option<u64> {
+        let site = self.site.filter(|site| site.plan.esi_shortest_lifetime)?;
+        let has_all = program.include_count() == pending.len() && !self.recipient.head_only;
+        let is_same = program.is_same_for_all() && is_for_all(self.recipient, site);
+        if !has_all || !is_same || self.client.fragment_of().is_some() {
+            return None;
         }
-        self.begin(written);
-        let mut page = Page {
-            client: self.client,
-            framing: written.framing,
-            source,
-            gzip,
-            pending,
-            held: Vec::new(),
-            marks: Vec::new(),
-            gathered: Vec::new(),
-            gathered_bytes: 0,
-            content_bytes: 0,
-        };
-        let sent = page.send(run, text).await;
-        (sent, page.content_bytes)
+        let now = self.now();
+        let own = browser_secs(parent.stored.as_ref()?, now)?;
+        pending.iter().try_fold(own, |shortest, pending| {
+            let stored = pending.stored().filter(|stored| stored.is_for_all)?;
+            Some(shortest.min(browser_secs(&stored.object, now)?))
+        })
     }
 
     /// The gzip with which the page is sent, if its client accepts it, the stored template has its
@@ -317,7 +307,7 @@ impl Visit<'_> {
             Some(parsed) => parsed,
             None => parsed_within(place, &text)?,
         };
-        Ok(Parent { head, text, parsed, _stored: stored })
+        Ok(Parent { head, text, parsed, stored })
     }
 
     /// Tells the operator what is wrong with the markup of a template.
@@ -411,15 +401,72 @@ async fn collected(
     arrived
 }
 
-/// The head of the assembled page.
-fn page_head(template: &ResponseHead, is_dynamic: bool) -> ResponseHead {
+/// Whether every visitor gets the same stored response for a URL, as far as settings and rules of
+/// its site say.
+pub(crate) fn is_for_all(recipient: Recipient<'_>, site: &Site) -> bool {
+    let policy = site.policy();
+    policy.keyed_cookies.is_empty()
+        && policy.device_class == DeviceClass::None
+        && !recipient.is_private
+        && recipient.vary.is_none()
+        && recipient.fields.is_none()
+}
+
+/// What variables refer to in the request for a page.
+fn values_of<'r>(request: &'r RequestHead, host: &'r [u8], cookies: &'r [u8]) -> Values<'r> {
+    let first = |name| request.fields.first(name).map_or(&b""[..], |value| value);
+    Values {
+        host,
+        cookies,
+        accept_language: first("Accept-Language"),
+        user_agent: first(names::USER_AGENT),
+        referer: first("Referer"),
+        query: query_of(&request.target),
+    }
+}
+
+/// Requests the fragments that the page needs. Those for which it has no memory now are requested
+/// when the page comes to them.
+async fn begun(run: &Run<'_>, source: &FragmentSource) -> Vec<PendingFragment> {
+    let may_wait = |fetch: &Fetch| source.place.take_bytes(fetch.url_bytes());
+    let mut pending = Vec::new();
+    for fetch in run.ahead().into_iter().take_while(may_wait) {
+        pending.push(source.begin(fetch).await);
+    }
+    pending
+}
+
+/// The seconds for which browsers may keep a stored response from now on. `None` if it does not say
+/// so, or differs between requests.
+fn browser_secs(object: &Object, now: Moment) -> Option<u64> {
+    let head = object.head();
+    let differs = |name: &[u8]| !name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes());
+    let stated = Directives::of_response(&head.fields);
+    let is_kept = !stated.no_store
+        && stated.no_cache == DirectiveScope::Nothing
+        && stated.private == DirectiveScope::Nothing
+        && !stated.must_understand
+        && !head.fields.list(names::VARY).any(differs);
+    let left = u64::from(stated.max_age_secs?).checked_sub(object.freshness().age(now).as_secs())?;
+    (is_kept && left > 0).then_some(left)
+}
+
+/// The head of the assembled page. `lifetime`: the seconds for which a browser may keep it although
+/// it is dynamic.
+fn page_head(template: &ResponseHead, is_dynamic: bool, lifetime: Option<u64>) -> ResponseHead {
     let mut head = template.clone();
     let removed = |name: &str| OF_BYTES.contains(&name) || is_dynamic && OF_STORING.contains(&name);
     OF_BYTES.iter().chain(&OF_STORING).filter(|name| removed(name)).for_each(|name| {
         head.fields.remove(name);
     });
-    if is_dynamic {
-        head.fields.push(names::CACHE_CONTROL, "private, no-store");
+    match lifetime.filter(|_| is_dynamic) {
+        // Shared caches would need the tags of all fragments for purges.
+        Some(secs) => {
+            head.fields.retain(|field| !is_about_storing(&field.name));
+            head.fields.push(names::CACHE_CONTROL, format!("private, max-age={secs}"));
+        }
+        None if is_dynamic => head.fields.push(names::CACHE_CONTROL, "private, no-store"),
+        None => {}
     }
     head
 }
@@ -474,7 +521,28 @@ struct Page<'v> {
     content_bytes: u64,
 }
 
-impl Page<'_> {
+impl<'v> Page<'v> {
+    fn new(
+        client: &'v mut ClientConnection,
+        framing: BodyFraming,
+        source: FragmentSource,
+        gzip: Option<PageGzip>,
+        pending: Vec<PendingFragment>,
+    ) -> Self {
+        Self {
+            client,
+            framing,
+            source,
+            gzip,
+            pending,
+            held: Vec::new(),
+            marks: Vec::new(),
+            gathered: Vec::new(),
+            gathered_bytes: 0,
+            content_bytes: 0,
+        }
+    }
+
     async fn send(&mut self, mut run: Run<'_>, template: &Bytes) -> Result<(), Interrupted> {
         if self.gzip.is_some() {
             self.gather(Bytes::from_static(&GZIP_HEAD));

@@ -125,6 +125,14 @@ impl PendingFragment {
         }
     }
 
+    /// The stored response, if the content is there as one.
+    pub(crate) fn stored(&self) -> Option<&StoredFragment> {
+        match &self.state {
+            FragmentState::Here(Some(FragmentContent::Stored(stored))) => Some(stored),
+            FragmentState::Here(_) | FragmentState::Arriving(_) => None,
+        }
+    }
+
     /// The content; `None` if it cannot be had.
     pub(crate) async fn content(mut self) -> Option<FragmentContent> {
         match &mut self.state {

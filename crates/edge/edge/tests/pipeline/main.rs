@@ -30,6 +30,7 @@ mod esi;
 mod esi_disk;
 mod esi_gzip;
 mod esi_hosts;
+mod esi_lifetime;
 mod esi_undeclared;
 mod failing_origin;
 mod foreign_ports;

@@ -15,7 +15,7 @@ use crate::weight::{SHARED_BYTES, allocated};
 use bytes::Bytes;
 use esi::{Limits, Program, TemplateError};
 use message::{ResponseHead, Status, names};
-use semantics::{Coding, ContentRange, Freshness, declares_esi};
+use semantics::{Coding, ContentRange, Freshness, declares_esi, is_html_type};
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -89,12 +89,18 @@ impl Object {
     }
 
     /// Marks the object as an ESI template if its response declares that it is one, and parses its
-    /// content if that is in memory. For objects of sites that assemble pages.
+    /// content if that is in memory. For objects of sites that assemble pages. `undeclared`: HTML is
+    /// a template even if it does not declare it, unless its content is known to have no markup.
     #[must_use]
-    pub fn as_template(mut self) -> Self {
-        let name = names::SURROGATE_CONTROL.as_bytes();
-        let lines = self.fields().filter(|(field, _)| field.eq_ignore_ascii_case(name));
-        if !declares_esi(lines.map(|(_, value)| value)) {
+    pub fn as_template(mut self, undeclared: bool) -> Self {
+        let values = |name: &'static str| {
+            let is_meant = move |field: &[u8]| field.eq_ignore_ascii_case(name.as_bytes());
+            self.fields().filter(move |(field, _)| is_meant(field)).map(|(_, value)| value)
+        };
+        let is_declared = declares_esi(values(names::SURROGATE_CONTROL));
+        let is_html = || values(names::CONTENT_TYPE).next().is_some_and(is_html_type);
+        let is_template = is_declared || undeclared && is_html();
+        if !is_template {
             return self;
         }
         let limits = Limits::default();
@@ -105,7 +111,11 @@ impl Object {
         } else if self.on_disk().is_some() {
             StoredTemplate::OnDisk
         } else {
-            parsed(Program::parse(&self.content().collect::<Vec<_>>().concat(), &limits))
+            let program = Program::parse(&self.content().collect::<Vec<_>>().concat(), &limits);
+            if !is_declared && program.as_ref().is_ok_and(Program::has_no_markup) {
+                return self;
+            }
+            parsed(program)
         };
         self.rare.get_or_insert_default().template = Some(template);
         self
@@ -446,18 +456,24 @@ mod tests {
         let mut head = ResponseHead::new(Status::OK);
         let freshness = Freshness::lasting(Duration::ZERO, Moment::default());
         let stored = |head: &ResponseHead, body| Object::new(head, b"", body, freshness);
-        let page = stored(&head, Body::copy_of(markup)).as_template();
+        let page = stored(&head, Body::copy_of(markup)).as_template(false);
         assert!(page.template().is_none());
         head.fields.push("surrogate-control", "content=\"ESI/1.0\"");
         assert!(stored(&head, Body::copy_of(markup)).template().is_none(), "its site has no ESI");
-        let template = stored(&head, Body::copy_of(markup)).as_template();
+        let template = stored(&head, Body::copy_of(markup)).as_template(false);
         let Some(StoredTemplate::Parsed(parsed)) = template.template() else { panic!("not parsed") };
         let program = parsed.as_ref().as_ref().unwrap();
         assert_eq!(program.include_count(), 1);
         assert!(template.own_bytes() >= page.own_bytes() + program.bytes());
         assert_eq!(template.content().collect::<Vec<_>>().concat(), markup);
         assert!(template.to_be_validated().template().is_some());
-        let long = stored(&head, Body::copy_of(&vec![b' '; (1 << 20) + 1])).as_template();
+        let html = |text: &[u8]| {
+            let mut head = ResponseHead::new(Status::OK);
+            head.fields.push("Content-Type", "text/HTML; charset=utf-8");
+            stored(&head, Body::copy_of(text)).as_template(true).template().is_some()
+        };
+        assert!(html(markup) && !html(b"<p>no markup"), "HTML that declares nothing");
+        let long = stored(&head, Body::copy_of(&vec![b' '; (1 << 20) + 1])).as_template(false);
         let Some(StoredTemplate::Parsed(refused)) = long.template() else { panic!("not refused") };
         assert!(refused.is_err());
     }

@@ -642,7 +642,7 @@ fn template_on_the_disk_is_left_to_its_delivery() {
     assert!(shelved.on_disk().is_some());
     let mut head = shelved.head();
     head.fields.push("Surrogate-Control", "content=\"ESI/1.0\"");
-    let template = Object::new(&head, b"", shelved.body(), shelved.freshness()).as_template();
+    let template = Object::new(&head, b"", shelved.body(), shelved.freshness()).as_template(false);
     assert!(matches!(template.template(), Some(StoredTemplate::OnDisk)));
 }
 

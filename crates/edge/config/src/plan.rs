@@ -49,7 +49,7 @@ use crate::machine::Machine;
 use crate::sense;
 use crate::setting::SettingValue;
 use address::{Address, OriginUrl, Prefixes};
-use contradictions::{clashes, clients_without_tls, cookies_without_esi, nameless_token};
+use contradictions::{clashes, clients_without_tls, foreign_fragments, nameless_token, void_without_esi};
 use document::{Diagnostic, Place};
 use expansion::{Expansion, expand};
 use profiles::Policy;
@@ -424,7 +424,8 @@ pub(crate) fn resolve(
     problems.extend(of_sites);
     problems.extend(clashes(document));
     problems.extend(origins::in_vain_of([&document.top], &sites));
-    problems.extend(cookies_without_esi([&document.top], &sites));
+    problems.extend(void_without_esi([&document.top], &sites));
+    problems.extend(foreign_fragments(&sites, &routes, document));
     if let (Some(names), false) = (document.top.get("names"), document.sites.is_empty()) {
         let problem = Diagnostic::new(
             "`names` is at the top of the file, but the file has [[site]] tables",

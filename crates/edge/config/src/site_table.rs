@@ -348,7 +348,34 @@ pub(crate) const SITE: &[Setting] = &[
         SettingKind::Patterns,
         None,
         "Cookies whose values ESI templates may use by `$(HTTP_COOKIE{name})`. Do not name cookies that log \
-         a visitor in. If left out: none.",
+         a visitor in. If left out: none. A request with a cookie that the profile does not know passes; name \
+         the cookie in `noise_cookies` too if no response of the origin depends on it.",
+    ),
+    site(
+        "esi_undeclared",
+        SettingKind::Switch,
+        Some("false"),
+        "Whether HTML responses are ESI templates even if they do not say so. Only for a site or route whose \
+         origin cannot send Surrogate-Control, and writes no markup of visitors into its pages: whoever can \
+         write an ESI element into such a page can include any page of the site. HTML without ESI markup is \
+         sent as without the setting.",
+    ),
+    site(
+        "esi_hosts",
+        SettingKind::Hosts,
+        None,
+        "Names of other sites of this configuration whose pages may be fragments, by whole URLs without port. \
+         Requests for them carry no cookies and no password of the visitor. If left out: only pages of the \
+         page's own host.",
+    ),
+    site(
+        "esi_lifetime",
+        SettingKind::Choice(&["none", "shortest"]),
+        Some("none"),
+        "Whether browsers may keep pages with fragments. `none`: no. `shortest`: for the shortest of the \
+         remaining lifetimes that template and fragments state for browsers (`Cache-Control: max-age`), if all \
+         of them are in memory and the same for all visitors. A browser then shows a purged fragment until \
+         that time ends.",
     ),
     site(
         "logged_in",

@@ -413,6 +413,9 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
         esi,
         // Used when a page is assembled, which is not stored.
         esi_cookies: _,
+        esi_undeclared,
+        esi_hosts: _,
+        esi_shortest_lifetime: _,
         // Copies of sessions are apart from stored pages, and are not used without the mode.
         logged_in: _,
         private_ttl: _,
@@ -431,8 +434,13 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
     } = plan;
     // Origins may send uncompressed content because of Via.
     let via = if *via_to_origin { "" } else { " without Via" };
-    // The origin sends templates only to a site that can assemble them.
-    let esi = if *esi { " with ESI" } else { "" };
+    // The origin sends templates only to a site that can assemble them. Stored pages say whether
+    // they are templates.
+    let esi = match (*esi, *esi_undeclared) {
+        (true, false) => " with ESI",
+        (true, true) => " with undeclared ESI",
+        (false, _) => "",
+    };
     // Under another name, the server at the same address may be another one.
     let name = origin_tls.as_ref().filter(|tls| tls.name != origin.host());
     let name = name.map(|tls| format!(" as {}", tls.name)).unwrap_or_default();

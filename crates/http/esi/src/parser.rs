@@ -15,10 +15,11 @@ pub(crate) fn parse(template: &[u8], limits: &Limits) -> Result<Program, Templat
     if template.len() > limits.template_bytes_max as usize {
         return Err(TemplateError::TooLong);
     }
-    let program = Program { operations: Vec::new(), faults: Vec::new(), fault_count: 0 };
+    let whole = span(0, template.len());
+    let program = Program { operations: Vec::new(), whole, faults: Vec::new(), fault_count: 0 };
     let tags = tags(template);
     let mut parser = Parser { template, tags: &tags, limits, program, includes: 0 };
-    let all = Content { place: span(0, template.len()), tags: 0..tags.len(), is_substituted: false };
+    let all = Content { place: whole, tags: 0..tags.len(), is_substituted: false };
     parser.content(&all, 0)?;
     parser.program.operations.shrink_to_fit();
     Ok(parser.program)
@@ -153,7 +154,15 @@ impl<'t> Parser<'t> {
             Element::Hidden => self.content(&inner, depth + 1)?,
             Element::Choose => self.choose(tag, &inner, depth)?,
             Element::Try => self.attempt(tag, &inner, depth)?,
-            Element::Inline => return Err(FaultKind::InlineRefused.into()),
+            Element::Inline => {
+                let [name, fetchable] = self.known(tag, [b"name", b"fetchable"])?;
+                name.ok_or(FaultKind::MissingAttribute)?;
+                match fetchable.map(|value| value.of(self.template)) {
+                    None | Some(b"no") => self.content(&inner, depth + 1)?,
+                    Some(b"yes") => return Err(FaultKind::InlineRefused.into()),
+                    Some(_) => return Err(FaultKind::BadValue.into()),
+                }
+            }
             Element::When | Element::Otherwise | Element::Attempt | Element::Except => {
                 return Err(FaultKind::Misplaced.into());
             }

@@ -87,7 +87,7 @@ pub enum FaultKind {
     BadAttributes,
     /// An element without an attribute that it needs.
     MissingAttribute,
-    /// A value of `onerror` or `maxwait` that ESI 1.0 does not have.
+    /// A value of `onerror`, `maxwait` or `fetchable` that ESI 1.0 does not have.
     BadValue,
     /// Content in an element that has none, such as `esi:include`.
     UnexpectedContent,
@@ -103,7 +103,7 @@ pub enum FaultKind {
     BadExpression,
     /// A `$(` that begins no variable of ESI 1.0.
     BadVariable,
-    /// `esi:inline`, which would store a part of a page under another URL.
+    /// `esi:inline` with `fetchable="yes"`, which would store a part of a page under another URL.
     InlineRefused,
 }
 
@@ -152,6 +152,8 @@ const FAULTS_KEPT: usize = 16;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     pub(crate) operations: Vec<Operation>,
+    /// The place of the whole template.
+    pub(crate) whole: Span,
     pub(crate) faults: Vec<Fault>,
     pub(crate) fault_count: usize,
 }
@@ -194,6 +196,29 @@ impl Program {
             matches!(operation, Operation::Value(_) | Operation::Include(_) | Operation::Unless(..))
         };
         self.operations.iter().any(is_dynamic)
+    }
+
+    /// Whether all requests get the same page while its fragments are the same: there are no values
+    /// and no conditions.
+    pub fn is_same_for_all(&self) -> bool {
+        let is_literal = |url: &[Piece]| url.iter().all(|piece| matches!(piece, Piece::Literal(_)));
+        self.operations.iter().all(|operation| match operation {
+            Operation::Value(_) | Operation::Unless(..) => false,
+            Operation::Include(include) => {
+                is_literal(&include.src) && include.alt.as_deref().is_none_or(is_literal)
+            }
+            Operation::Text(_) | Operation::Jump(_) | Operation::Attempt(_) | Operation::Commit => true,
+        })
+    }
+
+    /// Whether the template has no ESI markup, so that its page is the template itself.
+    pub fn has_no_markup(&self) -> bool {
+        self.fault_count == 0
+            && match &self.operations[..] {
+                [] => self.whole.begin == self.whole.end,
+                [Operation::Text(text)] => *text == self.whole,
+                _ => false,
+            }
     }
 
     /// The memory that the program occupies, in bytes.

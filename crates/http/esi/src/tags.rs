@@ -3,6 +3,7 @@
 //! Invariant: a byte is read a bounded number of times, however tags are nested or broken. Two
 //! elements that cross each other are not both paired: the inner start tag loses.
 
+use crate::attributes::attributes;
 use crate::program::Span;
 
 /// The elements of ESI 1.0, and the comment that hides markup from other programs.
@@ -107,9 +108,15 @@ pub(crate) fn span(begin: usize, end: usize) -> Span {
     Span::new(fit(begin), fit(end))
 }
 
+/// Number of tags with ESI markup in a quoted value whose end is searched. Further ones count as
+/// unfinished, so that broken tags cost linear time.
+const SEARCHES_MAX: u32 = 64;
+
 #[derive(Default)]
 struct Pairing {
     tags: Vec<Tag>,
+    /// The number of such searches so far.
+    searches: u32,
     /// The start tags without an end tag so far.
     open: Vec<(Element, usize)>,
     /// How many of them each element has, so that an end tag without partner costs no search.
@@ -154,7 +161,7 @@ impl Pairing {
 
     /// Reads the start tag at `at`. Returns the position behind it.
     fn start(&mut self, template: &[u8], at: usize) -> usize {
-        let (name, end) = match read_tag(template, at + START.len()) {
+        let (name, end) = match self.read_tag(template, at + START.len()) {
             Ok(read) => read,
             Err(end) => {
                 self.push(span(at, end), span(end, end), TagKind::Unfinished);
@@ -174,7 +181,7 @@ impl Pairing {
 
     /// Reads the end tag at `at`. Returns the position behind it.
     fn end(&mut self, template: &[u8], at: usize) -> usize {
-        match read_tag(template, at + END.len()) {
+        match self.read_tag(template, at + END.len()) {
             Ok((name, end)) => {
                 match element(name) {
                     Some(element) => self.close(span(at, end), element),
@@ -188,30 +195,49 @@ impl Pairing {
             }
         }
     }
+
+    /// Reads a tag from its name on. Returns the name and the position behind the tag, or the
+    /// position where the search for its end stopped: the next ESI tag, or the end of the template.
+    /// ESI markup in a quoted value is text, if the tag is well-formed with it.
+    fn read_tag<'t>(&mut self, template: &'t [u8], begin: usize) -> Result<(&'t [u8], usize), usize> {
+        let rest = template.get(begin..).unwrap_or_default();
+        let name_bytes =
+            rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'-').count();
+        let name = rest.get(..name_bytes).unwrap_or_default();
+        let (mut quote, mut quoted_tag) = (None, None);
+        for (offset, byte) in rest.iter().enumerate().skip(name_bytes) {
+            let (at, from_here) = (begin + offset, || rest.get(offset..).unwrap_or_default());
+            match (quote, *byte) {
+                (_, b'<') if [START, END, HIDDEN_START].iter().any(|tag| from_here().starts_with(tag)) => {
+                    let is_searched = quote.is_some() && (quoted_tag.is_some() || self.may_search());
+                    if !is_searched {
+                        return Err(quoted_tag.unwrap_or(at));
+                    }
+                    quoted_tag = quoted_tag.or(Some(at));
+                }
+                (None, b'>') => {
+                    let is_whole = at > begin && template.get(at - 1) == Some(&b'/');
+                    let place = span(begin + name_bytes, if is_whole { at - 1 } else { at });
+                    return match quoted_tag.filter(|_| attributes(template, place).is_err()) {
+                        Some(next) => Err(next),
+                        None => Ok((name, at + 1)),
+                    };
+                }
+                (None, b'"' | b'\'') => quote = Some(*byte),
+                (Some(open), byte) if open == byte => quote = None,
+                _ => {}
+            }
+        }
+        Err(quoted_tag.unwrap_or(template.len()))
+    }
+
+    /// Counts a search for the end of a tag with ESI markup in a quoted value.
+    fn may_search(&mut self) -> bool {
+        self.searches += 1;
+        self.searches <= SEARCHES_MAX
+    }
 }
 
 fn element(name: &[u8]) -> Option<Element> {
     ELEMENTS.iter().find(|(known, _)| *known == name).map(|(_, element)| *element)
-}
-
-/// Reads a tag from its name on. Returns the name and the position behind the tag, or the position
-/// where the search for its end stopped: the next ESI tag, or the end of the template.
-fn read_tag(template: &[u8], begin: usize) -> Result<(&[u8], usize), usize> {
-    let rest = template.get(begin..).unwrap_or_default();
-    let name_bytes = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'-').count();
-    let name = rest.get(..name_bytes).unwrap_or_default();
-    let mut quote = None;
-    for (offset, byte) in rest.iter().enumerate().skip(name_bytes) {
-        let from_here = || rest.get(offset..).unwrap_or_default();
-        match (quote, *byte) {
-            (_, b'<') if [START, END, HIDDEN_START].iter().any(|tag| from_here().starts_with(tag)) => {
-                return Err(begin + offset);
-            }
-            (None, b'>') => return Ok((name, begin + offset + 1)),
-            (None, b'"' | b'\'') => quote = Some(*byte),
-            (Some(open), byte) if open == byte => quote = None,
-            _ => {}
-        }
-    }
-    Err(template.len())
 }

@@ -52,6 +52,9 @@ fn elements_have_the_output_of_the_specification() {
             "bd",
         ),
         ("<esi:vars/><esi:remove/>x", "x"),
+        ("a<esi:inline name=\"/f\" fetchable=\"no\">b<esi:include src=\"/x\"/></esi:inline>c", "ab{/x}c"),
+        ("<esi:inline name='/f'>b</esi:inline><esi:include src='/f'/>", "b{/f}"),
+        ("<esi:vars><esi:inline name='f'>$(HTTP_HOST)</esi:inline></esi:vars>", "a.test"),
         (
             "<esi:vars>a<esi:choose><esi:when test=\"1==1\">$(HTTP_HOST)</esi:when></esi:choose></esi:vars>",
             "aa.test",
@@ -203,6 +206,8 @@ fn malformed_markup_is_delivered_with_its_reason() {
         ("<esi:include src='$(HTTP_COOKIE)'/>", FaultKind::BadVariable),
         ("<esi:include src='$(HTTP_HOST{a})'/>", FaultKind::BadVariable),
         ("<esi:inline name='/x' fetchable='yes'>y</esi:inline>", FaultKind::InlineRefused),
+        ("<esi:inline name='/x' fetchable='maybe'>y</esi:inline>", FaultKind::BadValue),
+        ("<esi:inline fetchable='no'>y</esi:inline>", FaultKind::MissingAttribute),
     ];
     for (markup, kind) in cases {
         let template = format!("before {markup}");
@@ -212,6 +217,36 @@ fn malformed_markup_is_delivered_with_its_reason() {
         assert_eq!(program.faults()[0].at, 7, "{markup}");
         assert_eq!(with_values(&template), template);
     }
+}
+
+#[test]
+fn template_that_is_the_same_for_all_is_known() {
+    let is_same =
+        |template: &str| Program::parse(template.as_bytes(), &Limits::default()).unwrap().is_same_for_all();
+    assert!(is_same("a<esi:include src='/a' alt='/b'/><esi:remove>$(HTTP_HOST)</esi:remove>$(HTTP_HOST)"));
+    for template in [
+        "<esi:vars>$(HTTP_HOST)</esi:vars>",
+        "<esi:include src='/$(QUERY_STRING)'/>",
+        "<esi:include src='/a' alt='/$(HTTP_REFERER)'/>",
+        "<esi:choose><esi:when test='1==1'>a</esi:when></esi:choose>",
+    ] {
+        assert!(!is_same(template), "{template}");
+    }
+}
+
+#[test]
+fn template_without_markup_is_known() {
+    let is_plain =
+        |template: &str| Program::parse(template.as_bytes(), &Limits::default()).unwrap().has_no_markup();
+    assert!(["", "<p>text", "<!-- esi --><esix:include/>"].into_iter().all(is_plain));
+    let marked = [
+        "<esi:remove>x</esi:remove>",
+        "a<esi:comment text=''/>",
+        "<esi:include>",
+        "<!--esi a-->",
+        "a</esi:vars>",
+    ];
+    assert!(!marked.into_iter().any(is_plain));
 }
 
 #[test]
@@ -226,6 +261,24 @@ fn unknown_attribute_is_noted_and_ignored() {
 fn broken_start_tag_does_not_swallow_the_next_tag() {
     assert_eq!(with_values("<esi:vars \"<esi:include src='/x'/>"), "<esi:vars \"{/x}");
     assert_eq!(with_values("<esi:vars><esi:choose></esi:vars>x"), "<esi:choose>x");
+}
+
+#[test]
+fn markup_in_the_text_of_a_comment_is_no_element() {
+    let texts = [
+        "<esi:include src='/secret'/>",
+        "</esi:vars><esi:include src='/secret'/><esi:vars>",
+        "<!--esi <esi:include src='/secret'/>-->",
+        "a > <esi:try><esi:attempt>",
+    ];
+    for text in texts {
+        assert_eq!(with_values(&format!("a<esi:comment text=\"{text}\"/>b")), "ab", "{text}");
+        let within = format!("<esi:vars>$(HTTP_HOST)<esi:comment text=\"{text}\"/></esi:vars>b");
+        assert_eq!(with_values(&within), "a.testb", "{text}");
+    }
+    // A quotation mark ends the text, as it ends any attribute: it must be written as `&quot;`.
+    let escaped = "a<esi:comment text=\"&quot;/>&lt;esi:include src='/secret'/>\"/>b";
+    assert_eq!(with_values(escaped), "ab");
 }
 
 #[test]
@@ -272,7 +325,9 @@ fn long_values_and_urls_count_as_missing() {
 #[test]
 fn many_broken_tags_take_linear_time() {
     // Quadratic work would take minutes here, and the harness would report it.
-    for tag in ["<esi:vars>", "</esi:vars>", "<esi:vars \"", "<esi:choose>", "<!--esi "] {
+    let broken =
+        ["<esi:vars>", "</esi:vars>", "<esi:vars \"", "<esi:choose>", "<!--esi ", "<esi:a '\"<esi:b' "];
+    for tag in broken {
         let template = tag.repeat((1 << 20) / tag.len());
         let program = Program::parse(template.as_bytes(), &Limits::default()).unwrap();
         assert!(program.fault_count() > 80_000, "{tag}");

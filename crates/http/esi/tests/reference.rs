@@ -23,6 +23,7 @@ enum Node {
     Remove(Vec<Self>),
     Hidden(Vec<Self>),
     Vars(Vec<Self>),
+    Inline(Vec<Self>),
     Choose(Vec<(Test, Vec<Self>)>, Option<Vec<Self>>),
     Try(Vec<Self>, Vec<Self>),
     /// Markup that must be delivered as it is.
@@ -83,10 +84,13 @@ impl Node {
                 let onerror = if *continues { " onerror=\"continue\"" } else { "" };
                 format!("<esi:include{onerror} src=\"/{src}\"{alt}/>")
             }
-            Self::Comment => "<esi:comment text=\"a > b\"/>".to_owned(),
+            Self::Comment => "<esi:comment text=\"a > <esi:include src='/2'/></esi:vars>b\"/>".to_owned(),
             Self::Remove(inner) => format!("<esi:remove>{}</esi:remove>", written(inner)),
             Self::Hidden(inner) => format!("<!--esi {}-->", written(inner)),
             Self::Vars(inner) => format!("<esi:vars>{}</esi:vars>", written(inner)),
+            Self::Inline(inner) => {
+                format!("<esi:inline name='/i' fetchable=\"no\">{}</esi:inline>", written(inner))
+            }
             Self::Choose(whens, otherwise) => {
                 let mut text = "<esi:choose>\n".to_owned();
                 for (test, inner) in whens {
@@ -129,6 +133,7 @@ impl Node {
                 walk(inner, a, in_vars, in_attempt, out)?;
             }
             Self::Vars(inner) => walk(inner, a, true, in_attempt, out)?,
+            Self::Inline(inner) => walk(inner, a, in_vars, in_attempt, out)?,
             Self::Choose(whens, otherwise) => {
                 let chosen = whens.iter().find(|(test, _)| test.holds(a)).map(|(_, inner)| inner);
                 if let Some(inner) = chosen.or(otherwise.as_ref()) {
@@ -175,7 +180,7 @@ fn nodes() -> impl Strategy<Value = Vec<Node>> {
         Just("<esi:choose>x<esi:when test=\"1==1\">y</esi:when></esi:choose>"),
         Just("<esi:choose><esi:when test=\"1=1\"><esi:comment text=''/></esi:when></esi:choose>"),
         Just("<esi:try><esi:attempt>x</esi:attempt></esi:try>"),
-        Just("<esi:inline name='/x'>y</esi:inline>"),
+        Just("<esi:inline name='/x' fetchable='yes'>y</esi:inline>"),
         Just("</esi:comment>"),
     ];
     let leaf = prop_oneof![
@@ -195,6 +200,7 @@ fn nodes() -> impl Strategy<Value = Vec<Node>> {
                 .prop_filter("no comment within", |nodes| !written(nodes).contains("<!--esi"))
                 .prop_map(Node::Hidden),
             some().prop_map(Node::Vars),
+            some().prop_map(Node::Inline),
             (vec((tests(), some()), 1..3), proptest::option::of(some()))
                 .prop_map(|(whens, otherwise)| Node::Choose(whens, otherwise)),
             (some(), some()).prop_map(|(attempt, except)| Node::Try(attempt, except)),
@@ -226,7 +232,7 @@ proptest! {
     #[test]
     fn any_markup_keeps_the_invariants(parts in vec(proptest::sample::select(&[
         "<esi:", "</esi:", "<!--esi ", "-->", "include", "choose>", "when test=\"1==1\">", "try>", "attempt>",
-        "except>", "vars>", "remove>", " src=\"/a\"", "/>", ">", "\"", "'", "$(", "QUERY_STRING{a}", ")", "|", "x",
+        "except>", "vars>", "remove>", " src=\"/a\"", "inline name='a'>", "/>", ">", "\"", "'", "$(", "QUERY_STRING{a}", ")", "|", "x",
     ][..]), 0..40)) {
         support::check(parts.concat().as_bytes());
     }

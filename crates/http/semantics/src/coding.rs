@@ -168,6 +168,12 @@ pub(crate) fn is_archive(response: &Fields) -> bool {
     ARCHIVES.contains(&&media_type(response)[..])
 }
 
+/// Whether a value of `Content-Type` is that of HTML.
+pub fn is_html_type(value: &[u8]) -> bool {
+    let name = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    [&b"text/html"[..], b"application/xhtml+xml"].into_iter().any(|html| name.eq_ignore_ascii_case(html))
+}
+
 /// The media type without its parameters, in lower case.
 pub(crate) fn media_type(response: &Fields) -> String {
     let value = response.first(names::CONTENT_TYPE).map(|value| &value[..]).unwrap_or_default();

@@ -102,8 +102,8 @@ pub use cache_status::{CacheStatusFacts, cache_status_value};
 pub use changed::{ChangedPages, Identity, WriteReach, identity_of};
 pub use coded_tags::{as_known_to, wants_part_of_form};
 pub use coding::{
-    WithoutGzip, coded_head, decoded_head, is_compressible, is_gzip, names_coding, refuses_gzip,
-    streamed_head, without_gzip,
+    WithoutGzip, coded_head, decoded_head, is_compressible, is_gzip, is_html_type, names_coding,
+    refuses_gzip, streamed_head, without_gzip,
 };
 pub use completion::{completes, completion_fields};
 pub use compression::{CompressionRules, MissForm};

@@ -1,12 +1,12 @@
 //! Contradictions between settings that are legal each by itself: errors that refuse the plan, and
-//! one warning.
+//! two warnings.
 
-use super::SitePlan;
+use super::{RoutePlan, SitePlan};
 use crate::document::{ConfigDocument, Level, Located, SiteTable};
 use crate::levels::SettingLevels;
 use crate::setting::SettingValue;
 use document::{Diagnostic, Place};
-use profiles::{ClientAddress, LETTER};
+use profiles::{ClientAddress, Forwarding, LETTER, Pattern, UnknownCookie};
 use std::collections::HashMap;
 
 /// Warns that shared fetches carry the address of a client (`client_address = "leader"`).
@@ -65,9 +65,9 @@ pub(super) fn clients_without_tls(top: &SettingLevels<'_>) -> Option<Diagnostic>
     Some(problem.with_help("write admin_certificate = \"CERT.pem,KEY.pem\" too"))
 }
 
-/// Refuses `esi_cookies` in tables if none of the `sites` that have them assembles pages: the
-/// operator expects that templates get the cookies.
-pub(super) fn cookies_without_esi<'a>(
+/// Refuses settings about templates in tables if none of the `sites` that have them assembles
+/// pages: the operator expects that they have an effect.
+pub(super) fn void_without_esi<'a>(
     tables: impl IntoIterator<Item = &'a Level>,
     sites: &[SitePlan],
 ) -> Vec<Diagnostic> {
@@ -75,14 +75,99 @@ pub(super) fn cookies_without_esi<'a>(
     if sites.is_empty() || sites.iter().any(|site| site.esi) {
         return Vec::new();
     }
-    let stated = tables.into_iter().filter_map(|level| level.get("esi_cookies"));
-    let named = stated.filter(|located| located.value != SettingValue::Texts(Vec::new()));
-    let problem = |located: &Located| {
-        let message = "`esi_cookies` has no effect without `esi`: no template is read";
+    let is_nothing = |value: &SettingValue| match value {
+        SettingValue::Texts(texts) => texts.is_empty(),
+        SettingValue::Hosts(hosts) => hosts.is_empty(),
+        SettingValue::Switch(is_on) => !is_on,
+        SettingValue::Text(word) => word == "none",
+        _ => false,
+    };
+    let stated = |level: &'a Level| {
+        let keys = ["esi_cookies", "esi_undeclared", "esi_hosts", "esi_lifetime"];
+        keys.into_iter().filter_map(|key| Some((key, level.get(key)?)))
+    };
+    let named = tables.into_iter().flat_map(stated).filter(|(_, located)| !is_nothing(&located.value));
+    let problem = |(key, located): (&str, &Located)| {
+        let message = format!("`{key}` has no effect without `esi`: no template is read");
         Diagnostic::new(message, located.place.clone())
-            .with_help("write esi = true beside it, or leave `esi_cookies` out")
+            .with_help(format!("write esi = true beside it, or leave `{key}` out"))
     };
     named.map(problem).collect()
+}
+
+/// Refuses a name of `esi_hosts` that no site of the configuration has in full or by `*.`: nothing
+/// else may answer a request for a fragment.
+pub(super) fn foreign_fragments(
+    sites: &[SitePlan],
+    routes: &[RoutePlan],
+    document: &ConfigDocument,
+) -> Vec<Diagnostic> {
+    let names =
+        || sites.iter().flat_map(|site| &site.names).chain(routes.iter().flat_map(|route| &route.names));
+    let covers = |name: &String, host: &str| {
+        name == host
+            || name.strip_prefix('*').is_some_and(|end| !host.starts_with('*') && host.ends_with(end))
+    };
+    let mut unknown: Vec<_> = sites
+        .iter()
+        .flat_map(|site| &site.esi_hosts)
+        .filter(|host| host.starts_with("*.") || !names().any(|name| covers(name, host)))
+        .collect();
+    unknown.sort_unstable();
+    unknown.dedup();
+    let problem = |host: &String| {
+        let message = format!("`esi_hosts` names `{host}`, which is no name of a site");
+        let place = place_of_host(document, host).unwrap_or(Place::Default);
+        Diagnostic::new(message, place)
+            .with_help("write a [[site]] with this name, each in full; Petasos fetches from no other host")
+    };
+    unknown.into_iter().map(problem).collect()
+}
+
+/// Where the configuration names a host for fragments.
+fn place_of_host(document: &ConfigDocument, host: &str) -> Option<Place> {
+    let of_sites = document
+        .sites
+        .iter()
+        .flat_map(|site| std::iter::once(&site.level).chain(site.routes.iter().map(|(level, _)| level)));
+    let mut stated = of_sites.chain([&document.top]).filter_map(|level| level.get("esi_hosts"));
+    let has_host = |located: &&Located| match &located.value {
+        SettingValue::Hosts(hosts) => hosts.iter().any(|name| name == host),
+        _ => false,
+    };
+    stated.find(has_host).map(|located| located.place.clone())
+}
+
+/// Warns of a cookie of `esi_cookies` that makes its requests pass: the operator expects that
+/// visitors with it share the template.
+pub(super) fn passing_esi_cookies(site: &SitePlan, levels: &SettingLevels<'_>) -> Option<Diagnostic> {
+    let policy = &site.policy;
+    let listed = |name: &str, list: &[Pattern]| list.iter().any(|pattern| pattern.matches(name.as_bytes()));
+    let is_session = |name: &str| listed(name, &policy.session_cookies);
+    let passes = |name: &str| {
+        let is_known = listed(name, &policy.noise_cookies)
+            || policy.keyed_cookies.iter().any(|key| key.eq_ignore_ascii_case(name));
+        !is_known && (is_session(name) || policy.unknown_cookie == UnknownCookie::Pass)
+    };
+    if !site.esi || policy.forwarding == Forwarding::Everything {
+        return None;
+    }
+    let names: Vec<_> =
+        site.esi_cookies.iter().map(ToString::to_string).filter(|name| passes(name)).collect();
+    let first = names.first()?;
+    let message = format!(
+        "site {}: requests with a cookie `{first}` of `esi_cookies` pass, so that template and shared fragments \
+         come from the origin each time",
+        site.title()
+    );
+    let help = match is_session(first) {
+        true => "leave it out of `esi_cookies`: it marks a session".to_owned(),
+        false => format!(
+            "write noise_cookies = [\"{first}\"] too if no response of the origin depends on the cookie, or put \
+             it into the key by a profile of your own"
+        ),
+    };
+    Some(Diagnostic::warning(message, levels.place("esi_cookies")?).with_help(help))
 }
 
 /// Refuses a site without names in the static tree, because visitors could create pages under any

@@ -4,7 +4,8 @@
 
 use super::compression;
 use super::contradictions::{
-    cookies_without_esi, disobedience, leading_address, nameless_tree, treed_password, treed_routes,
+    disobedience, leading_address, nameless_tree, passing_esi_cookies, treed_password, treed_routes,
+    void_without_esi,
 };
 use super::fields::{self, FieldRules};
 use super::files::{self, FilesPlan, MissingFile, StatedMissing};
@@ -100,7 +101,7 @@ impl Expansion {
         let sites = self.sites.get(first_site..).unwrap_or_default();
         let own = site.routes.iter().map(|(own, _)| own).chain([&site.level]);
         self.problems.extend(origins::in_vain_of(own.clone(), sites));
-        self.problems.extend(cookies_without_esi(own, sites));
+        self.problems.extend(void_without_esi(own, sites));
     }
 
     /// Adds the route of a table, and its pages if none of the site's routes has them yet.
@@ -230,6 +231,7 @@ impl Expansion {
         let site = SitePlan { route: (!matcher.is_everything()).then(|| matcher.to_string()), ..site };
         leading_address(&site, levels, place).into_iter().for_each(|warning| self.warn(warning));
         origins::unverified(&site).into_iter().for_each(|warning| self.warn(warning));
+        passing_esi_cookies(&site, levels).into_iter().for_each(|warning| self.warn(warning));
         self.sites.push(site);
         Some(id)
     }

@@ -67,6 +67,12 @@ pub struct SitePlan {
     pub esi: bool,
     /// The cookies whose values templates may use.
     pub esi_cookies: Vec<Pattern>,
+    /// Whether HTML responses that do not declare ESI are templates too.
+    pub esi_undeclared: bool,
+    /// The names of other sites whose pages may be fragments, in lower case.
+    pub esi_hosts: Vec<String>,
+    /// Whether browsers may keep pages with fragments for the shortest lifetime of their parts.
+    pub esi_shortest_lifetime: bool,
     /// How requests with a session cookie are answered.
     pub logged_in: LoggedIn,
     /// The lifetime of a session's copy of a page that states none.
@@ -176,6 +182,12 @@ impl SitePlan {
             early_hints: levels.value("early_hints") == Some(SettingValue::Switch(true)),
             esi: levels.value("esi") == Some(SettingValue::Switch(true)),
             esi_cookies: levels.patterns("esi_cookies"),
+            esi_undeclared: levels.value("esi_undeclared") == Some(SettingValue::Switch(true)),
+            esi_shortest_lifetime: levels.text("esi_lifetime") == Some("shortest"),
+            esi_hosts: match levels.value("esi_hosts") {
+                Some(SettingValue::Hosts(names)) => names,
+                _ => Vec::new(),
+            },
             logged_in: match levels.text("logged_in") {
                 Some("private") => LoggedIn::Private,
                 _ => LoggedIn::Pass,

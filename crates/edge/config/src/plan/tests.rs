@@ -298,6 +298,71 @@ fn cookies_of_templates_need_esi() {
 }
 
 #[test]
+fn settings_of_templates_need_esi() {
+    for (key, text) in [
+        ("esi_undeclared", "esi_undeclared = true"),
+        ("esi_hosts", "esi_hosts = ['a.test']"),
+        ("esi_lifetime", "esi_lifetime = 'shortest'"),
+    ] {
+        let site = |esi: &str| format!("[[site]]\nnames = ['a.test']\n{esi}\n{text}");
+        let problem = load(&site(""), &origin()).unwrap_err();
+        assert!(problem.contains(&format!("`{key}` has no effect without `esi`")), "{problem}");
+        assert_eq!(load(&site("esi = true"), &origin()).err(), None, "{key}");
+    }
+    assert_eq!(load("esi_undeclared = false\nesi_lifetime = 'none'", &origin()).err(), None);
+}
+
+#[test]
+fn fragments_come_from_sites_of_the_configuration() {
+    let with = |host: &str| {
+        format!(
+            "[[site]]\nnames = ['a.test']\n[[site.route]]\npath = ['/x']\nesi = true\nesi_hosts = ['{host}']\n\
+             [[site]]\nnames = ['b.test']\n[[site]]\nnames = ['*.c.test']\n[[site]]\nesi = true\n"
+        )
+    };
+    for host in ["b.test", "B.Test.", "x.c.test"] {
+        let plan = load(&with(host), &origin()).unwrap();
+        let hosts = plan.sites.iter().map(|site| site.esi_hosts.len());
+        assert_eq!(hosts.sum::<usize>(), 1, "{host}");
+    }
+    // The last site answers to any name, and would let a template reach it by any host.
+    for host in ["d.test", "c.test", "*.c.test", "127.0.0.1"] {
+        let problem = load(&with(host), &origin()).unwrap_err();
+        let is_told = problem.contains("is no name of a site") && problem.contains("petasos.toml:6");
+        assert!(is_told, "{host}: {problem}");
+    }
+}
+
+#[test]
+fn cookies_of_templates_that_pass_are_reported() {
+    let warned = |text: &str| {
+        let warnings = load(text, &origin()).unwrap().warnings;
+        warnings.iter().map(ToString::to_string).collect::<String>()
+    };
+    for text in [
+        "esi = true\nesi_cookies = ['other', 'group']\nnoise_cookies = ['other']",
+        "[[site]]\nesi = true\nesi_cookies = ['group']\n[[site.route]]\npath = ['/a']\nttl = '5s'",
+    ] {
+        let warning = warned(text);
+        let is_told = warning.contains("of `esi_cookies` pass")
+            && warning.contains("write noise_cookies = [\"group")
+            && warning.contains("petasos.toml:");
+        assert!(is_told && warning.matches("warning").count() == 1, "{text}: {warning}");
+    }
+    let of_session = warned("esi = true\nesi_cookies = ['wordpress_logged_in_x']\nprofile = 'wordpress'");
+    assert!(of_session.contains("it marks a session"), "{of_session}");
+    for text in [
+        "esi = true\nesi_cookies = ['group']\nnoise_cookies = ['g*']",
+        "esi = true\nesi_cookies = ['group*']\nprofile = 'wordpress'",
+        "esi = true\nesi_cookies = ['X-Magento-Vary']\nprofile = 'magento'",
+        "esi = true\nesi_cookies = ['group']\nprofile = 'rfc'",
+        "esi = true",
+    ] {
+        assert_eq!(warned(text), "", "{text}");
+    }
+}
+
+#[test]
 fn cache_is_switched_off_for_a_site_or_a_route() {
     let plan =
         load("[[site]]\ncache = false\n[[site.route]]\npath = ['/a']\ncache = true", &origin()).unwrap();

@@ -84,7 +84,10 @@ fn read_here(shared: &Shared, key: &Key, shelved: ShelvedObject) {
     };
     let mark = |object: Object| {
         let object = if is_encodable(&object) { object.as_encodable() } else { object };
-        if site.is_some_and(|site| site.plan.esi) { object.as_template() } else { object }
+        match site.map(|site| &site.plan).filter(|plan| plan.esi) {
+            Some(plan) => object.as_template(plan.esi_undeclared),
+            None => object,
+        }
     };
     shared.store.load(key, shelved, admits, mark, Moment::read(&*shared.clock));
 }

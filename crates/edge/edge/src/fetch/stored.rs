@@ -29,7 +29,7 @@ pub(crate) fn stored_object(
     let rules = site.compression().filter(|rules| is_here && rules.cover(head, body.len()));
     let prebuilt = prebuilt((head, target), body.len(), site.policy(), rules);
     let object = Object::new(head, &prebuilt, body, freshness);
-    let object = if site.plan.esi { object.as_template() } else { object };
+    let object = if site.plan.esi { object.as_template(site.plan.esi_undeclared) } else { object };
     if rules.is_some() { object.as_encodable() } else { object }
 }
 

@@ -169,9 +169,14 @@ impl ClientConnection {
     }
 
     /// Gives a stored response, or the gzip form of one, to the page whose fragment is requested.
-    /// Returns false if it must be sent instead.
-    pub(crate) fn hand_over(&mut self, object: &Arc<Object>, is_form: bool) -> bool {
-        let is_taken = self.fragment_of.as_ref().is_some_and(|page| page.give(object, is_form));
+    /// Returns false if it must be sent instead. `is_for_all`: whether every visitor gets it.
+    pub(crate) fn hand_over(
+        &mut self,
+        object: &Arc<Object>,
+        is_form: bool,
+        is_for_all: impl Fn() -> bool,
+    ) -> bool {
+        let is_taken = self.fragment_of.as_ref().is_some_and(|page| page.give(object, is_form, is_for_all()));
         if is_taken {
             self.sent_bytes += object.content_bytes();
         }

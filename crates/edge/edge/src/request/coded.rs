@@ -12,12 +12,14 @@ use crate::request::event_stream::while_open;
 use crate::request::interrupted::Interrupted;
 use crate::request::respond::ResponseAccount;
 use crate::request::visit::{RequestOutcome, Visit};
+use crate::sites::Site;
 use encoding::{GzipStream, STEP_BYTES};
 use h1::BodyFraming;
 use message::{ResponseHead, names};
 use semantics::{AcceptedCodings, Coding, CompressionRules, streamed_head};
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use store::{CodedForm, FillingReader};
 
@@ -46,9 +48,18 @@ impl<'a> Visit<'a> {
     /// whose requests accept no coding, because it cannot take any other gzip.
     pub(crate) fn accepted_forms(&self, accepted: AcceptedCodings) -> AcceptedCodings {
         match self.client.fragment_of() {
+            Some(_) if self.is_selected_by_cookie() => AcceptedCodings::of_codings(&[]),
             Some(place) if place.takes_forms() => AcceptedCodings::of_codings(&[Coding::Gzip]),
             _ => accepted,
         }
+    }
+
+    /// Whether the response was selected by cookies of the visitor. Such a part of a page is not
+    /// compressed, because it may have a secret of few visitors beside text of an attacker.
+    pub(crate) fn is_selected_by_cookie(&self) -> bool {
+        // The request that was looked up has keyed cookies only, if there are any in the policy.
+        let has_keyed = |site: &Arc<Site>| !site.policy().keyed_cookies.is_empty();
+        self.site.is_some_and(has_keyed) && self.head().fields.has(names::COOKIE)
     }
 
     /// Counts a response that is sent in a stored form.

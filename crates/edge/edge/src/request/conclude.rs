@@ -8,7 +8,7 @@ use crate::fetch::body_repair::BodyRepair;
 use crate::fetch::coalesced_fetch::StreamedResponse;
 use crate::fetch::task;
 use crate::memory::detection::InspectedRequest;
-use crate::request::assembly::is_template;
+use crate::request::assembly::is_for_all;
 use crate::request::client::SendError;
 use crate::request::decoded::CodedSource;
 use crate::request::deliver::{self, Beginning};
@@ -41,10 +41,6 @@ impl Visit<'_> {
         let Delivery { content, account } = delivery;
         // The rest of the request's content may never arrive.
         self.recipient.persistent &= self.client.is_content_read();
-        // A site without ESI pays for one comparison here.
-        if self.site.is_some_and(|site| site.plan.esi) && is_template(&content) {
-            return Box::pin(self.assemble(content, &account)).await;
-        }
         let accepted = AcceptedCodings::of(&self.request.head.fields);
         self.coded_by = self.rules_for(&content);
         self.browser_lifetime = match &content {
@@ -183,7 +179,9 @@ impl Visit<'_> {
             return Box::pin(self.send_excerpt(&excerpt, object, account)).await;
         }
         // A page takes the response itself, without its head.
-        if self.client.hand_over(object, is_form) {
+        let (recipient, site) = (self.recipient, self.site);
+        let is_for_all = || site.is_some_and(|site| is_for_all(recipient, site));
+        if self.client.hand_over(object, is_form, is_for_all) {
             let (status, reason, content_bytes) = (object.status(), account.reason, object.content_bytes());
             return RequestOutcome { status, reason, content_bytes, after: AfterResponse::Close };
         }

@@ -14,10 +14,11 @@ use crate::request::foreign_ports::X_FORWARDED_PORT;
 use crate::request::fragment_place::{
     FRAGMENT_BYTES_MAX, FragmentPlace, Handover, StoredFragment, may_stand_in_page,
 };
-use crate::request::fragment_url::{target_of, text_of_path};
+use crate::request::fragment_url::{FragmentAddress, address_of, text_of_path};
 use crate::request::guard::{HTTPS_CLAIMS, X_FORWARDED_PREFIX};
 use crate::request::visit::{AfterResponse, RunRequest, Visit};
 use crate::shared::Shared;
+use crate::sites::Site;
 use bytes::{Bytes, BytesMut};
 use esi::Fetch;
 use h1::client::{Exchange, ResponseEvent, Terms};
@@ -61,6 +62,11 @@ const COPIED: [&str; 9] = [
     names::X_FORWARDED_PROTO,
 ];
 
+/// Those of them that belong to the host of the page: a fragment of another host gets what a browser
+/// would send there.
+const OF_HOST: [&str; 5] =
+    [names::COOKIE, names::AUTHORIZATION, names::X_FORWARDED_HOST, X_FORWARDED_PORT, X_FORWARDED_PREFIX];
+
 /// Requests the fragments of one template.
 #[derive(Clone)]
 pub(crate) struct FragmentSource {
@@ -71,6 +77,8 @@ pub(crate) struct FragmentSource {
     fields: Arc<Fields>,
     /// The target of the page.
     page: Bytes,
+    /// The site of the page.
+    site: Option<Arc<Site>>,
     turns: Arc<Semaphore>,
     /// The place of the fragments.
     pub(crate) place: FragmentPlace,
@@ -117,6 +125,14 @@ impl PendingFragment {
         }
     }
 
+    /// The stored response, if the content is there as one.
+    pub(crate) fn stored(&self) -> Option<&StoredFragment> {
+        match &self.state {
+            FragmentState::Here(Some(FragmentContent::Stored(stored))) => Some(stored),
+            FragmentState::Here(_) | FragmentState::Arriving(_) => None,
+        }
+    }
+
     /// The content; `None` if it cannot be had.
     pub(crate) async fn content(mut self) -> Option<FragmentContent> {
         match &mut self.state {
@@ -145,6 +161,7 @@ impl FragmentSource {
             arrival: visit.client.arrival(),
             fields: Arc::new(fields),
             page: request.target.clone(),
+            site: visit.site.cloned(),
             turns: Arc::new(Semaphore::new(at_once)),
             place,
             run: visit.run_request,
@@ -204,10 +221,22 @@ impl FragmentSource {
         self.shared.complaints.tell(&text, self.shared.clock.monotonic());
     }
 
+    /// The fields of a request to another host.
+    fn fields_for(&self, host: &str) -> Fields {
+        let mut fields = (*self.fields).clone();
+        for name in OF_HOST {
+            fields.remove(name);
+        }
+        fields.set(names::HOST, host.to_owned());
+        fields
+    }
+
     /// The content of a URL.
     async fn request(&self, url: &[u8]) -> Option<FragmentContent> {
         let host = self.fields.only(names::HOST)?;
-        let target = Bytes::from(target_of(url, host, &self.page)?);
+        let listed = self.site.as_deref().map_or(&[][..], |site| &site.plan.esi_hosts);
+        let FragmentAddress { other_host, target } = address_of(url, (host, listed), &self.page)?;
+        let target = Bytes::from(target);
         // What a client's request with such a target is refused for.
         Target::split(&Method::Get, &target).ok()?;
         if !self.place.take_request() {
@@ -220,7 +249,7 @@ impl FragmentSource {
             method: Method::Get,
             target,
             version: Version::Http10,
-            fields: (*self.fields).clone(),
+            fields: other_host.map_or_else(|| (*self.fields).clone(), |host| self.fields_for(host)),
         };
         let request = Request {
             head,
@@ -397,6 +426,7 @@ mod tests {
             arrival: Arrival::from(peer),
             fields: Arc::new(fields),
             page: Bytes::from_static(b"/"),
+            site: None,
             turns: Arc::new(Semaphore::new(AT_ONCE)),
             place: FragmentPlace::of_page(shared.buffers.memory()),
             run: |_, _, _, _| panic!("a request began"),

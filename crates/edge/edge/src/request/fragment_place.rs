@@ -138,6 +138,8 @@ pub(crate) struct StoredFragment {
     pub(crate) object: Arc<Object>,
     /// The deflate data, if the object is the gzip form of the response.
     pub(crate) coded: Option<CodedPart>,
+    /// Whether every visitor gets this response for the URL, as far as the request for it says.
+    pub(crate) is_for_all: bool,
 }
 
 impl Handover {
@@ -153,7 +155,7 @@ impl Handover {
 
     /// Leaves a stored response, or the gzip form of one. Returns false if it must be sent: if its
     /// content is not in memory, may not stand in a page, or exceeds a limit.
-    pub(crate) fn give(&self, object: &Arc<Object>, is_form: bool) -> bool {
+    pub(crate) fn give(&self, object: &Arc<Object>, is_form: bool, is_for_all: bool) -> bool {
         let coded = if is_form { coded_content(object.body().chunks()) } else { None };
         // A limit is the same for each form.
         let bytes = coded.as_ref().map_or_else(|| object.content_bytes(), |part| part.bytes.into());
@@ -163,7 +165,7 @@ impl Handover {
             && object.on_disk().is_none()
             && bytes <= FRAGMENT_BYTES_MAX as u64
             && self.place.take_bytes(bytes as usize)
-            && self.left.set(StoredFragment { object: Arc::clone(object), coded }).is_ok()
+            && self.left.set(StoredFragment { object: Arc::clone(object), coded, is_for_all }).is_ok()
     }
 
     /// The response that was left.

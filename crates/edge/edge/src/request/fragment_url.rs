@@ -1,13 +1,34 @@
-//! The targets of fragments.
+//! The hosts and targets of fragments.
 //!
-//! Invariants: a fragment is a page of the host whose page includes it, so that no name is resolved
-//! and no other address is reached. A target has no byte that could end a request line or a field.
+//! Invariants: a fragment is a page of the host whose page includes it, or of a listed host, which
+//! is a site of the configuration. No name is resolved, and no other address is reached. A target
+//! has no byte that could end a request line or a field.
 
 use std::borrow::Cow;
 
-/// The target of the fragment with this URL, which may be relative to the target of the page that
-/// includes it. `host` is that page's host. `None`: no fragment may have this URL.
-pub(crate) fn target_of(url: &[u8], host: &[u8], page: &[u8]) -> Option<Vec<u8>> {
+/// Where a fragment is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FragmentAddress<'h> {
+    /// The host of another site. `None`: the host of the page.
+    pub(crate) other_host: Option<&'h str>,
+    /// The target in origin-form.
+    pub(crate) target: Vec<u8>,
+}
+
+impl FragmentAddress<'_> {
+    const fn of_page(target: Vec<u8>) -> Self {
+        Self { other_host: None, target }
+    }
+}
+
+/// The address of the fragment with this URL, which may be relative to the target of the page that
+/// includes it. `host` is that page's host, and `listed` are the hosts whose pages it may include
+/// too. `None`: no fragment may have this URL.
+pub(crate) fn address_of<'h>(
+    url: &[u8],
+    (host, listed): (&[u8], &'h [String]),
+    page: &[u8],
+) -> Option<FragmentAddress<'h>> {
     let is_printable = |byte: &u8| matches!(byte, b'!'..=b'~') && *byte != b'\\';
     if url.is_empty() || !url.iter().all(is_printable) {
         return None;
@@ -18,11 +39,14 @@ pub(crate) fn target_of(url: &[u8], host: &[u8], page: &[u8]) -> Option<Vec<u8>>
     if let Some(rest) = absolute {
         let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
         let (authority, rest) = rest.split_at_checked(end)?;
-        if !authority.eq_ignore_ascii_case(host) {
-            return None;
-        }
+        let is_meant = |listed: &&String| listed.as_bytes().eq_ignore_ascii_case(authority);
+        let other_host = match authority.eq_ignore_ascii_case(host) {
+            true => None,
+            false => Some(listed.iter().find(is_meant)?.as_str()),
+        };
         let (path, query) = split_query(rest);
-        return Some(joined(if path.is_empty() { b"/" } else { path }, query));
+        let target = joined(if path.is_empty() { b"/" } else { path }, query);
+        return Some(FragmentAddress { other_host, target });
     }
     // Another scheme, such as `file:`.
     if path.split(|byte| *byte == b'/').next().is_some_and(|first| first.contains(&b':')) {
@@ -37,7 +61,7 @@ pub(crate) fn target_of(url: &[u8], host: &[u8], page: &[u8]) -> Option<Vec<u8>>
             [page_path.get(..end).unwrap_or_default(), path].concat()
         }
     };
-    Some(joined(&path, query))
+    Some(FragmentAddress::of_page(joined(&path, query)))
 }
 
 /// The query of a request's target, without the question mark.
@@ -99,7 +123,15 @@ fn joined(path: &[u8], query: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{query_of, target_of};
+    use super::{FragmentAddress, address_of, query_of};
+
+    /// The address for a page of `a.test:8080` that may include pages of `b.test`.
+    fn found(url: &str, page: &str) -> Option<(Option<&'static str>, String)> {
+        let listed: &'static [String] = Box::leak(Box::new(["b.test".to_owned()]));
+        let FragmentAddress { other_host, target } =
+            address_of(url.as_bytes(), (b"a.test:8080", listed), page.as_bytes())?;
+        Some((other_host, String::from_utf8(target).unwrap()))
+    }
 
     #[test]
     fn urls_are_resolved_against_their_page() {
@@ -120,8 +152,7 @@ mod tests {
         ];
         for page in ["/dir/page?q=/x/y", "http://a.test:8080/dir/page?q=/x/y"] {
             for (url, target) in cases {
-                let found = target_of(url.as_bytes(), b"a.test:8080", page.as_bytes()).unwrap();
-                assert_eq!(String::from_utf8(found).unwrap(), target, "{url}");
+                assert_eq!(found(url, page), Some((None, target.to_owned())), "{url}");
             }
         }
     }
@@ -130,9 +161,21 @@ mod tests {
     fn other_hosts_schemes_and_bytes_are_refused() {
         let refused = [
             "",
-            "http://b.test/",
-            "//b.test/x",
+            "http://c.test/",
+            "//c.test/x",
             "http://a.test/",
+            "http://b.test:8080/",
+            "http://b.test:80/",
+            "http://b.test./",
+            "http://b.test@c.test/",
+            "http://c.test#@b.test/",
+            "http://x.b.test/",
+            "http://b.test.c.test/",
+            "http://b%2etest/",
+            "http:/b.test/",
+            "http:b.test",
+            "ftp://b.test/",
+            "///b.test/x:",
             "http://a.test:8080@b.test/",
             "http://user@a.test:8080/",
             "http://127.0.0.1:8081/purge",
@@ -146,7 +189,16 @@ mod tests {
             "\\\\b.test\\x",
         ];
         for url in refused {
-            assert_eq!(target_of(url.as_bytes(), b"a.test:8080", b"/"), None, "{url:?}");
+            assert_eq!(found(url, "/"), None, "{url:?}");
+        }
+    }
+
+    #[test]
+    fn whole_urls_of_listed_hosts_are_addresses() {
+        for (url, target) in
+            [("http://B.test/x/../y?z#f", "/y?z"), ("https://b.test", "/"), ("//b.test?q", "/?q")]
+        {
+            assert_eq!(found(url, "/"), Some((Some("b.test"), target.to_owned())), "{url}");
         }
     }
 

@@ -39,8 +39,8 @@ pub(crate) struct PageRequest<'a> {
     pub(crate) accepted: AcceptedCodings,
     /// Whether the client does not accept gzip, and must be given another form.
     refuses_gzip: bool,
-    /// Whether the page is fetched even if it is stored.
-    pub(crate) must_fetch: bool,
+    /// Why the page is fetched even if it is stored.
+    pub(crate) must_fetch: Option<FetchOrder>,
     /// Number of coalesced fetches that this request has taken part in.
     pub(crate) fetches_joined: u32,
     /// Number of times that the stored object had to be read from disk.
@@ -89,6 +89,15 @@ pub(crate) enum Decision {
     Fetch { reason: Reason, exclusive: bool },
 }
 
+/// Why a page is fetched even if it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FetchOrder {
+    /// A client ordered it.
+    Refresh,
+    /// The disk did not give the stored response, so that the origin cannot confirm it.
+    Unread,
+}
+
 /// Whether a look-up counts as a use of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
@@ -127,7 +136,7 @@ impl<'a> PageRequest<'a> {
             exclusive,
             accepted,
             refuses_gzip,
-            must_fetch: false,
+            must_fetch: None,
             fetches_joined: 0,
             disk_reads: 0,
             patience_ends: None,
@@ -204,8 +213,12 @@ impl<'a> PageRequest<'a> {
         if self.is_unusable(&object) {
             return LookupResult::Unusable;
         }
-        if self.must_fetch {
-            return LookupResult::Fetch(Reason::MissRefresh, Some(Base::new(object, true)));
+        match self.must_fetch {
+            None => {}
+            Some(FetchOrder::Refresh) => {
+                return LookupResult::Fetch(Reason::MissRefresh, Some(Base::new(object, true)));
+            }
+            Some(FetchOrder::Unread) => return LookupResult::Fetch(Reason::MissAbsent, None),
         }
         if !self.is_served_by(&object, head) {
             return LookupResult::Fetch(Reason::MissPart, Some(Base::new(object, softened)));
@@ -353,7 +366,7 @@ impl<'a> PageRequest<'a> {
 
     /// Whether the stored response counts as invalidated, by a purge or by the request itself.
     pub(crate) fn is_invalidated(&self, shared: &Shared, head: &RequestHead) -> bool {
-        self.must_fetch
+        self.must_fetch.is_some()
             || matches!(shared.store.peek(&self.key, &head.fields), Lookup::Found { softened: true, .. })
     }
 

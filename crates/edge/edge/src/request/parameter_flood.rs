@@ -16,7 +16,7 @@ impl<'a> Visit<'a> {
     pub(crate) fn flooded(&self, page_request: &PageRequest<'a>) -> Option<Step<'a>> {
         let (site, policy) = (page_request.subject.site, page_request.subject.site.policy());
         let limit = policy.unknown_parameters?;
-        if page_request.must_fetch || !has_unknown_parameters(page_request.key.target(), policy) {
+        if page_request.must_fetch.is_some() || !has_unknown_parameters(page_request.key.target(), policy) {
             return None;
         }
         let flood = &site.parameter_flood;

@@ -12,7 +12,8 @@
 //!
 //!   every step may [refuse]; [wait] may join the next fetch, [pass] or look for a stale response
 //!   [deliver], [refuse], [reply] -> send -> record                              (`conclude`)
-//!          '--> damage on the disk: the rest comes from the origin              (`body_repair`)
+//!          '--> damage on the disk: the rest comes from the origin              (`body_repair`),
+//!               a template is looked up again without its stored response       (`assembly`)
 //!   the fetch of [wait]: fetch -> judge -> { store and stream | stream only }   (`task`)
 //! ```
 //!
@@ -27,6 +28,7 @@ use crate::control::purge_orders;
 use crate::fetch::disk_reads::{self, ReadOutcome};
 use crate::memory::hot_pages::PageVariant;
 use crate::memory::leak_guard::is_guarded;
+use crate::request::assembly::Unread;
 use crate::request::authorise::credentials_of;
 use crate::request::client::ClientConnection;
 use crate::request::delivery::{ContentSource, Delivery};
@@ -87,6 +89,13 @@ pub(crate) async fn run(
                 let next = Box::pin(visit.pass(passing)).await;
                 visit.end_phase(begun, Phase::Pass);
                 next
+            }
+            // A site without ESI pays for one comparison here.
+            Step::Deliver(delivery) if visit.is_assembled(&delivery.content) => {
+                match Box::pin(visit.assemble(delivery)).await {
+                    Ok(outcome) => break outcome,
+                    Err(Unread) => Step::Guard,
+                }
             }
             Step::Deliver(delivery) => break visit.deliver(delivery).await,
             Step::Refuse(refusal) => break visit.refuse(refusal).await,
@@ -263,7 +272,7 @@ impl<'a> Visit<'a> {
         let ContentSource::Stored(object) = &delivery.content else { return };
         // A page takes the gzip form of its template, and of no template within it.
         let is_accepted = || match object.template() {
-            Some(_) => page_request.accepted.has(Coding::Gzip),
+            Some(_) => page_request.accepted.has(Coding::Gzip) && !self.is_selected_by_cookie(),
             None => !self.accepted_forms(page_request.accepted).is_empty(),
         };
         let is_concerned = || is_accepted() && page_request.range.is_none();

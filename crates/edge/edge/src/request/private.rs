@@ -23,8 +23,8 @@ use message::{Method, RequestHead, ResponseHead, names};
 use profiles::Policy;
 use semantics::{
     CacheStatusFacts, DirectiveScope, Directives, Moment, Reason, Reuse, WithoutGzip, cookie_pairs,
-    judge_private, keyed_fields, may_change_pages, private_request, reuse, session_cookies, sets_session,
-    without_gzip,
+    is_html_type, judge_private, keyed_fields, may_change_pages, private_request, reuse, session_cookies,
+    sets_session, without_gzip,
 };
 use std::sync::Arc;
 use store::{Body, Key};
@@ -122,7 +122,11 @@ impl<'a> Visit<'a> {
         };
         self.recipient.is_private = true;
         let policy = subject.site.policy();
-        let found = if self.must_fetch { None } else { private.find(self.shared, policy, self.begun, true) };
+        let found = if self.must_fetch.is_some() {
+            None
+        } else {
+            private.find(self.shared, policy, self.begun, true)
+        };
         if let Some(delivery) = found {
             return Step::Deliver(delivery);
         }
@@ -174,6 +178,11 @@ impl<'a> Visit<'a> {
             return None;
         }
         let moments = (sent_at, self.now());
+        // It may be a template, and a copy is not assembled.
+        let is_html = || head.fields.first(names::CONTENT_TYPE).is_some_and(|value| is_html_type(value));
+        if site.plan.esi_undeclared && is_html() {
+            return None;
+        }
         let freshness = judge_private(head, moments, site.plan.private_ttl, site.policy()).ok()?;
         let tags = site.tags_of(&fetch.key, &head.fields).ok()?;
         let (shared, worker, edge) = (Arc::clone(self.shared), self.worker, &self.shared.limits);

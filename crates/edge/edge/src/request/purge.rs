@@ -6,6 +6,7 @@
 use crate::control::counters::Metric;
 use crate::control::purge_orders::{self, OrderRefusal};
 use crate::request::interrupted::Interrupted;
+use crate::request::lookup::FetchOrder;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, ResponseAccount};
 use crate::request::step::Step;
@@ -38,7 +39,7 @@ impl<'a> Visit<'a> {
     /// anew without the order.
     pub(crate) async fn refresh(&mut self, order: PurgeOrder) -> Step<'a> {
         self.strip_order();
-        self.must_fetch = true;
+        self.must_fetch = Some(FetchOrder::Refresh);
         self.cells().count(Metric::Purges);
         let outcome = purge_orders::carry_out(self.shared, &order).await;
         if outcome.is_complete() {

@@ -6,6 +6,7 @@
 use crate::control::counters::Cells;
 use crate::memory::private_copies::WritingSession;
 use crate::request::client::ClientConnection;
+use crate::request::lookup::FetchOrder;
 use crate::request::record::Notes;
 use crate::request::respond::{self, Recipient};
 use crate::shared::Shared;
@@ -72,8 +73,8 @@ pub(crate) struct Visit<'a> {
     pub(crate) is_authorised: bool,
     /// Whether the request was counted against the limits of its client.
     pub(crate) is_counted: bool,
-    /// Whether the page is fetched even if it is stored.
-    pub(crate) must_fetch: bool,
+    /// Why the page is fetched even if it is stored.
+    pub(crate) must_fetch: Option<FetchOrder>,
     /// The request as the look-up sees it, if that differs from the request that was sent.
     pub(crate) looked_up: Option<Box<RequestHead>>,
     /// The site, once it is known.
@@ -117,7 +118,7 @@ impl<'a> Visit<'a> {
             recipient,
             is_authorised: false,
             is_counted,
-            must_fetch: false,
+            must_fetch: None,
             looked_up: None,
             site: None,
             notes,

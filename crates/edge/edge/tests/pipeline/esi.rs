@@ -4,14 +4,14 @@ use crate::support::{self, START, Stage, behind, reason};
 use crate::why::asked;
 use api::why::Question;
 use clock::ManualClock;
-use config::{DiskPlan, EdgePlan};
+use config::EdgePlan;
 use profiles::Pattern;
 use std::sync::Arc;
 use testkit::{Action, Client, Gate, Http2Client, Origin, Response, Seen, eventually, response};
 
 pub(crate) const TEMPLATE: &str = "Surrogate-Control: content=\"ESI/1.0\"";
 pub(crate) const STORED: &str = "Cache-Control: max-age=600";
-const GAP: &str = "<!-- a fragment of this page is missing -->";
+pub(crate) const GAP: &str = "<!-- a fragment of this page is missing -->";
 
 pub(crate) fn with_esi(plan: &mut EdgePlan) {
     plan.sites[0].esi = true;
@@ -27,7 +27,7 @@ fn stage(template: &str) -> Stage {
     })
 }
 
-fn fragment(target: &str) -> Vec<Action> {
+pub(crate) fn fragment(target: &str) -> Vec<Action> {
     match target {
         _ if target.starts_with("/missing") => response("404 Not Found", &[STORED], b"no"),
         _ if target.starts_with("/private") => {
@@ -406,47 +406,6 @@ fn http2_client_gets_the_page_and_its_end() {
     }
 }
 
-/// An edge with a disk, and the texts and reasons of two requests before and after its restart.
-fn across_a_restart(template: &'static [u8], page: &str) {
-    let directory = tempfile::tempdir().unwrap();
-    let origin = Origin::start(move |seen| match seen.target() {
-        "/" => response("200 OK", &[TEMPLATE, STORED], template),
-        other => fragment(other),
-    });
-    let start = || {
-        let mut plan = support::plan(&origin.url());
-        with_esi(&mut plan);
-        plan.disk = Some(DiskPlan {
-            directory: directory.path().to_owned(),
-            bytes_max: 256 << 20,
-            power_safe_purges: false,
-            state_directory: None,
-            runtime_directory: None,
-        });
-        support::start_at(plan, Arc::new(ManualClock::at(START)))
-    };
-    let edge = start();
-    assert_eq!(support::connect(&edge).get("/", &[]).text(), page);
-    eventually("both are on the disk", || support::metric(&edge, "petasos_disk_written_total", "") >= 2);
-    drop(edge);
-    let (edge, fetched) = (start(), origin.seen().len());
-    for _ in 0..2 {
-        let answer = support::connect(&edge).get("/", &[]);
-        assert_eq!((answer.status, reason(&answer)), (200, "hit-fresh"));
-        assert!(answer.text() == page, "{} bytes", answer.text().len());
-    }
-    assert_eq!(origin.seen().len(), fetched);
-}
-
-#[test]
-fn template_from_the_disk_is_assembled() {
-    across_a_restart(b"a<esi:include src=\"/b\"/>c", "a/bc");
-    // Longer than the bodies that are read into memory.
-    let long = format!("{}<esi:include src=\"/b\"/>c", "a".repeat(64 * 1024));
-    let page = format!("{}/bc", "a".repeat(64 * 1024));
-    across_a_restart(Box::leak(long.into_boxed_str()).as_bytes(), &page);
-}
-
 /// The fields of a response that tell caches whether to store it.
 fn told_to_caches(answer: &Response) -> Vec<(String, String)> {
     let fields = answer.head.lines().filter_map(|line| line.split_once(": "));
@@ -640,6 +599,29 @@ fn why_describes_a_stored_template() {
 fn cookie_that_is_not_listed_has_no_value() {
     let stage = stage("<esi:vars>[$(HTTP_COOKIE{group})$(HTTP_COOKIE{session})]</esi:vars>");
     assert_eq!(stage.get("/", &["Cookie: session=1; group=a"]).text(), "[a]");
+}
+
+#[test]
+fn noise_cookie_has_a_value_in_a_shared_page() {
+    let change = |plan: &mut EdgePlan| {
+        with_esi(plan);
+        plan.sites[0].policy.noise_cookies.push(Pattern::new("group"));
+    };
+    let stage = Stage::with(change, |seen| match seen.target() {
+        "/" => response(
+            "200 OK",
+            &[TEMPLATE, STORED],
+            b"<esi:vars>$(HTTP_COOKIE{group})</esi:vars><esi:include src='/a?g=$(HTTP_COOKIE{group})'/>",
+        ),
+        other => fragment(other),
+    });
+    for group in ["staff", "guests", "staff"] {
+        let answer = stage.get("/", &[&format!("Cookie: group={group}")]);
+        assert_eq!(answer.text(), format!("{group}/a?g={group}"));
+        assert_eq!(answer.field("Cache-Control"), Some("private, no-store"));
+    }
+    assert_eq!((count(&stage, "/"), stage.origin.seen().len()), (1, 3));
+    assert!(stage.origin.seen().iter().all(|seen| seen.field("Cookie").is_none()));
 }
 
 #[test]

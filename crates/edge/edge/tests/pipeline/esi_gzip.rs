@@ -3,10 +3,13 @@
 
 use crate::coded_forms::{FRESH, GZIP, HTML, PLAIN, coding, decoded, page};
 use crate::esi::{STORED, TEMPLATE, with_esi};
-use crate::support::{Stage, tagged};
+use crate::support::{Stage, behind, tagged};
+use config::EdgePlan;
 use std::io::Write;
 use std::process::{Command, Stdio};
-use testkit::{Response, Seen, eventually, response};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use testkit::{Gate, Response, Seen, eventually, response};
 
 const MARKUP: &str = "<esi:include src=\"/shared\"/>\n<esi:include src=\"/private\"/>$(HTTP_HOST)\
     <esi:vars>Hello $(HTTP_REFERER|nobody)!</esi:vars><esi:include src=\"/short\"/>";
@@ -141,6 +144,58 @@ fn purged_fragment_shows_at_once_with_gzip() {
     let answer = stage.get("/", &[GZIP]);
     assert_eq!((coding(&answer), stage.origin.count("/shared")), ("gzip", 2));
     assert_eq!(decoded(&answer), stage.get("/", &[PLAIN]).text());
+}
+
+#[test]
+fn texts_of_a_gzip_page_count_towards_the_memory() {
+    const TEXTS: u64 = 1000;
+    let gate = Gate::default();
+    let held = gate.clone();
+    let texts = format!("{}<esi:comment text=\"\"/>", "ab".repeat(40)).repeat(TEXTS as usize);
+    let template = format!("{texts}<esi:include src=\"/slow\"/>");
+    let is_slow = Arc::new(AtomicBool::new(false));
+    let slow = Arc::clone(&is_slow);
+    let stage = Stage::with(with_esi, move |seen| match seen.target() {
+        "/" => response("200 OK", &[TEMPLATE, STORED, HTML], template.as_bytes()),
+        _ if slow.load(Ordering::SeqCst) => behind(&held, response("200 OK", &[], b"slow")),
+        _ => response("200 OK", &[], b"fast"),
+    });
+    compressed(&stage, 1);
+    assert_eq!(stage.metric("petasos_buffered_bytes", ""), 0);
+    is_slow.store(true, Ordering::SeqCst);
+    let mut client = stage.begin("GET", "/", &[GZIP]);
+    assert_eq!(coding(&client.read_head()), "gzip");
+    // Each entry of the list has 32 bytes, and 16 KiB of a page need no budget.
+    assert!(stage.metric("petasos_buffered_bytes", "") >= TEXTS * 32 - 16 * 1024);
+    gate.open();
+    drop(client);
+    eventually("the memory is given back", || stage.metric("petasos_buffered_bytes", "") == 0);
+}
+
+#[test]
+fn parts_that_a_cookie_selects_are_not_compressed() {
+    let change = |plan: &mut EdgePlan| {
+        with_esi(plan);
+        plan.sites[0].policy.keyed_cookies = vec!["group".to_owned()];
+    };
+    let shared = template("<esi:include src=\"/in\"/>");
+    let stage = Stage::with(change, move |seen| match seen.target() {
+        "/" => response("200 OK", &[TEMPLATE, STORED, HTML], shared.as_bytes()),
+        _ => response("200 OK", &[STORED, HTML], page(seen.field("Cookie").unwrap_or("nobody")).as_bytes()),
+    });
+    assert!(decoded(&compressed(&stage, 2)).contains("<li>nobody"));
+    let forms = stage.metric("petasos_encodings_total", "");
+    for _ in 0..4 {
+        let answer = stage.get("/", &[GZIP, "Cookie: group=staff"]);
+        assert_eq!(coding(&answer), "none");
+        assert!(answer.text().contains("<li>group=staff"), "{}", answer.text());
+    }
+    // A direct request has a form, as a page that is not assembled. No page takes it as a part.
+    let direct = || stage.get("/in", &[GZIP, "Cookie: group=staff"]);
+    eventually("the form is made", || coding(&direct()) == "gzip");
+    assert_eq!(stage.metric("petasos_encodings_total", ""), forms + 1);
+    assert_eq!(coding(&stage.get("/", &[GZIP, "Cookie: group=staff"])), "none");
+    assert_eq!(coding(&stage.get("/", &[GZIP])), "gzip");
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub(crate) struct Routed {
 pub(crate) const PASSWORDS: &str = "ann:$5$abcdefgh$gruCpC7VkOTspMQTTSAR8mtlO9Upms.fwqE5y16JVM.\n\
                          bob:$5$abcdefgh$gruCpC7VkOTspMQTTSAR8mtlO9Upms.fwqE5y16JVM.\n";
 
-fn plan(text: &str, main: &Origin, other: &Origin) -> EdgePlan {
+pub(crate) fn plan(text: &str, main: &Origin, other: &Origin) -> EdgePlan {
     let text = text.replace("ORIGIN", &main.url()).replace("OTHER", &other.url());
     let read = |path: &str| Ok(if path == "./passwords" { PASSWORDS } else { "<p>Back soon" }.to_owned());
     let machine = Machine {

@@ -96,7 +96,9 @@ fn count(root: &DebianRoot, protocol: &str) -> Result<u64> {
     let (good, failed, late) = (of("good"), of("failed"), of("not_started"));
     println!("  HTTP/{protocol} over TLS: {good} good, {failed} failed, {late} not started");
     if failed > 0 {
-        println!("  by kind {}, by status {}", run["failed_by_kind"], run["statuses"]);
+        let [kinds, statuses] =
+            ["failed_by_kind", "statuses"].map(|name| run.get(name).unwrap_or(&Value::Null));
+        println!("  by kind {kinds}, by status {statuses}");
     }
     ensure!(good > 0, "the generator over HTTP/{protocol} measured nothing");
     Ok(failed + late)

@@ -35,7 +35,7 @@ pub(crate) const SIDES: [&str; 2] = ["today", "with Petasos"];
 const MORE: &str = "More is better";
 const LESS: &str = "Less is better";
 
-/// What is said instead of the factors.
+/// Text in place of invalid factors.
 const NO_FACTOR: &str = "No factor: the load generator may have been the limit of the site as it is, or its \
                          figures are not valid. Repeat the command when the machine has nothing else to do.";
 
@@ -107,7 +107,7 @@ pub(crate) fn pairs(figures: &LoadFigures) -> Vec<FigurePair> {
     pairs
 }
 
-/// What the figures mean for the site.
+/// Explains the figures for the site.
 pub(crate) fn meaning(report: &TrialReport, figures: &LoadFigures) -> String {
     let (memory, all) = (report.from_memory(), report.pages.len());
     let Some(factors) = figures.factors else {

@@ -132,6 +132,8 @@ pub enum Rule {
     Crawling,
     /// A span is wrong, or missing without being counted.
     Tracing,
+    /// A line of the access log is wrong, or missing without being counted.
+    Logging,
 }
 
 impl fmt::Display for Rule {
@@ -149,6 +151,7 @@ impl fmt::Display for Rule {
             Self::Administration => "administration",
             Self::Crawling => "crawling",
             Self::Tracing => "tracing",
+            Self::Logging => "logging",
         })
     }
 }

@@ -11,6 +11,7 @@ mod filling;
 mod handover;
 mod life;
 mod limits;
+mod logging;
 mod past;
 mod plan;
 mod reload;

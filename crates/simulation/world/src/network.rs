@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 /// The longest time for which a socket waits until a datagram is taken.
 const SEND_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// What connecting to an address meets.
+/// The behaviour of an address for new connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConnectMode {
     /// Nothing.
@@ -72,7 +72,7 @@ enum Attempt {
 }
 
 impl SimulatedNetwork {
-    /// A network in which nobody listens.
+    /// A network without listeners.
     pub fn new(random: Random, trace: Trace, faults: FaultCounts) -> Self {
         let state = Mutex::new(State { random, places: BTreeMap::new() });
         Self { shared: Arc::new(Shared { trace, faults, open: OpenPipes::default(), state }) }
@@ -96,7 +96,7 @@ impl SimulatedNetwork {
         heard
     }
 
-    /// Changes what connecting to `address` meets.
+    /// Changes the behaviour of `address` for new connections.
     pub fn set_mode(&self, address: &Address, mode: ConnectMode) {
         locked(&self.shared.state).places.entry(address.to_string()).or_default().mode = mode;
     }

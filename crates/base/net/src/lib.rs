@@ -5,6 +5,7 @@
 //! know HTTP.
 
 mod certificates;
+mod datagrams;
 mod inherited;
 mod input;
 mod listen;
@@ -25,6 +26,7 @@ pub use certificates::{
     ACME_TLS, Certificate, CertificateError, CertificateFiles, Certificates, ChallengeCertificates,
     ChallengeError, Refreshed,
 };
+pub use datagrams::Datagrams;
 pub use inherited::InheritedSockets;
 pub use input::{make_room, read_more};
 pub use listen::{Acceptor, BindError, Listener, bind, resolve};

@@ -3,6 +3,7 @@
 //! Invariant: an [`IdleStream`] belongs to no runtime. It can therefore wait in a pool that all
 //! workers share, and continue on any of them.
 
+use crate::datagrams::{Datagrams, SystemDatagrams};
 use crate::tls_agreement::known_version;
 use crate::tls_session::{self, ClientTls, IdleTls, ServerTls};
 use address::Address;
@@ -68,6 +69,12 @@ pub trait Network: Send + Sync {
     /// # Errors
     /// As [`Stream::connect`].
     fn connect<'a>(&'a self, address: &'a Address) -> Connecting<'a>;
+
+    /// Opens a socket for datagrams to an address. It may wait for the resolver.
+    ///
+    /// # Errors
+    /// As the system reports them, for example if nobody is at the path of a socket.
+    fn datagrams(&self, address: &Address) -> io::Result<Box<dyn Datagrams>>;
 }
 
 /// A connection in progress.
@@ -80,6 +87,10 @@ pub struct SystemNetwork;
 impl Network for SystemNetwork {
     fn connect<'a>(&'a self, address: &'a Address) -> Connecting<'a> {
         Box::pin(Stream::connect(address))
+    }
+
+    fn datagrams(&self, address: &Address) -> io::Result<Box<dyn Datagrams>> {
+        Ok(Box::new(SystemDatagrams::connect(address)?))
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! Invariants: `replace` is atomic. A reader sees the old content or the new content, never a part.
 //! A user with write access to a directory cannot make this program write to a file elsewhere,
-//! because no file is opened for writing through a symbolic link, except by `append`.
+//! because no file is opened for writing through a symbolic link, except by `append` and
+//! `open_log`.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -56,6 +57,16 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// As the system reports them; `Unsupported` if the disk has no unnamed files.
     fn open_unnamed(&self, _directory: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Opens a file to add to its end, as a program does that shares a log with others: each write
+    /// goes to what is the end then. The file is created if it does not exist. A symbolic link is
+    /// followed, and nothing is made durable.
+    ///
+    /// # Errors
+    /// As the system reports them; `Unsupported` if the disk has no such files.
+    fn open_log(&self, _path: &Path) -> io::Result<Box<dyn Write + Send>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -199,6 +210,10 @@ impl Disk for SystemDisk {
         Ok(Arc::new(SystemFile { file: Arc::new(file) }))
     }
 
+    fn open_log(&self, path: &Path) -> io::Result<Box<dyn Write + Send>> {
+        Ok(Box::new(OpenOptions::new().create(true).append(true).open(path)?))
+    }
+
     fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
         let mut files = Vec::new();
         for entry in fs::read_dir(directory)? {
@@ -311,6 +326,18 @@ mod tests {
         SystemDisk.append(&path, b"a").unwrap();
         SystemDisk.append(&path, b"b").unwrap();
         assert_eq!(SystemDisk.read(&path).unwrap(), b"ab");
+    }
+
+    #[test]
+    fn log_grows_at_its_end_also_by_other_writers() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let (mut one, mut two) = (SystemDisk.open_log(&path).unwrap(), SystemDisk.open_log(&path).unwrap());
+        one.write_all(b"a").unwrap();
+        two.write_all(b"b").unwrap();
+        std::fs::rename(&path, directory.path().join("log.1")).unwrap();
+        one.write_all(b"c").unwrap();
+        assert_eq!(std::fs::read(directory.path().join("log.1")).unwrap(), b"abc");
     }
 
     #[test]

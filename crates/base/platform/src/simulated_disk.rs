@@ -4,7 +4,7 @@
 //! there, and a random selection of the other blocks. All random decisions come from one seed.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -97,6 +97,16 @@ impl SimulatedDisk {
         inode.pending.clear();
     }
 
+    /// Gives a file another name without a disk operation, as another program does. Returns whether
+    /// there was one.
+    pub fn rename(&self, from: &Path, to: &Path) -> bool {
+        let mut files = self.files();
+        let Ok(inode) = files.named(from) else { return false };
+        files.set_name(to, Some(inode));
+        files.set_name(from, None);
+        true
+    }
+
     /// Ends the process. Its open files and locks become invalid and faults are removed, but its
     /// written content stays.
     pub fn kill(&self) {
@@ -166,21 +176,11 @@ impl Disk for SimulatedDisk {
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
-        let mut files = self.files();
-        let life = files.life;
-        let fault = files.begin(life)?;
-        let inode = match (files.named(path), access) {
-            (Ok(inode), _) => inode,
-            (Err(error), Access::Read | Access::Aside) => return Err(error),
-            (Err(_), Access::Write) if fault == Some(DiskFault::Full) => {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
-            (Err(_), Access::Write) => files.create(path, Vec::new()),
-        };
-        if fault == Some(DiskFault::Kill) {
-            return Err(io::Error::other("the process has ended"));
-        }
-        Ok(Arc::new(SimulatedFile { disk: self.clone(), inode, life }))
+        Ok(Arc::new(self.opened(path, access)?))
+    }
+
+    fn open_log(&self, path: &Path) -> io::Result<Box<dyn Write + Send>> {
+        Ok(Box::new(SimulatedLog(self.opened(path, Access::Write)?)))
     }
 
     fn open_unnamed(&self, _: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -240,6 +240,24 @@ impl Disk for SimulatedDisk {
 }
 
 impl SimulatedDisk {
+    fn opened(&self, path: &Path, access: Access) -> io::Result<SimulatedFile> {
+        let mut files = self.files();
+        let life = files.life;
+        let fault = files.begin(life)?;
+        let inode = match (files.named(path), access) {
+            (Ok(inode), _) => inode,
+            (Err(error), Access::Read | Access::Aside) => return Err(error),
+            (Err(_), Access::Write) if fault == Some(DiskFault::Full) => {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            (Err(_), Access::Write) => files.create(path, Vec::new()),
+        };
+        if fault == Some(DiskFault::Kill) {
+            return Err(io::Error::other("the process has ended"));
+        }
+        Ok(SimulatedFile { disk: self.clone(), inode, life })
+    }
+
     fn list_one(&self, path: &Path) -> io::Result<u64> {
         let mut files = self.files();
         let id = files.named(path)?;
@@ -339,6 +357,20 @@ impl DiskFile for SimulatedFile {
     }
 }
 
+/// A file to whose end is written.
+struct SimulatedLog(SimulatedFile);
+
+impl Write for SimulatedLog {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        let end = self.0.disk.files().inode(self.0.inode)?.cached.len();
+        self.0.write_at(octets, end as u64)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// An open file without a name. Its content is gone when it is closed.
 struct UnnamedFile(SimulatedFile);
 
@@ -394,6 +426,18 @@ mod tests {
         disk.remove(path()).unwrap();
         assert!(disk.memory_bytes() >= 2000);
         assert_eq!(disk.bytes(), 0);
+    }
+
+    #[test]
+    fn log_grows_at_its_end_under_any_name() {
+        let (disk, other) = (SimulatedDisk::new(1), Path::new("/cache/other"));
+        let (mut one, mut two) = (disk.open_log(path()).unwrap(), disk.open_log(path()).unwrap());
+        one.write_all(b"a").unwrap();
+        two.write_all(b"b").unwrap();
+        assert!(disk.rename(path(), other) && !disk.rename(path(), other));
+        one.write_all(b"c").unwrap();
+        disk.open_log(path()).unwrap().write_all(b"d").unwrap();
+        assert_eq!((disk.read(other).unwrap(), disk.read(path()).unwrap()), (b"abc".to_vec(), b"d".to_vec()));
     }
 
     #[test]

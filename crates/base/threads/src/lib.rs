@@ -18,4 +18,6 @@ mod waiters;
 pub use condvar::Condvar;
 pub use mutex::{Mutex, MutexGuard};
 pub use scheduler::{Scheduler, Simulation, is_simulated, simulated_seed};
-pub use thread::{JoinHandle, ThreadName, current_name, give_way, run_aside, sleep, spawn, wait_for};
+pub use thread::{
+    JoinHandle, ThreadName, current_name, give_way, receive, run_aside, sleep, spawn, wait_for,
+};

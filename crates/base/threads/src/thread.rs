@@ -7,6 +7,7 @@ use std::any::Any;
 use std::io;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -15,6 +16,9 @@ use tokio::sync::oneshot;
 
 /// How often a simulated thread that joins another one looks whether that one has ended.
 const TICK: Duration = Duration::from_millis(1);
+
+/// How often a simulated thread looks into a channel of the standard library.
+const RECEIVING_TICK: Duration = Duration::from_millis(100);
 
 /// A thread that was started.
 #[derive(Debug)]
@@ -139,6 +143,21 @@ pub fn sleep(duration: Duration) {
             scheduler.wait(Some(duration), &mut |_| Poll::Pending);
         }
         None => thread::sleep(duration),
+    }
+}
+
+/// Waits for the next value of a channel; `None` when all its senders are gone. Such a channel wakes
+/// no simulated thread, which therefore looks from time to time.
+pub fn receive<T>(values: &Receiver<T>) -> Option<T> {
+    if scheduler::current().is_none() {
+        return values.recv().ok();
+    }
+    loop {
+        match values.try_recv() {
+            Ok(value) => return Some(value),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => sleep(RECEIVING_TICK),
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! An edge without sockets, in the event loop of its caller.
 //!
 //! Invariant: it runs the same steps, stores, fetches and background work as an edge with sockets.
-//! Only accepting connections, signals, the access log and the memory of the process are missing.
+//! Only accepting connections, signals and the memory of the process are missing.
 
+use crate::control::access_log::{AccessLog, LogWriter};
 use crate::control::admin::AdminEntrance;
 use crate::control::counters::Metric;
 use crate::control::first_look;
@@ -27,9 +28,10 @@ pub struct EmbeddedEdge {
     shared: Arc<Shared>,
     admin: AdminEntrance,
     background: Background,
+    writer: Option<LogWriter>,
     tasks: Vec<AbortHandle>,
     /// Dropped with the edge, also if the edge never ended in an orderly way.
-    _forgotten: ForgottenAtEnd,
+    forgotten: ForgottenAtEnd,
 }
 
 /// Forgets the newest plan and the queued work for the disk when the edge is dropped. Both hold the
@@ -51,14 +53,15 @@ impl EmbeddedEdge {
     /// new plans. Blocks, as the start of the program does.
     ///
     /// # Errors
-    /// If a thread cannot be created.
+    /// If a thread cannot be created, or the access log cannot be opened.
     pub fn open(
         plan: EdgePlan,
         source: Option<PlanSource>,
         system: System,
         token: Option<String>,
     ) -> io::Result<Self> {
-        Self::begin(Self::prepare(plan, source, system, token)?)
+        let (log, writer) = AccessLog::start(&plan, &system)?.unzip();
+        Self::begin(Self::prepare(plan, source, system, token, log)?, writer)
     }
 
     /// As [`EmbeddedEdge::open`], in the place of the edge that serves the other end of `channel`
@@ -66,7 +69,8 @@ impl EmbeddedEdge {
     /// from here on.
     ///
     /// # Errors
-    /// If the other edge does not hand over, or if a thread cannot be created.
+    /// If the other edge does not hand over, if a thread cannot be created, or if the access log
+    /// cannot be opened.
     pub fn succeed(
         plan: EdgePlan,
         source: Option<PlanSource>,
@@ -75,15 +79,16 @@ impl EmbeddedEdge {
         channel: MessageChannel,
     ) -> Result<Self, UpgradeError> {
         let (predecessor, _) = Predecessor::greet(channel)?;
+        let (log, writer) = AccessLog::start(&plan, &system)?.unzip();
         predecessor.release()?;
-        let shared = Self::prepare(plan, source, system, token)?;
+        let shared = Self::prepare(plan, source, system, token, log)?;
         if let Err(error) = predecessor.take_over(&shared) {
             // A process would end here.
             shared.quit();
             shared.persistence.close();
             return Err(error);
         }
-        Ok(Self::begin(shared)?)
+        Ok(Self::begin(shared, writer)?)
     }
 
     /// The state of an edge above its disk, with what the previous process has stored.
@@ -92,8 +97,9 @@ impl EmbeddedEdge {
         source: Option<PlanSource>,
         system: System,
         token: Option<String>,
+        log: Option<AccessLog>,
     ) -> io::Result<Arc<Shared>> {
-        let shared = Shared::new(plan, None, system).with_plan_source(source).with_kept_token(token);
+        let shared = Shared::new(plan, log, system).with_plan_source(source).with_kept_token(token);
         let shared = shared.with_static_tree();
         let (shared, recovery) = shared.above_disk()?;
         let shared = Arc::new(shared);
@@ -104,10 +110,10 @@ impl EmbeddedEdge {
         Ok(shared)
     }
 
-    fn begin(shared: Arc<Shared>) -> io::Result<Self> {
+    fn begin(shared: Arc<Shared>, writer: Option<LogWriter>) -> io::Result<Self> {
         let background = Background::start(&shared)?;
         let (admin, forgotten) = (AdminEntrance::new(&shared), ForgottenAtEnd(Arc::clone(&shared)));
-        Ok(Self { admin, shared, background, tasks: Vec::new(), _forgotten: forgotten })
+        Ok(Self { admin, shared, background, writer, tasks: Vec::new(), forgotten })
     }
 
     /// The work of handing over to a process at the other end of `channel`, from its first message
@@ -159,6 +165,19 @@ impl EmbeddedEdge {
         move || traces.as_ref().map_or((0, 0), |traces| (traces.exported(), traces.dropped()))
     }
 
+    /// Opens the access log again, after its file has got another name.
+    pub fn reopen_log(&self) {
+        self.shared.log.iter().for_each(AccessLog::reopen);
+    }
+
+    /// The number of lines of the access log that were not written. It can be read after the end of
+    /// the edge, which writes the last lines, if there are no requests any more.
+    pub fn log_lines_lost(&self) -> impl Fn() -> u64 + Send + use<> {
+        let dropped = self.shared.counters.value(Metric::AccessLogDropped);
+        let lost = self.shared.log.as_ref().map(AccessLog::lost_later);
+        move || dropped + lost.as_ref().map_or(0, |lost| lost())
+    }
+
     /// Whether the values of the last minute are still written after the drain has begun. The
     /// program waits for them before it ends.
     pub fn keeps_past(&self) -> bool {
@@ -173,8 +192,12 @@ impl EmbeddedEdge {
     /// Ends the background work and closes the disk tier. Blocks. Tasks of connections that are
     /// still open end with the runtime.
     pub fn end(self) {
-        self.shared.quit();
-        self.tasks.iter().for_each(AbortHandle::abort);
-        self.background.end(&self.shared);
+        let Self { shared, admin, background, writer, tasks, forgotten } = self;
+        shared.quit();
+        tasks.iter().for_each(AbortHandle::abort);
+        background.end(&shared);
+        drop((forgotten, admin, shared));
+        // Lost lines are counted and reported where they are lost.
+        let _ = writer.and_then(LogWriter::finish);
     }
 }

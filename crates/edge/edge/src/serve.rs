@@ -227,15 +227,10 @@ impl BoundEdge {
         let listen = plan.listeners.iter().map(|listener| listener.address.clone()).collect();
         let bound = Bound { listen, admin: admin.local().clone() };
         let token = token::obtain(&plan)?;
-        let (log, writer) = match &plan.access_log {
-            Some(target) => {
-                let opened = AccessLog::start(target, plan.limits.access_log_lines_max);
-                let (log, writer) =
-                    opened.map_err(|error| ServeError::AccessLog { path: path_of(target), error })?;
-                (Some(log), Some(writer))
-            }
-            None => (None, None),
-        };
+        let path = || plan.access_log.as_ref().map(path_of).unwrap_or_default();
+        let opened = AccessLog::start(&plan, &system);
+        let opened = opened.map_err(|error| ServeError::AccessLog { path: path(), error })?;
+        let (log, writer) = opened.unzip();
         if let Some(predecessor) = predecessor {
             predecessor.release()?;
         }

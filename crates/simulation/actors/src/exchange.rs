@@ -105,6 +105,8 @@ pub struct Ask {
     pub misbehaves: bool,
     /// The trace that the visitor begins.
     pub trace: Option<u128>,
+    /// Its number in the access log.
+    pub log_number: Option<u64>,
 }
 
 impl fmt::Display for Ask {

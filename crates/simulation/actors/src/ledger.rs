@@ -3,6 +3,7 @@
 //! Invariant: all events have one total order, the order in which they were recorded, because many
 //! events have the same simulated time. The ledger depends on nothing but the recorded events.
 
+use crate::access_lines::LogRecord;
 use crate::application::SaveForm;
 use crate::content::ContentId;
 use crate::event::{
@@ -98,6 +99,8 @@ pub struct Ledger {
     pub(crate) listed: ListedRecord,
     /// The traces of this life, if the edge exports them.
     pub(crate) traces: Option<TraceRecord>,
+    /// The requests of this life, if the edge has an access log.
+    pub(crate) log_lines: Option<LogRecord>,
 }
 
 /// Whether a fault at this place can keep the edge from writing.
@@ -130,6 +133,7 @@ impl Ledger {
             memory: MemoryMeter::default(),
             listed: ListedRecord::default(),
             traces: None,
+            log_lines: None,
             tally: Tally {
                 endings: BTreeMap::new(),
                 statuses: BTreeMap::new(),
@@ -163,6 +167,7 @@ impl Ledger {
         self.away_directory.clear();
         self.handovers.clear();
         self.traces = None;
+        self.log_lines = None;
         self.forget_reloads();
     }
 
@@ -442,6 +447,9 @@ impl Ledger {
     /// can look like one of another program. Purges are then never durable.
     pub const fn disk_is_damaged(&mut self) {
         (self.is_disk_damaged, self.may_lack_bytes) = (true, true);
+        if let Some(log) = &mut self.log_lines {
+            log.is_damaged = true;
+        }
     }
 
     /// Records the answer to a call of the admin address about the page at `path`, and what is
@@ -533,6 +541,7 @@ impl Ledger {
         }
         self.count_reason(reason);
         self.trace_ends(&asked, reply);
+        self.log_answer(&asked, reply);
         self.by_rules_of(asked.begun.at, |ledger| {
             ledger.judge(&asked, ended, reply);
             ledger.record_write(&asked, ended, reply);

@@ -4,6 +4,7 @@
 //! Invariant: all decisions follow from seeds, and all times from the paused clock of the runtime.
 //! The actors know only streams of bytes; the ledger knows only what the actors recorded.
 
+mod access_lines;
 mod answer;
 mod application;
 mod assembled;
@@ -56,6 +57,7 @@ mod visit;
 mod visitor;
 mod warm_caller;
 
+pub use access_lines::{LogEnd, LogForm};
 pub use application::{Application, SaveForm};
 pub use collector::Collector;
 pub use content::{BLOCK_BYTES, ContentId, Mismatch, NONE, slice, verify};

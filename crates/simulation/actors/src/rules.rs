@@ -134,6 +134,8 @@ pub enum Rule {
     Tracing,
     /// A client got more than its share, or was refused within it.
     Guarding,
+    /// A line of the access log is wrong, or missing without being counted.
+    Logging,
 }
 
 impl fmt::Display for Rule {
@@ -152,6 +154,7 @@ impl fmt::Display for Rule {
             Self::Crawling => "crawling",
             Self::Tracing => "tracing",
             Self::Guarding => "guarding",
+            Self::Logging => "logging",
         })
     }
 }

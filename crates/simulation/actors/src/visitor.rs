@@ -111,6 +111,7 @@ struct Pending {
     id: RequestId,
     head: String,
     begun: Moment,
+    log_number: Option<u64>,
 }
 
 impl<S, C> Visitor<S, C>
@@ -190,6 +191,7 @@ where
                 let Some(request) = pending.get(place) else { continue };
                 let has_nothing = reply.first_byte.is_none() && reply.ending == Ending::Closed;
                 if has_nothing && connection.carried > 0 && request.visit.method != VisitMethod::Post {
+                    lock(&self.ledger).is_repeated(request.log_number);
                     again.insert(place);
                 } else {
                     self.end(request, &reply);
@@ -238,6 +240,7 @@ where
                     exchange(&mut connection, &mut writing, request, self.timeline).await;
                 let has_nothing = reply.first_byte.is_none() && reply.ending == Ending::Closed;
                 if has_nothing && connection.carried > 0 && request.visit.method != VisitMethod::Post {
+                    pending.iter().for_each(|sent| lock(&self.ledger).is_repeated(sent.log_number));
                     break;
                 }
                 reply.own_delay += delay + asked.since(request.begun);
@@ -297,7 +300,9 @@ where
             let _ = write!(fields, "X-Forwarded-For: {address}\r\nX-Forwarded-Proto: http\r\n");
         }
         let trace = lock(&self.ledger).trace_begins();
-        trace.iter().for_each(|(_, line)| fields.push_str(line));
+        let (log_number, of_log) = lock(&self.ledger).log_number().unzip();
+        let lines = trace.iter().map(|(_, line)| line).chain(&of_log);
+        lines.for_each(|line| fields.push_str(line));
         let name = self.site.host_name(visit.is_other_host);
         let host = visit.port.map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
         let head = visit.head(&host, Recognised { user, nick: nick.as_deref() }, &fields);
@@ -321,10 +326,11 @@ where
             only_if_cached: visit.extra == Some(ONLY_IF_CACHED),
             misbehaves: visit.misbehaves(),
             trace: trace.map(|(trace, _)| trace),
+            log_number,
         };
         let begun = self.timeline.now();
         let id = lock(&self.ledger).request_begins(begun, ask);
-        Pending { visit, id, head, begun }
+        Pending { visit, id, head, begun, log_number }
     }
 
     /// When the connection began that the next request may use.

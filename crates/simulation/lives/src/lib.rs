@@ -14,6 +14,7 @@ mod handover;
 mod herd;
 mod life;
 mod limits;
+mod logging;
 mod past;
 mod plan;
 mod reload;

@@ -14,7 +14,9 @@ use crate::settings::{ORIGIN_ADDRESS, PURGER, SECOND_ORIGIN_ADDRESS};
 use crate::society::{SharedEdge, Society};
 use crate::survey::survey;
 use crate::tracing::collect;
-use actors::{DashboardPlan, FaultPlace, Origin, PageKind, Timeline, VARIANTS_MAX, Visit, VisitorPlan, lock};
+use actors::{
+    DashboardPlan, FaultPlace, Moment, Origin, PageKind, Timeline, VARIANTS_MAX, Visit, VisitorPlan, lock,
+};
 use clock::Clock;
 use edge::{EmbeddedEdge, Metric, System};
 use net::{Peer, Stream};
@@ -24,7 +26,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use world::{ConnectMode, DiskHang, DiskMode, Pipe, PipeSettings, World};
+use world::{ConnectMode, DiskHang, DiskMode, Heard, Pipe, PipeSettings, World};
 
 /// The longest time, after the last arrival, in which actors and faults must be done.
 pub(crate) const ACTORS_MAX: Duration = Duration::from_secs(3600);
@@ -91,6 +93,10 @@ pub(crate) struct Life {
     pub(crate) next: Option<NextPlan>,
     /// When the drain began, in seconds of the wall clock.
     pub(crate) drained_at: Arc<Mutex<Option<u64>>>,
+    /// When it began.
+    pub(crate) begun: Moment,
+    /// The datagrams of the access log, if it goes to a socket.
+    pub(crate) heard: Arc<Mutex<Option<Heard>>>,
 }
 
 /// Runs a life to its end. Its violations are in the ledger and in the world.
@@ -113,12 +119,15 @@ pub(crate) async fn live(world: World, society: Society, plan: LifePlan, timelin
         links: Arc::new(AtomicU64::new(1)),
         is_draining: Arc::default(),
         drained_at: Arc::default(),
+        begun: timeline.now(),
+        heard: Arc::default(),
     };
     life.note(&format!("life {} begins", plan.number));
     tokio::spawn(accept(life.world.clone(), origin.clone(), ORIGIN_ADDRESS));
     tokio::spawn(accept(life.world.clone(), origin.second(), SECOND_ORIGIN_ADDRESS));
     life.begin_past();
     life.decay(plan.decay);
+    life.begin_log();
     if life.start().await {
         let (begun, from) = (timeline.now(), life.world.clock().now().as_secs());
         match plan.end {
@@ -404,6 +413,9 @@ impl Life {
         }
         tasks.spawn(self.reloads(plan.reloads.clone()));
         tasks.spawn(self.handovers(plan.handovers.clone()));
+        for rotation in &plan.rotations {
+            tasks.spawn(after(rotation.at_ms, self.clone().rotate(*rotation)));
+        }
         for fault in &plan.faults {
             tasks.spawn(suffer(
                 self.world.clone(),
@@ -503,7 +515,7 @@ impl Life {
     pub(crate) async fn close(&self) {
         self.wait_for_past().await;
         let Some(edge) = lock(&self.edge).take() else { return };
-        let counts = edge.span_counts();
+        let (counts, lines_lost) = (edge.span_counts(), edge.log_lines_lost());
         if timeout(END_MAX, self.world.threads().run("end", move || edge.end())).await.is_err() {
             self.violate(format!("the end of the edge takes more than {END_MAX:?}"));
             return;
@@ -517,6 +529,7 @@ impl Life {
         sleep(Duration::from_secs(30)).await;
         self.note("the edge has ended");
         self.check_spans(counts());
+        self.check_log(lines_lost());
     }
 
     /// Waits until the disk's writer has written everything that it was given.

@@ -3,6 +3,7 @@
 //! Invariant: a figure beyond its bound is recorded once.
 
 use crate::filling::BreakerWatch;
+use crate::logging::log_bytes;
 use crate::society::{SharedEdge, Society};
 use actors::{Moment, Timeline, lock};
 use edge::{EmbeddedEdge, Metric};
@@ -141,7 +142,9 @@ fn disk_excess(world: &World, society: &Society) -> Option<String> {
     let tier = settings.disk_bytes.unwrap_or(0) + DISK_BESIDE_BYTES;
     let spools = settings.spool_bytes.unwrap_or(0) * society.upkeep.processes.load(Ordering::Relaxed);
     let past = if settings.keeps_past { PAST_BYTES } else { 0 };
-    let (bytes, bound) = (world.disk().bytes(), tier + spools + past);
+    // The log grows until its operator removes it.
+    let log = settings.log.map_or(0, |_| log_bytes(world.disk().content()));
+    let (bytes, bound) = (world.disk().bytes() - log, tier + spools + past);
     (bytes > bound).then(|| format!("the disk holds {bytes}, more than {bound}"))
 }
 

@@ -9,6 +9,7 @@ use crate::filling::{callers, publish};
 use crate::guarding::{flooder, guard, members};
 use crate::handover::PlannedHandover;
 use crate::herd::Herd;
+use crate::logging::{LogSettings, PlannedRotation};
 use crate::reload::PlannedReload;
 use crate::renewal::renewal;
 use crate::settings::{HOST, OTHER_HOST, Settings, SiteProfile};
@@ -155,6 +156,8 @@ pub struct LifePlan {
     pub reloads: Vec<PlannedReload>,
     /// The processes that want to take over, in the order of their times.
     pub handovers: Vec<PlannedHandover>,
+    /// The rotations of the access log, if there is one.
+    pub rotations: Vec<PlannedRotation>,
     /// How it ends.
     pub end: LifeEnd,
     /// When the edge begins to drain, although actors are not done; `None` if it waits for them.
@@ -218,6 +221,8 @@ pub enum Element {
     Flooder(u64, u64),
     /// A client of pages with a password.
     Member(u64, u64),
+    /// A rotation of the access log.
+    Rotation(u64, u64),
 }
 
 impl RunPlan {
@@ -255,6 +260,7 @@ impl RunPlan {
         settings.traces = TraceSettings::random(seed);
         settings.guard = guard(seed);
         settings.has_members = fork("members").percent(MEMBERS_PERCENT);
+        settings.log = LogSettings::random(seed);
         let site = Arc::new(site);
         let count = if settings.disk_bytes.is_some() { fork("lives").between(1, LIVES_MAX) } else { 1 };
         let life = |number| LifePlan::random(seed, (number, number + 1 == count), &settings, &site, film);
@@ -275,6 +281,8 @@ impl RunPlan {
             all.extend(life.faults.iter().map(|fault| Element::Fault(life.number, fault.number)));
             all.extend(life.reloads.iter().map(|reload| Element::Reload(life.number, reload.number)));
             all.extend(life.handovers.iter().map(|handover| Element::Handover(life.number, handover.number)));
+            let rotations = life.rotations.iter().map(|rotation| rotation.number);
+            all.extend(rotations.map(|rotation| Element::Rotation(life.number, rotation)));
             let operators = life.operators.iter().map(|(_, operator)| operator.number);
             all.extend(operators.map(|operator| Element::Operator(life.number, operator)));
             all.extend(life.tunnels.iter().map(|(_, tunnel)| Element::Tunnel(life.number, tunnel.number)));
@@ -317,6 +325,7 @@ impl RunPlan {
             life.faults.retain(|fault| kept.contains(&Element::Fault(number, fault.number)));
             life.reloads.retain(|reload| kept.contains(&Element::Reload(number, reload.number)));
             life.handovers.retain(|handover| kept.contains(&Element::Handover(number, handover.number)));
+            life.rotations.retain(|rotation| kept.contains(&Element::Rotation(number, rotation.number)));
             life.visitors.retain(|(_, visitor)| kept.contains(&Element::Visitor(number, visitor.number)));
             life.purgers.retain(|(_, purger)| kept.contains(&Element::Purger(number, purger.number)));
             life.operators.retain(|(_, operator)| kept.contains(&Element::Operator(number, operator.number)));
@@ -449,6 +458,7 @@ impl LifePlan {
             faults,
             reloads: reloads(seed, number, settings, site),
             handovers,
+            rotations: rotations(seed, number, settings),
             end,
             drains_at_ms,
         }
@@ -563,6 +573,13 @@ fn reloads(seed: u64, life: u64, settings: &Settings, site: &SitePlan) -> Vec<Pl
     PlannedReload::random_list(&mut random, settings, may_be_rfc, RELOAD_MS_MAX, site.application)
 }
 
+/// The rotations of the access log in a life.
+fn rotations(seed: u64, life: u64, settings: &Settings) -> Vec<PlannedRotation> {
+    let mut random = Random::fork(seed, "rotations", life);
+    let all = PlannedRotation::random_list(&mut random, RELOAD_MS_MAX);
+    all.into_iter().filter(|_| settings.log.is_some()).collect()
+}
+
 /// When the edge begins to drain early, if it does.
 fn drain(random: &mut Random) -> Option<u64> {
     random.percent(DRAIN_PERCENT).then(|| random.between(500, KILL_MS_MAX))
@@ -634,6 +651,7 @@ impl fmt::Display for RunPlan {
             life.faults.iter().try_for_each(|fault| writeln!(f, "  {fault}"))?;
             life.reloads.iter().try_for_each(|reload| writeln!(f, "  {reload}"))?;
             life.handovers.iter().try_for_each(|handover| writeln!(f, "  {handover}"))?;
+            life.rotations.iter().try_for_each(|rotation| writeln!(f, "  {rotation}"))?;
             for (at_ms, visitor) in &life.visitors {
                 write!(f, "  after {at_ms} ms {visitor}")?;
             }

@@ -6,6 +6,7 @@
 use crate::filling::WarmSettings;
 use crate::guarding::guard_plan;
 use crate::limits::SMALL_BODY_BYTES;
+use crate::logging::LogSettings;
 use crate::past::DIRECTORY;
 use crate::tracing::TraceSettings;
 use actors::{
@@ -147,6 +148,8 @@ pub struct Settings {
     pub guard: Option<GuardTerms>,
     /// Whether some pages need a password.
     pub has_members: bool,
+    /// The access log, which no reload may change.
+    pub log: Option<LogSettings>,
 }
 
 /// The profile of the site.
@@ -282,6 +285,7 @@ impl Settings {
             traces: None,
             guard: None,
             has_members: false,
+            log: None,
         }
     }
 
@@ -308,6 +312,7 @@ impl Settings {
             traces: self.traces,
             guard: self.guard,
             has_members: self.has_members,
+            log: self.log,
             ..other
         }
     }
@@ -378,7 +383,8 @@ impl Settings {
         let unknown = if self.closes_unknown_hosts { "unknown_hosts = \"close\"\n" } else { "" };
         let sites = self.naming.names().iter().enumerate().map(site);
         let traces = self.traces.map(TraceSettings::configuration).unwrap_or_default();
-        [unknown.to_owned(), traces].into_iter().chain(sites).chain(further).collect()
+        let log = self.log.map(LogSettings::configuration).unwrap_or_default();
+        [unknown.to_owned(), traces, log].into_iter().chain(sites).chain(further).collect()
     }
 
     /// The largest number of fetches from all origins together. Stalled fetches count as active
@@ -495,6 +501,9 @@ impl Settings {
         limits.foreign_ports_max = 2;
         if let Some(clients_max) = self.traces.and_then(|traces| traces.clients_max) {
             limits.client_traces_max = clients_max;
+        }
+        if let Some(lines_max) = self.log.and_then(|log| log.lines_max) {
+            limits.access_log_lines_max = lines_max;
         }
         if self.is_strict {
             limits.page_writes_per_minute = 1;
@@ -648,6 +657,7 @@ impl fmt::Display for Settings {
             self.routing,
         )?;
         self.traces.iter().try_for_each(|traces| write!(f, ", {traces:?}"))?;
+        self.log.iter().try_for_each(|log| write!(f, ", {log:?}"))?;
         self.warm.iter().try_for_each(|(warm, _)| write!(f, ", fills the cache {warm}"))
     }
 }

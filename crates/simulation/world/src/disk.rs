@@ -3,7 +3,7 @@
 //! Invariant: an operation waits in a simulated thread, before it does anything. After a kill or a
 //! power cut every operation of the old process fails, and those that wait or hang return an error.
 
-use crate::disk_file::WorldFile;
+use crate::disk_file::{WorldFile, WorldLog};
 use crate::disk_operation::Operation;
 use crate::pipe::locked;
 use crate::random::digest;
@@ -13,7 +13,7 @@ use crate::{
 use ::threads::Scheduler;
 use platform::{Access, DirectoryEntry, Disk, DiskFault, DiskFile, DiskLock, SimulatedDisk};
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
@@ -390,6 +390,11 @@ impl Disk for WorldDisk {
     fn open_unnamed(&self, directory: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file = self.operate(Operation::OpenUnnamed, directory, |files| files.open_unnamed(directory))?;
         Ok(Arc::new(WorldFile::unnamed(self.clone(), directory.to_owned(), file)))
+    }
+
+    fn open_log(&self, path: &Path) -> io::Result<Box<dyn Write + Send>> {
+        let log = self.operate(Operation::Open, path, |files| files.open_log(path))?;
+        Ok(Box::new(WorldLog::new(self.clone(), path.to_owned(), log)))
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {

@@ -7,7 +7,7 @@ use crate::WorldDisk;
 use crate::disk_operation::Operation;
 use platform::DiskFile;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -63,5 +63,35 @@ impl DiskFile for WorldFile {
 
     fn system_file(&self) -> Option<Arc<File>> {
         None
+    }
+}
+
+/// A file to whose end is written.
+pub(crate) struct WorldLog {
+    disk: WorldDisk,
+    path: PathBuf,
+    log: Box<dyn Write + Send>,
+}
+
+impl WorldLog {
+    pub(crate) fn new(disk: WorldDisk, path: PathBuf, log: Box<dyn Write + Send>) -> Self {
+        disk.count_open();
+        Self { disk, path, log }
+    }
+}
+
+impl Drop for WorldLog {
+    fn drop(&mut self) {
+        self.disk.close();
+    }
+}
+
+impl Write for WorldLog {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.disk.operate(Operation::WriteAt, &self.path, |_| self.log.write(octets))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -25,7 +25,7 @@ pub use disk::WorldDisk;
 pub use disk_mode::{DiskHang, DiskMode, SLOW_MS};
 pub use faults::{FaultCounts, FaultKind};
 pub use memory_meter::{CountedMemory, MemoryMeter};
-pub use network::{ConnectMode, SimulatedNetwork};
+pub use network::{ConnectMode, Heard, SimulatedNetwork};
 pub use pipe::{OpenPipes, Pipe, PipeSettings, pipe};
 pub use random::Random;
 pub use threads::{SimulatedThreads, ThreadSettings};

@@ -6,7 +6,7 @@
 use crate::pipe::locked;
 use crate::{FaultCounts, FaultKind, OpenPipes, Pipe, PipeSettings, Random, Trace, pipe};
 use address::Address;
-use net::{Connecting, Network, Stream};
+use net::{Connecting, Datagrams, Network, Stream};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::pending;
@@ -14,6 +14,9 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
+
+/// The longest time for which a socket waits until a datagram is taken.
+const SEND_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// The behaviour of an address for new connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +57,12 @@ struct Place {
     /// The properties of its connections; by chance if there are none.
     settings: Option<PipeSettings>,
     accepts: Option<mpsc::Sender<Pipe>>,
+    /// The datagrams that have arrived, if somebody receives them.
+    heard: Option<Heard>,
 }
+
+/// Datagrams that have arrived at an address, in their order.
+pub type Heard = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// How an attempt to connect goes on.
 enum Attempt {
@@ -77,6 +85,15 @@ impl SimulatedNetwork {
         let (accepts, accepted) = mpsc::channel(backlog.max(1));
         locked(&self.shared.state).places.entry(address.to_string()).or_default().accepts = Some(accepts);
         accepted
+    }
+
+    /// Begins to receive datagrams at `address`. The mode of the address holds for each of them:
+    /// while it hangs, the queue of the receiver is full.
+    pub fn hear(&self, address: &Address) -> Heard {
+        let heard = Heard::default();
+        let mut state = locked(&self.shared.state);
+        state.places.entry(address.to_string()).or_default().heard = Some(Arc::clone(&heard));
+        heard
     }
 
     /// Changes the behaviour of `address` for new connections.
@@ -178,6 +195,41 @@ impl SimulatedNetwork {
 impl Network for SimulatedNetwork {
     fn connect<'a>(&'a self, address: &'a Address) -> Connecting<'a> {
         Box::pin(self.make(address))
+    }
+
+    fn datagrams(&self, address: &Address) -> io::Result<Box<dyn Datagrams>> {
+        Ok(Box::new(SimulatedDatagrams { network: self.clone(), address: address.to_string() }))
+    }
+}
+
+/// A socket for datagrams.
+struct SimulatedDatagrams {
+    network: SimulatedNetwork,
+    address: String,
+}
+
+impl Datagrams for SimulatedDatagrams {
+    fn send(&self, datagram: &[u8]) -> io::Result<()> {
+        let shared = &self.network.shared;
+        let (mode, heard) = match locked(&shared.state).places.get(&self.address) {
+            Some(place) => (place.mode, place.heard.clone()),
+            None => (ConnectMode::Refuse, None),
+        };
+        let heard = heard.filter(|_| mode != ConnectMode::Refuse);
+        let heard = heard.ok_or(io::ErrorKind::ConnectionRefused)?;
+        let wait = match mode {
+            ConnectMode::Hang => SEND_TIME_MAX,
+            ConnectMode::Slow(millis) => Duration::from_millis(millis),
+            ConnectMode::Accept | ConnectMode::Refuse => Duration::ZERO,
+        };
+        if !wait.is_zero() {
+            ::threads::sleep(wait.min(SEND_TIME_MAX));
+        }
+        if wait >= SEND_TIME_MAX {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        locked(&heard).push(datagram.to_vec());
+        Ok(())
     }
 }
 

@@ -5,10 +5,11 @@
 //! exactly one line. The crate `request_log` makes the lines; `reference` explains their fields.
 
 use crate::control::log_output::{LogOutput, LogState};
+use crate::system::System;
 use crate::upkeep::leaving::join_in_time;
 use crate::upkeep::supervisor::{self, ThreadEnd};
 use address::Address;
-use config::{AccessLogTarget, LogFormat, LogTerms};
+use config::{AccessLogTarget, EdgePlan, LogFormat, LogTerms};
 use request_log::{
     RequestRecord, push_combined, push_journal_entry, push_json, push_local_syslog_header, push_syslog_header,
 };
@@ -33,6 +34,8 @@ pub(crate) struct AccessLog {
     lines: SyncSender<Vec<u8>>,
     state: Arc<LogState>,
     envelope: Envelope,
+    /// The identifier of the process, for syslog.
+    pid: u32,
 }
 
 /// What surrounds a line on its way.
@@ -55,27 +58,28 @@ pub(crate) struct LogWriter {
 }
 
 impl AccessLog {
-    /// Opens the log and starts its thread.
+    /// Opens the log of a plan, if it has one, and starts its thread.
     ///
     /// # Errors
     /// If the file cannot be opened or the system cannot create a thread.
-    pub(crate) fn start(target: &AccessLogTarget, lines_max: usize) -> io::Result<(Self, LogWriter)> {
+    pub(crate) fn start(plan: &EdgePlan, system: &System) -> io::Result<Option<(Self, LogWriter)>> {
+        let Some(target) = &plan.access_log else { return Ok(None) };
         let state = Arc::<LogState>::default();
         let envelope = match target {
             AccessLogTarget::Stdout | AccessLogTarget::File(_) => Envelope::Plain,
             AccessLogTarget::Syslog(Address::Unix(_)) => Envelope::LocalSyslog,
-            AccessLogTarget::Syslog(_) => {
-                Envelope::Syslog(rustix::system::uname().nodename().to_string_lossy().into())
-            }
+            AccessLogTarget::Syslog(_) => Envelope::Syslog(system.host.as_str().into()),
             AccessLogTarget::Journald(_) => Envelope::Journal,
         };
-        Self::start_with(LogOutput::open(target, Arc::clone(&state))?, state, envelope, lines_max)
+        let output = LogOutput::open(target, system, Arc::clone(&state))?;
+        let lines_max = plan.limits.access_log_lines_max;
+        Self::start_with(output, state, (envelope, system.pid), lines_max).map(Some)
     }
 
     fn start_with(
         mut output: LogOutput,
         state: Arc<LogState>,
-        envelope: Envelope,
+        (envelope, pid): (Envelope, u32),
         lines_max: usize,
     ) -> io::Result<(Self, LogWriter)> {
         let (lines, received) = sync_channel(lines_max);
@@ -85,7 +89,7 @@ impl AccessLog {
             // All senders are gone.
             ThreadEnd::Due
         })?;
-        Ok((Self { lines, state, envelope }, LogWriter { thread }))
+        Ok((Self { lines, state, envelope, pid }, LogWriter { thread }))
     }
 
     /// Reopens the file, for example after log rotation has renamed it. Does not block.
@@ -99,6 +103,12 @@ impl AccessLog {
     /// Number of lines that could not be written.
     pub(crate) fn lost(&self) -> u64 {
         self.state.lost()
+    }
+
+    /// The same count, for someone who does not keep the log open.
+    pub(crate) fn lost_later(&self) -> impl Fn() -> u64 + Send + use<> {
+        let state = Arc::clone(&self.state);
+        move || state.lost()
     }
 
     /// Whether lines go to the journal, whose entries have more than the line.
@@ -126,8 +136,8 @@ impl AccessLog {
             LogFormat::Json => JSON_LINE_BYTES,
         });
         match &self.envelope {
-            Envelope::LocalSyslog => push_local_syslog_header(&mut text, record.at, std::process::id()),
-            Envelope::Syslog(host) => push_syslog_header(&mut text, record.at, host, std::process::id()),
+            Envelope::LocalSyslog => push_local_syslog_header(&mut text, record.at, self.pid),
+            Envelope::Syslog(host) => push_syslog_header(&mut text, record.at, host, self.pid),
             Envelope::Plain | Envelope::Journal => {}
         }
         match format {
@@ -162,7 +172,7 @@ impl LogWriter {
 /// Writes lines until all senders are dropped. If the output fails, lines are lost, but requests
 /// continue.
 fn write_lines(lines: &Receiver<Vec<u8>>, output: &mut LogOutput) {
-    while let Ok(first) = lines.recv() {
+    while let Some(first) = threads::receive(lines) {
         output.put(&first);
         // Sleeping, instead of waiting for each line, saves the workers a system call to wake this
         // thread.
@@ -227,7 +237,8 @@ mod tests {
         lines_max: usize,
     ) -> (AccessLog, LogWriter) {
         let state = Arc::<LogState>::default();
-        AccessLog::start_with(LogOutput::new(output, Arc::clone(&state)), state, envelope, lines_max).unwrap()
+        let output = LogOutput::new(output, Arc::clone(&state));
+        AccessLog::start_with(output, state, (envelope, 7), lines_max).unwrap()
     }
 
     #[derive(Clone, Default)]

@@ -4,11 +4,12 @@
 //! that cannot be reopened, stops nothing: the old file stays open, and the operator is told once.
 
 use crate::control::log_socket::LogSocket;
+use crate::system::System;
 use address::Address;
 use config::AccessLogTarget;
-use std::fs::{File, OpenOptions};
+use platform::Disk;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -43,7 +44,11 @@ pub(crate) struct LogOutput {
 enum Sink {
     /// A stream, which cannot be reopened.
     Stream(Box<dyn Write + Send>),
-    File(PathBuf, File),
+    File {
+        path: PathBuf,
+        file: Box<dyn Write + Send>,
+        disk: Arc<dyn Disk>,
+    },
     /// Each line is a datagram.
     Socket(LogSocket),
 }
@@ -86,21 +91,23 @@ impl LogOutput {
     ///
     /// # Errors
     /// If the file cannot be opened.
-    pub(crate) fn open(target: &AccessLogTarget, state: Arc<LogState>) -> io::Result<Self> {
+    pub(crate) fn open(target: &AccessLogTarget, system: &System, state: Arc<LogState>) -> io::Result<Self> {
         let (name, to) = match target {
             AccessLogTarget::Stdout => {
                 ("the access log on standard output".to_owned(), Sink::Stream(Box::new(io::stdout())))
             }
             AccessLogTarget::File(path) => {
-                (format!("the access log {}", path.display()), Sink::File(path.clone(), open(path)?))
+                let disk = Arc::clone(&system.disk);
+                let sink = Sink::File { path: path.clone(), file: disk.open_log(path)?, disk };
+                (format!("the access log {}", path.display()), sink)
             }
             AccessLogTarget::Syslog(address) => (
                 format!("the access log to syslog at {address}"),
-                Sink::Socket(LogSocket::new(address.clone())),
+                Sink::Socket(LogSocket::new(address.clone(), Arc::clone(&system.network))),
             ),
             AccessLogTarget::Journald(path) => (
                 format!("the access log to the journal at {}", path.display()),
-                Sink::Socket(LogSocket::new(Address::Unix(path.clone()))),
+                Sink::Socket(LogSocket::new(Address::Unix(path.clone()), Arc::clone(&system.network))),
             ),
         };
         Ok(Self::of(name, to, state))
@@ -138,7 +145,7 @@ impl LogOutput {
         }
         let written = match &mut self.to {
             Sink::Stream(to) => write_batch(to, &self.batch, self.is_failing),
-            Sink::File(_, file) => write_batch(file, &self.batch, self.is_failing),
+            Sink::File { file, .. } => write_batch(file, &self.batch, self.is_failing),
             Sink::Socket(socket) => socket.send_all(&self.batch, &self.ends),
         };
         let was_failing = std::mem::replace(&mut self.is_failing, written.is_err());
@@ -163,7 +170,7 @@ impl LogOutput {
             Sink::Stream(_) => {}
             // The next line opens it again.
             Sink::Socket(socket) => socket.close(),
-            Sink::File(path, file) => match open(path) {
+            Sink::File { path, file, disk } => match disk.open_log(path) {
                 Ok(reopened) => {
                     *file = reopened;
                     self.is_failing = false;
@@ -183,10 +190,6 @@ fn write_batch(to: &mut impl Write, batch: &[u8], is_failing: bool) -> Result<()
     // Ends the partial line that was written before a failure.
     let begun = if is_failing { to.write_all(b"\n") } else { Ok(()) };
     begun.and_then(|()| to.write_all(batch)).and_then(|()| to.flush()).map_err(Unwritten::whole_batch)
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
 }
 
 #[cfg(test)]

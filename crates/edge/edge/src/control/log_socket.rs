@@ -1,35 +1,27 @@
 //! A socket that receives each line of the access log as a datagram: of a syslog daemon, or of the
 //! journal.
 //!
-//! Invariant: only the thread of the log waits for the socket, and for each datagram at most
-//! [`SEND_TIME_MAX`]. A receiver that was restarted is found again by the next line.
+//! Invariant: only the thread of the log waits for the socket. A receiver that was restarted is
+//! found again by the next line.
 
 use crate::control::log_output::Unwritten;
 use address::Address;
+use net::{Datagrams, Network};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
-use std::os::unix::net::UnixDatagram;
-use std::time::Duration;
-
-/// The longest wait for a receiver whose queue is full.
-const SEND_TIME_MAX: Duration = Duration::from_secs(1);
+use std::sync::Arc;
 
 /// A receiver of datagrams.
 pub(crate) struct LogSocket {
     address: Address,
+    network: Arc<dyn Network>,
     /// `None` before the first line, and after a failure.
-    open: Option<OpenSocket>,
-}
-
-enum OpenSocket {
-    Unix(UnixDatagram),
-    Udp(UdpSocket),
+    open: Option<Box<dyn Datagrams>>,
 }
 
 impl LogSocket {
     /// Opens nothing yet: a receiver may start after this process.
-    pub(crate) const fn new(address: Address) -> Self {
-        Self { address, open: None }
+    pub(crate) fn new(address: Address, network: Arc<dyn Network>) -> Self {
+        Self { address, network, open: None }
     }
 
     /// Closes the socket. The next line opens it again.
@@ -58,13 +50,9 @@ impl LogSocket {
     fn send(&mut self, line: &[u8]) -> io::Result<()> {
         let socket = match &self.open {
             Some(socket) => socket,
-            None => self.open.insert(OpenSocket::connect(&self.address)?),
+            None => self.open.insert(self.network.datagrams(&self.address)?),
         };
-        match socket {
-            OpenSocket::Unix(socket) => socket.send(line),
-            OpenSocket::Udp(socket) => socket.send(line),
-        }
-        .map(drop)
+        socket.send(line)
     }
 
     /// Sends a line on a new socket, because the receiver may have been restarted.
@@ -77,30 +65,6 @@ impl LogSocket {
     }
 }
 
-impl OpenSocket {
-    fn connect(address: &Address) -> io::Result<Self> {
-        let resolved = match address {
-            Address::Unix(path) => {
-                let socket = UnixDatagram::unbound()?;
-                socket.set_write_timeout(Some(SEND_TIME_MAX))?;
-                socket.connect(path)?;
-                return Ok(Self::Unix(socket));
-            }
-            Address::Ip(address) => Some(*address),
-            Address::Host { name, port } => (name.as_str(), *port).to_socket_addrs()?.next(),
-        };
-        let receiver = resolved.ok_or(io::ErrorKind::NotFound)?;
-        let any = match receiver {
-            SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-            SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-        };
-        let socket = UdpSocket::bind(any)?;
-        socket.set_write_timeout(Some(SEND_TIME_MAX))?;
-        socket.connect(receiver)?;
-        Ok(Self::Udp(socket))
-    }
-}
-
 /// Whether a line is longer than a datagram may be.
 fn is_too_long(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error())
@@ -110,7 +74,14 @@ fn is_too_long(error: &io::Error) -> bool {
 mod tests {
     use super::LogSocket;
     use address::Address;
+    use net::SystemNetwork;
     use std::os::unix::net::UnixDatagram;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    fn socket(path: &Path) -> LogSocket {
+        LogSocket::new(Address::Unix(path.to_owned()), Arc::new(SystemNetwork))
+    }
 
     fn sent(socket: &mut LogSocket, lines: &[&[u8]]) -> Result<(), Option<usize>> {
         let batch = lines.concat();
@@ -132,7 +103,7 @@ mod tests {
     fn each_line_is_a_datagram_also_after_a_restart_of_the_receiver() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
-        let mut socket = LogSocket::new(Address::Unix(path.clone()));
+        let mut socket = socket(&path);
         assert_eq!(sent(&mut socket, &[b"one", b"two"]), Err(Some(2)), "there is no receiver");
         let receiver = UnixDatagram::bind(&path).unwrap();
         assert_eq!(sent(&mut socket, &[b"three", b"four"]), Ok(()));
@@ -149,7 +120,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
         let receiver = UnixDatagram::bind(&path).unwrap();
-        let mut socket = LogSocket::new(Address::Unix(path));
+        let mut socket = socket(&path);
         let long = vec![b'x'; 8 << 20];
         assert_eq!(sent(&mut socket, &[&long, b"short"]), Err(Some(1)));
         assert_eq!(next(&receiver), b"short");

@@ -149,6 +149,11 @@ impl Outlet {
         self.queued_bytes > 0 || self.end.is_some()
     }
 
+    /// Whether bytes were sent since the last call of [`Outlet::take_moved`].
+    pub(crate) const fn has_moved(&self) -> bool {
+        self.moved_bytes > 0
+    }
+
     /// Whether the client has ended the stream or the connection.
     pub(crate) const fn is_broken(&self) -> bool {
         self.is_broken
@@ -274,6 +279,9 @@ impl SendOrder {
     pub(crate) fn offer(&self, outlet: &SharedOutlet) {
         let mut state = lock(&self.state);
         let mut own = lock(outlet);
+        if !own.has_output() {
+            return;
+        }
         // Most responses are sent at once.
         if state.waiting.is_empty() {
             let before = state.left_bytes;

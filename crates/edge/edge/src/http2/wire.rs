@@ -179,11 +179,12 @@ impl Http2Wire {
         self.outlet.as_ref().map_or(0, |outlet| lock(outlet).queued_bytes())
     }
 
-    /// Whether bytes or the end are still to be sent, or the stream has ended early.
+    /// Whether bytes or the end are still to be sent, or the stream has ended early, or sent bytes
+    /// are still to be reported: another response may have sent the last ones in its turn.
     pub(crate) fn has_output(&self) -> bool {
         let waits = |outlet: &SharedOutlet| {
             let outlet = lock(outlet);
-            outlet.has_output() || outlet.is_broken()
+            outlet.has_output() || outlet.has_moved() || outlet.is_broken()
         };
         self.is_broken || self.outlet.as_ref().is_some_and(waits)
     }
@@ -244,4 +245,42 @@ fn fields_of(trailer: &HeaderMap) -> Fields {
         fields.push(name, Bytes::copy_from_slice(value.as_bytes()));
     }
     fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Http2Wire, StreamsShared};
+    use crate::http2::priority::Priority;
+    use bytes::Bytes;
+    use h1::BodyFraming;
+    use std::task::{Context, Poll, Waker};
+
+    #[tokio::test]
+    async fn bytes_that_another_turn_sends_are_reported() {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let serve = async {
+            let mut connection = h2::server::handshake(far).await.unwrap();
+            (connection.accept().await.unwrap().unwrap(), connection)
+        };
+        let ask = async {
+            let (send, connection) = h2::client::handshake(near).await.unwrap();
+            let driver = tokio::spawn(connection);
+            let mut send = send.ready().await.unwrap();
+            let request = http::Request::get("http://a.test/").body(()).unwrap();
+            (send.send_request(request, true).unwrap(), send, driver)
+        };
+        let (((request, respond), _connection), _asked) = tokio::join!(serve, ask);
+        let shared = StreamsShared::default();
+        let stream = (request.into_body(), respond);
+        let mut wire = Http2Wire::new(stream, &shared, Priority::default(), false);
+        let head = Bytes::from_static(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n");
+        wire.push_head(&[&head], BodyFraming::Length(10));
+        wire.push(Bytes::from_static(&[7; 10]));
+        let context = Context::from_waker(Waker::noop());
+        assert!(wire.poll_write(&context).is_pending(), "no round has begun");
+        shared.order.begin_round(false);
+        assert!(wire.has_output(), "the bytes are sent and not reported");
+        assert!(matches!(wire.poll_write(&context), Poll::Ready(Ok(10))));
+        assert!(!wire.has_output());
+    }
 }

@@ -63,7 +63,7 @@ pub enum GuardedClient {
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FloodStep {
-    /// So many requests that need no origin, beyond the burst.
+    /// So many requests that need no origin, beyond the burst, and then one of the neighbour.
     Flood(u64),
     /// So many requests that need the origin.
     OriginFlood(u64),
@@ -169,7 +169,11 @@ where
             sleep(Duration::from_millis(*pause_ms)).await;
             let burst = u64::from(self.terms.requests.burst);
             let done = match step {
-                FloodStep::Flood(beyond) => self.flood(&mut share, burst + beyond, *is_stated).await,
+                FloodStep::Flood(beyond) => match self.flood(&mut share, burst + beyond, *is_stated).await {
+                    // The client may be banned at this moment.
+                    Some(Ok(())) => self.live_beside(*is_stated).await,
+                    other => other,
+                },
                 FloodStep::OriginFlood(count) => self.flood_origin(&mut share, *count, *is_stated).await,
                 FloodStep::Return => self.come_back(&mut share, *is_stated).await,
                 FloodStep::Neighbour => self.live_beside(*is_stated).await,

@@ -119,6 +119,17 @@ pub(crate) struct PrivateTotals {
     pub(crate) evicted: u64,
 }
 
+impl PrivateCopy {
+    /// The memory that the copy takes, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        COPY_BYTES
+            + self.object.content_bytes()
+            + self.object.prebuilt().len() as u64
+            + self.key.target().len() as u64
+            + self.tags.iter().map(|tag| tag.len() as u64).sum::<u64>()
+    }
+}
+
 impl PrivateCopies {
     pub(crate) fn new() -> Self {
         let keys = HashKeys::new();
@@ -217,12 +228,8 @@ impl PrivateFetch {
     /// copies that were not used for the longest time if there is no room. Returns whether the
     /// response is kept.
     pub(crate) fn keep(&self, object: Arc<Object>, tags: Vec<Bytes>, limits: PrivateLimits) -> bool {
-        let bytes = COPY_BYTES
-            + object.content_bytes()
-            + object.prebuilt().len() as u64
-            + self.key.target().len() as u64
-            + tags.iter().map(|tag| tag.len() as u64).sum::<u64>();
         let copy = PrivateCopy { object, key: self.key.detached(), tags, begun: self.begun };
+        let bytes = copy.bytes();
         let mut table = self.copies.table();
         let is_current = table.sessions.get(&self.session).is_some_and(|entry| entry.number == self.number);
         if !is_current || bytes > limits.session_bytes_max.min(limits.bytes_max) {

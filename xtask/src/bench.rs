@@ -119,8 +119,8 @@ fn optimised(name: &str) -> Result<PathBuf> {
     Ok(profiles.join("release").join(name))
 }
 
-/// Renders a table that is aligned as text and valid as Markdown. The first column holds names, the
-/// others hold figures.
+/// Renders a table, aligned as text and valid as Markdown. The first column holds names, the others
+/// hold figures.
 fn markdown(head: &[&str], rows: &[Vec<String>]) -> String {
     let cells = |row: &Vec<String>, column: usize| row.get(column).map_or(0, |cell| cell.chars().count());
     let widths: Vec<usize> = head

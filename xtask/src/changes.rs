@@ -2,7 +2,7 @@
 //! running edge, ten times each, while three generators send requests in an open loop over HTTP/1,
 //! TLS and HTTP/2 and pages are purged.
 //!
-//! No request may fail, and no client may receive a page that is older than an answered purge.
+//! No request may fail, and no client may receive a page older than an answered purge.
 
 mod observer;
 mod stage;
@@ -34,7 +34,7 @@ pub(crate) struct Args {
 /// Pause between two changes.
 const PAUSE: Duration = Duration::from_millis(700);
 
-/// Makes the changes under load and prints what clients saw.
+/// Makes the changes under load and prints the clients' observations.
 ///
 /// # Errors
 /// If a request failed, a purged page came back, or a part of the test could not run.

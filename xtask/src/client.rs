@@ -1,7 +1,8 @@
-//! Sends one request on a connection of its own, and reads the whole response.
+//! Sends one request on a new connection, and reads the whole response.
 //!
 //! Invariant: a response is complete, or the result is an error. Each wait for the server is
-//! limited; the size of a response is not, because tasks request pages of their own servers.
+//! limited; the size of a response is not, because tasks request pages of servers that they have
+//! started.
 
 use anyhow::{Context as _, Result};
 use bytes::BytesMut;

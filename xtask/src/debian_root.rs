@@ -1,4 +1,4 @@
-//! A Debian system that boots in namespaces of its own, over a base that stays unchanged.
+//! A Debian system that boots in separate namespaces, over a base that stays unchanged.
 //!
 //! Invariant: when the value is dropped, the system is off and its changes are gone. The base is
 //! made once, and is complete or missing.
@@ -133,7 +133,7 @@ impl DebianRoot {
 
 impl Drop for DebianRoot {
     fn drop(&mut self) {
-        // Errors are ignored, because there is nobody to tell; the next boot cleans up.
+        // Errors are ignored, because the drop has no caller to report to; the next boot cleans up.
         let _ = self.enter(&["systemctl", "poweroff"]).output();
         for _ in 0..POLLS_MAX / 4 {
             if matches!(self.nspawn.try_wait(), Ok(Some(_))) {

@@ -1,8 +1,8 @@
 //! Programs of tests that are written in Go. They are built into target/tools once, so that the
 //! user's own installation stays unchanged.
 //!
-//! Invariant: versions are fixed. Debian 12 has a Go that is too old to build them, so it only
-//! fetches a newer one, as a module into the module cache.
+//! Invariant: versions are fixed. Debian 12 has a Go too old to build them, so it only fetches a
+//! newer one, as a module into the module cache.
 
 use crate::packages;
 use anyhow::{Context, Result, ensure};
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 /// The oldest Go that builds the tools, as its major and minor version.
 const GO_MIN: (u32, u32) = (1, 25);
 
-/// The Go that is fetched if there is none, or an older one.
+/// The Go to fetch if there is none, or an older one.
 const GO_FETCHED: &str = "golang.org/toolchain@v0.0.1-go1.25.0.linux-amd64";
 
 /// The tools, with their modules.
@@ -49,7 +49,7 @@ pub(crate) fn ensure_all() -> Result<()> {
     TOOLS.iter().try_for_each(|(name, _)| ensure(name).map(|_| ()))
 }
 
-/// A Go that is new enough.
+/// A Go, new enough for the tools.
 fn go() -> Result<PathBuf> {
     let own = PathBuf::from("go");
     if version(&own).is_some_and(|version| version >= GO_MIN) {
@@ -76,7 +76,7 @@ fn fetched() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The part of go's answer that is needed.
+/// The needed part of go's answer.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Module {

@@ -1,11 +1,11 @@
-//! `cargo xtask long package`: installs the .deb in a Debian root of its own under systemd, lets it
+//! `cargo xtask long package`: installs the .deb in a separate Debian root under systemd, lets it
 //! accelerate Debian's WordPress with a certificate of the authority pebble, upgrades it under
 //! load, removes and purges it.
 //!
 //! No request may fail, and nothing may be left behind.
 //!
-//! Invariant: everything happens in the root, which has a network of its own and is thrown away.
-//! This needs root, namespaces and overlay file systems; systemd need not be the machine's init.
+//! Invariant: everything happens in the root, which has a separate network and is thrown away. This
+//! needs root, namespaces and overlay file systems; systemd need not be the machine's init.
 
 use crate::debian_root::DebianRoot;
 use crate::{go_tools, packages, release};
@@ -42,10 +42,10 @@ pub(crate) struct Args {
     rate: u32,
 }
 
-/// Runs the whole life of the package and prints what was seen.
+/// Runs the whole life of the package and prints the observations.
 ///
 /// # Errors
-/// Names the step that failed, or what was left behind.
+/// Names the step that failed, or the files left behind.
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(rustix::process::geteuid().is_root(), "this boots a Debian root, which only root may do");
     packages::ensure(&PACKAGES)?;

@@ -44,7 +44,7 @@ const PURE: [&str; 27] = [
     "crates/load/record",
     "crates/adopt",
 ];
-/// Crates that only show results. They, and all that they use, do without the crates in [`HEAVY`].
+/// Crates that only show results. They and their dependencies do without the crates in [`HEAVY`].
 const LIGHT: [&str; 2] = ["crates/load/record", "crates/load/report"];
 /// Published crates that reach the system, or bring event loops and TLS.
 const EFFECTS: [&str; 11] = [
@@ -78,7 +78,7 @@ struct WorkspaceManifest {
 struct Workspace {
     /// The folders of the crates, in the order of layers.
     members: Vec<String>,
-    /// What crates may depend on: a version, or a table that has a `path` for a member.
+    /// The dependencies of crates: a version, or a table that has a `path` for a member.
     dependencies: BTreeMap<String, Value>,
 }
 
@@ -92,7 +92,7 @@ struct CrateManifest {
 }
 
 impl CrateManifest {
-    /// The names of everything that the crate is built with, without the dependencies of tests.
+    /// The names of all crates that the crate is built with, without the dependencies of tests.
     fn names(&self) -> Vec<&str> {
         let own = self.dependencies.keys().chain(self.build_dependencies.keys()).map(String::as_str);
         own.chain(self.target.values().flat_map(Self::names)).collect()
@@ -144,7 +144,7 @@ impl Lock {
     }
 }
 
-/// What is wrong with the layers of the workspace in the current directory, one sentence each.
+/// The faults in the layers of the workspace in the current directory, one sentence each.
 ///
 /// # Errors
 /// If a manifest cannot be read.
@@ -169,7 +169,7 @@ pub(crate) fn members() -> Result<Vec<String>> {
     Ok(read::<WorkspaceManifest>(Path::new("Cargo.toml"))?.workspace.members)
 }
 
-/// The names by which code refers to the crates of the workspace.
+/// The crates' names in code.
 ///
 /// # Errors
 /// If the manifest of the workspace cannot be read.
@@ -207,8 +207,7 @@ fn group(member: &str) -> &str {
     }
 }
 
-/// The dependencies on a crate that is not listed before its user. `manifests` has one entry for
-/// each member.
+/// The dependencies on a crate listed after its user. `manifests` has one entry for each member.
 fn inversions(workspace: &Workspace, manifests: &[CrateManifest]) -> Vec<String> {
     let mut found = Vec::new();
     for (rank, (member, manifest)) in workspace.members.iter().zip(manifests).enumerate() {

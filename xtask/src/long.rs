@@ -1,5 +1,5 @@
 //! `cargo xtask long NAME`: tests that take too long to run before every landing, or that measure
-//! behaviour over time. Run those that a change may affect, and report their results with the
+//! behaviour over time. Run the ones that a change may affect, and report their results with the
 //! change.
 
 use crate::{

@@ -3,7 +3,7 @@
 //! cache, then the commands of the guide up to the way back, then the way back. After each part,
 //! the right program must answer.
 //!
-//! Invariant: the commands and files come from the guide alone. Each move has a root of its own,
+//! Invariant: the commands and files come from the guide alone. Each move has a separate root,
 //! which has no network and is thrown away.
 
 mod steps;
@@ -24,7 +24,7 @@ const GUIDE: &str = "docs/guide.md";
 const PACKAGES: [&str; 3] = ["debootstrap", "systemd", "systemd-container"];
 /// Debian packages of the root beside the stack of WordPress.
 const ROOT_PACKAGES: [&str; 5] = ["nginx-light", "varnish", "hitch", "php-fpm", "sudo"];
-/// Directory of the root, and of the package that is installed in it.
+/// Directory of the root, and of the package installed in it.
 const DIRECTORY: &str = "target/moves-root";
 /// Makes the site that moves.
 const SITE: &str = include_str!("moves/site.sh");
@@ -37,7 +37,7 @@ struct Move {
     heading: &'static str,
     /// Puts the old cache in front of the site.
     before: &'static str,
-    /// Checks that Petasos answers in its place.
+    /// Checks that Petasos answers instead of the other cache.
     moved: &'static str,
     /// Checks that the old cache answers again.
     back: &'static str,

@@ -56,7 +56,7 @@ pub(crate) struct Args {
     program: Option<PathBuf>,
 }
 
-/// The maintainer of packages that nobody publishes.
+/// The maintainer of unpublished packages.
 const MAINTAINER: &str = "Petasos maintainers <petasos@packages.example>";
 
 /// A machine that packages can be made for.
@@ -97,7 +97,7 @@ impl Target {
     }
 }
 
-/// What every package states.
+/// The common facts of all packages.
 struct Release {
     version: &'static str,
     revision: u32,
@@ -158,7 +158,7 @@ fn make(args: &Args) -> Result<Vec<PathBuf>> {
     Ok(made)
 }
 
-/// Makes a .deb of each of some revisions, of `program` or of one that is built, and returns their
+/// Makes a .deb of each of some revisions, of `program` or of a newly built one, and returns their
 /// paths.
 pub(crate) fn revisions(program: Option<&Path>, revisions: &[u32], out: &Path) -> Result<Vec<PathBuf>> {
     let target = &Target::ALL[0];

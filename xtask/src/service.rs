@@ -1,5 +1,5 @@
-//! Servers that keep running after the command that started them, each in a session of its own.
-//! Later commands find and stop them.
+//! Servers that keep running after the command that started them, each in a separate session. Later
+//! commands find and stop them.
 //!
 //! Invariant: only processes that this module started are ever signalled. A record holds the
 //! process id, its start time and the boot id, so that a reused process id is not mistaken for the
@@ -178,8 +178,8 @@ impl LabDirectory {
         let Some(stat) = Stat::of(pid) else { return false };
         let at_home = || match fs::read_link(format!("/proc/{pid}/cwd")) {
             Ok(cwd) => cwd.starts_with(&self.directory),
-            // A process that is exiting may have no working directory any more, but may still hold
-            // other resources.
+            // An exiting process may have no working directory any more, but may still hold other
+            // resources.
             Err(error) => error.kind() == ErrorKind::NotFound,
         };
         stat.session == record.pid && stat.start_ticks >= record.start_ticks && !stat.is_dead() && at_home()
@@ -194,7 +194,7 @@ struct ProcessRecord {
     start_ticks: u64,
     /// The kernel's id of this boot.
     boot: String,
-    /// Program and arguments, on a line of their own.
+    /// Program and arguments, on one line.
     command: String,
 }
 
@@ -266,8 +266,8 @@ fn boot() -> String {
     if id.is_empty() { "unknown".to_owned() } else { id.to_owned() }
 }
 
-/// Signals a process that is known to be ours. An error is ignored: either the process has just
-/// ended, or the caller notices that it does not end.
+/// Signals one of our processes. An error is ignored: either the process has just ended, or the
+/// caller notices that it does not end.
 fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, signal);

@@ -38,7 +38,7 @@ pub(crate) fn run_lives(lives: u64) -> Result<()> {
     execute(SIMULATION, &["--seeds", &seeds, "--keep-going", "--shrink", "0"].map(OsString::from))
 }
 
-/// Measures the share of source lines that run in the simulation. A package of its own does this.
+/// Measures the share of source lines that run in the simulation. A separate package does this.
 ///
 /// # Errors
 /// As [`run`].

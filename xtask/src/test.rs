@@ -77,7 +77,8 @@ fn group_name(text: &str) -> Result<String, String> {
 pub(crate) struct PassedFailed {
     passed: u64,
     pub(crate) failed: u64,
-    /// What failed, as far as it has names: the last lines of a long output must show it.
+    /// The names of failed tests, as far as they have names: the last lines of a long output must
+    /// show them.
     failures: Vec<String>,
 }
 
@@ -248,7 +249,7 @@ fn check(mut command: Command) -> Result<PassedFailed> {
 const TAIL_LINES: usize = 12;
 
 /// As [`check`]. The error quotes the last lines of standard error, so that the end of the whole
-/// run says what failed. Only for programs that end all processes they started: another one would
+/// run names the failure. Only for programs that end all processes they started: another one would
 /// keep the pipe open, and this function would wait for it.
 fn check_with_tail(mut command: Command) -> Result<PassedFailed> {
     let mut child =

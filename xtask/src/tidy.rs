@@ -132,8 +132,8 @@ fn indented_headings(text: &str) -> Vec<usize> {
 const CODE_INDENT: usize = 4;
 
 /// The lines of a file that give an item a second public path: its module is public as well, or it
-/// belongs to another crate of the workspace. With two paths, nobody sees on which crate or module
-/// a file depends.
+/// belongs to another crate of the workspace. With two paths, an import does not show on which
+/// crate or module a file depends.
 fn second_paths(text: &str, crates: &[String]) -> Vec<(usize, String)> {
     let module = |line: &'_ str, start: &str| {
         let name = line.strip_prefix(start)?;

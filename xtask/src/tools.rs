@@ -21,7 +21,7 @@ pub(crate) fn ensure(name: &str) -> Result<PathBuf> {
     let (_, version) = TOOLS.iter().find(|(tool, _)| *tool == name).context("the tool is in the table")?;
     eprintln!("building {name} {version} into {}", root.display());
     let status = Command::new(env!("CARGO"))
-        // Their own release profiles optimise for minutes what then runs for seconds.
+        // Their own release profiles take minutes to optimise programs that run for seconds.
         .args(["install", "--quiet", "--locked", "--profile", "dev", "--version", version, "--root"])
         .env("CARGO_PROFILE_DEV_DEBUG", "false")
         .arg(&root)

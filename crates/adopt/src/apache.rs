@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Modules that Debian's Apache contains.
 const BUILT_IN: [&str; 7] = ["core", "so", "http", "log_config", "logio", "unixd", "version"];
 
-/// A configuration with what is known about the server.
+/// The parsed configuration of Apache, its loaded modules and its `Define`s.
 #[derive(Debug, Default)]
 pub(crate) struct Apache {
     pub(crate) items: Vec<Directive>,
@@ -53,12 +53,12 @@ impl Apache {
         is_loaded != condition.starts_with('!')
     }
 
-    /// Whether a module is loaded, as far as that is known.
+    /// Whether a module is loaded; `false` if the list of modules is unknown.
     pub(crate) fn has_module(&self, name: &str) -> bool {
         self.modules.as_ref().is_some_and(|modules| modules.contains(name))
     }
 
-    /// Replaces `${NAME}` by what `Define` sets.
+    /// Replaces `${NAME}` by the value that `Define` sets.
     pub(crate) fn expand(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (name, value) in &self.defines {
@@ -68,7 +68,7 @@ impl Apache {
     }
 }
 
-/// Reads files and all that they include. `is_main` tells that they are the whole configuration.
+/// Reads files and the files that they include. `is_main`: they are the whole configuration.
 pub(crate) fn read(
     machine: &dyn Machine,
     sources: &mut Sources,
@@ -204,7 +204,7 @@ impl<'a> Reader<'a> {
                     let problem = format!("`{line}` closes no section");
                     return Err((span.start, problem, "close the innermost open section"));
                 }
-                // The caller finds the tag at the end of what was read.
+                // The caller finds the tag at `self.at`.
                 self.at = span.start;
                 return Ok(items);
             }

@@ -1,8 +1,8 @@
-//! What changes in the configuration of Apache.
+//! Plans the changes of Apache's configuration.
 //!
 //! The public `Listen` directives become one at the loopback address, and each public virtual host
-//! moves there. Its text stays, except for TLS, redirects to https, and the name by which Apache
-//! builds URLs of its own.
+//! moves there. Its text stays, except for TLS, redirects to https, and the server name that Apache
+//! puts into its redirects.
 
 use crate::apache::Apache;
 use crate::directive::Directive;
@@ -219,7 +219,7 @@ impl<'a> ApacheHosts<'a> {
         })
     }
 
-    /// Learns the proxies that Apache trusts.
+    /// Adds the proxies that Apache trusts.
     fn trust(&mut self, items: &[&Directive], sources: &Sources) -> Result<(), Refusal> {
         let header = named(items, "remoteipheader");
         if let Some(header) = header.filter(|header| !header.word(0).eq_ignore_ascii_case("X-Forwarded-For"))
@@ -259,7 +259,7 @@ impl<'a> ApacheHosts<'a> {
         Ok(())
     }
 
-    /// What a section does, for a comparison.
+    /// The directives of a section that affect its responses, for a comparison.
     fn content(&self, items: &[Directive]) -> Vec<String> {
         let left_out = ["servername", "serveralias", "serveradmin", "errorlog", "customlog", "loglevel"];
         let mut lines = Vec::new();
@@ -377,7 +377,7 @@ impl<'a> ApacheHosts<'a> {
         }
     }
 
-    /// Notes what an operator should look at.
+    /// Notes directives that need the operator's attention.
     fn tell_of(&mut self, item: &Directive) {
         let note = match item.name.as_str() {
             "require" if ["ip", "local", "host"].contains(&item.word(0)) || item.word(1) == "ip" => {
@@ -409,7 +409,7 @@ fn insert_lines(section: &Directive, lines: &[String], sources: &mut Sources) {
     sources.insert(section.file, line_start, text);
 }
 
-/// Lets a condition on TLS test what Petasos states.
+/// Makes a condition on TLS test the X-Forwarded-Proto of Petasos.
 fn test_forwarded_scheme(item: &Directive, sources: &mut Sources) {
     let (Some(subject), Some(value)) = (item.words.first(), item.words.get(1)) else { return };
     let new = match value.text.trim_matches('^').trim_matches('$').to_ascii_lowercase().as_str() {

@@ -6,7 +6,7 @@ use crate::system::System;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// What the file is made from.
+/// The inputs of the file `petasos.toml`.
 pub(crate) struct Parts<'a> {
     pub(crate) server: &'static str,
     pub(crate) hosts: &'a [Host],

@@ -1,8 +1,8 @@
-//! The virtual hosts of a web server, in the terms that nginx and Apache share, and what becomes of
+//! The virtual hosts of a web server, in the terms that nginx and Apache share, and the fate of
 //! each when all of them move behind one loopback address.
 //!
 //! Invariant: no two hosts that stay answer for one name, because only the name tells them apart at
-//! the loopback address. Such a configuration is refused.
+//! the loopback address. A configuration with such hosts is refused.
 
 use crate::source::{Position, Refusal, Sources};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,14 +66,14 @@ impl Host {
     }
 }
 
-/// What becomes of a host.
+/// The fate of a host after the move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It moves to the loopback address.
     Moves,
     /// It moves, and itself redirects requests that arrived without TLS.
     MovesWithRedirect,
-    /// Petasos redirects in its place, or another host has the same contents.
+    /// Petasos sends its redirects, or another host has the same contents.
     Goes,
 }
 

@@ -1,13 +1,12 @@
-//! Reads the configuration of nginx or Apache and states, as text, what it is after Petasos has
-//! taken over its public ports: the web server at a loopback address, Petasos at the
-//! addresses of before.
+//! Reads the configuration of nginx or Apache and writes the configuration for a Petasos in front:
+//! the web server moves to a loopback address, and Petasos takes over the public addresses.
 //!
 //! Invariants:
 //!
 //! * This crate changes nothing and opens no file. A [`Machine`] hands it texts.
 //! * A changed text differs from the operator's only where [`Adoption`] says so: layout and
 //!   comments stay.
-//! * What cannot be kept is refused with its place, or noted.
+//! * A directive that cannot be kept is refused with its place, or noted.
 
 mod apache;
 mod apache_plan;
@@ -29,7 +28,7 @@ use source::{Position, Sources};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// First loopback port that is tried for the web server.
+/// First loopback port to try for the web server.
 const FIRST_PORT: u16 = 8080;
 /// Port of the admin address of Petasos.
 const ADMIN_PORT: u16 = 8081;
@@ -52,7 +51,7 @@ pub(crate) struct Service {
     pub(crate) unit: &'static str,
 }
 
-/// What the command is asked for.
+/// The arguments of the command.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// A file or directory of a web server's configuration.
@@ -70,10 +69,10 @@ struct Start {
     is_main: bool,
 }
 
-/// Reads a configuration and works out what changes.
+/// Reads a configuration and works out the changes.
 ///
 /// # Errors
-/// The first thing that cannot be read, is not understood, or cannot be kept.
+/// The first part that cannot be read, is not understood, or cannot be kept.
 pub fn adopt(request: &Request, machine: &dyn Machine) -> Result<Adoption, Refusal> {
     let (start, note) = beginning(&request.start, machine)?;
     let (adoption, has_start) = adopt_from(&start, request, machine, note.as_deref())?;
@@ -168,7 +167,7 @@ fn kind(path: &Path, machine: &dyn Machine) -> Result<Service, Refusal> {
     })
 }
 
-/// What one of the two readers found.
+/// The findings of one of the two readers.
 struct Found {
     hosts: Vec<Host>,
     decision: Decision,

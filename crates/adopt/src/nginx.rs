@@ -2,7 +2,7 @@
 //!
 //! The tokens are those of nginx: words end at white space, `;` and `{`; a quote counts only at the
 //! beginning of a word; `#` begins a comment only between words. Included files become children of
-//! their `include`. Variables stay as they are written.
+//! their `include`. Variables are not expanded.
 
 use crate::directive::{Directive, Word};
 use crate::source::{INCLUDE_DEPTH_MAX, Machine, Position, Refusal, Sources, Span};
@@ -31,7 +31,7 @@ pub(crate) fn all(items: &[Directive]) -> Vec<&Directive> {
     found
 }
 
-/// Reads a file and all that it includes. Relative paths begin at `root`.
+/// Reads a file and the files that it includes. Relative paths begin at `root`.
 pub(crate) fn read(
     machine: &dyn Machine,
     sources: &mut Sources,

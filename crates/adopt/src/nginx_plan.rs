@@ -1,4 +1,4 @@
-//! What changes in the configuration of nginx.
+//! Plans the changes of nginx's configuration.
 //!
 //! Each server with a public address keeps its text, except for `listen`, TLS, redirects to https,
 //! and variables that tell how a visitor came. A server with addresses of the machine only (127.*,
@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Files of parameters that the packages bring. They are overridden, not changed.
 const PACKAGED: [&str; 4] = ["fastcgi_params", "fastcgi.conf", "uwsgi_params", "scgi_params"];
-/// Path of the files by which certificate authorities validate a site.
+/// Path of the files that certificate authorities fetch to validate a site.
 const CHALLENGES: &str = "/.well-known/acme-challenge";
 /// Directives that hand parameters to an application.
 const PARAMETERS: [&str; 3] = ["fastcgi_param", "uwsgi_param", "scgi_param"];
@@ -275,7 +275,7 @@ impl<'a> Nginx<'a> {
         Ok(())
     }
 
-    /// Learns the proxies that nginx trusts for all servers.
+    /// Adds the proxies that nginx trusts for all servers.
     fn real_ip_at_http(&mut self, sources: &Sources) -> Result<(), Refusal> {
         let items = self.http.clone();
         self.trust(&items, sources)
@@ -355,7 +355,7 @@ impl<'a> Nginx<'a> {
         Ok(())
     }
 
-    /// Notes what an operator should look at.
+    /// Notes directives that need the operator's attention.
     fn tell_of(&mut self, server: &Server<'_>) {
         for item in all(server.directive.children()) {
             let note = match item.name.as_str() {
@@ -422,7 +422,7 @@ fn redirects(items: &[&Directive]) -> bool {
     found && is_alone
 }
 
-/// What a server does, for a comparison.
+/// The directives of a server that affect its responses, for a comparison.
 fn content(items: &[&Directive]) -> Vec<String> {
     let left_out = ["listen", "server_name", "access_log", "error_log"];
     let counts = |item: &&&Directive| {

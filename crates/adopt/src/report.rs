@@ -1,5 +1,5 @@
-//! What the command shows: files before and after, the configuration of Petasos, and the commands
-//! that switch to it and back.
+//! The report of the command: files before and after, the configuration of Petasos, and the
+//! commands that switch to it and back.
 
 use crate::system::System;
 use serde::Serialize;
@@ -37,7 +37,7 @@ impl Change {
     }
 }
 
-/// Something that the operator should know.
+/// A note for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
     /// File, line and column, if it is about a place.
@@ -46,7 +46,7 @@ pub struct Note {
     pub text: String,
 }
 
-/// All that changes.
+/// All changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Adoption {
     /// `nginx` or `Apache`.
@@ -65,7 +65,7 @@ pub struct Adoption {
     pub configuration: String,
     /// Content management systems that were found.
     pub systems: Vec<System>,
-    /// What the operator should know.
+    /// Notes for the operator.
     pub notes: Vec<Note>,
 }
 
@@ -132,13 +132,13 @@ impl Adoption {
         self.changes.iter().map(copy).collect()
     }
 
-    /// The command by which the web server takes new addresses.
+    /// The command that makes the web server bind its new addresses.
     fn renew(&self) -> String {
         let verb = if self.server == "nginx" { "reload" } else { "restart" };
         format!("sudo systemctl {verb} {}", self.unit)
     }
 
-    /// The report as text. `written` tells whether the files are in `directory`.
+    /// The report as text. `written`: the files are in `directory`.
     pub fn text(&self, directory: &Path, written: bool) -> String {
         let mut text = format!(
             "{} moves to {}, and Petasos takes over {}. Nothing has been changed.\n",

@@ -26,7 +26,7 @@ pub struct TextFile {
     pub text: String,
 }
 
-/// What the configuration is read from. The caller decides whether that is a real machine.
+/// The source of the configuration files: a real machine, or one in memory for tests.
 pub trait Machine {
     /// Reads a file and follows symbolic links.
     ///
@@ -67,9 +67,9 @@ impl fmt::Display for Place {
 pub struct Refusal {
     /// The place, if there is one.
     pub place: Option<Place>,
-    /// What is there.
+    /// The problem at this place.
     pub problem: String,
-    /// What the operator can do.
+    /// Advice for the operator.
     pub fix: String,
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct Position {
 /// A replacement of a part of a text. An empty part is an insertion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// What is replaced.
+    /// The replaced bytes.
     pub span: Span,
     /// The new text.
     pub text: String,
@@ -124,8 +124,8 @@ pub fn apply(text: &str, edits: &[Edit]) -> Option<String> {
     Some(changed)
 }
 
-/// The edits that turn a part of a text into comments with `#`. What follows in its last line
-/// moves to a line of its own.
+/// The edits that turn a part of a text into comments with `#`. The rest of its last line moves to
+/// a new line.
 pub fn comment_out(text: &str, span: Span) -> Vec<Edit> {
     let insertion = |at: usize, text: &str| Edit { span: Span { start: at, end: at }, text: text.to_owned() };
     let mut edits = vec![insertion(span.start, "# ")];
@@ -214,7 +214,7 @@ impl Sources {
         Refusal { place: Some(self.place(position)), problem: problem.into(), fix: fix.into() }
     }
 
-    /// Adds an edit. One that is there already, because a file is included twice, is left out.
+    /// Adds an edit, unless an equal one exists because a file is included twice.
     pub(crate) fn replace(&mut self, file: usize, span: Span, text: impl Into<String>) {
         let edit = Edit { span, text: text.into() };
         if let Some(source) = self.files.get_mut(file)

@@ -1,5 +1,5 @@
-//! Recognises a content management system by the files of a document root, and states what it needs
-//! to purge its pages.
+//! Recognises a content management system by the files of a document root, and lists the settings
+//! that let it purge its pages.
 
 use crate::source::Machine;
 use serde::Serialize;
@@ -14,7 +14,7 @@ pub struct System {
     pub name: &'static str,
     /// The document root.
     pub root: String,
-    /// What to set up, one line each.
+    /// Settings to make, one line each.
     pub settings: Vec<String>,
 }
 

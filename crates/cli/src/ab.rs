@@ -216,7 +216,7 @@ fn after(options: &AbOptions, own: OwnFlags, outcome: &RunOutcome, shows_progres
     format!("{log}{done}\n\n{}", report(outcome, parts))
 }
 
-/// What `ab` logs about a response's head. Petasos logs it for the first response only.
+/// The log text of `ab` about a response's head. Petasos logs it for the first response only.
 fn first_answer(head: &[u8], verbosity: u32) -> String {
     let head = String::from_utf8_lossy(head);
     let code = head.split(' ').nth(1).and_then(|rest| rest.get(..3)).unwrap_or("500");

@@ -35,7 +35,7 @@ pub(crate) struct AdminArgs {
 const SYSTEM: &str = "system";
 
 impl AdminArgs {
-    /// What sends requests to the edge.
+    /// The client for requests to the edge.
     ///
     /// # Errors
     /// If a file of the arguments about TLS cannot be used.

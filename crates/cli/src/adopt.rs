@@ -1,5 +1,5 @@
-//! `petasos adopt`: reads the configuration of a web server and prints what it is before and after
-//! Petasos takes over its ports.
+//! `petasos adopt`: reads the configuration of a web server and prints it as before and after the
+//! move of its ports to Petasos.
 //!
 //! Invariant: the command writes only below the directory of `--write`, which is empty or does not
 //! exist before.
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn write(adoption: &Adoption, directory: &Path) -> anyhow::Result<()> {
     let main = Path::new(&adoption.read_from);
     let mut read = adoption.changes.iter().map(|change| change.file.as_path()).chain([main]);
-    // The web server could include what is written there.
+    // The web server could include the written files.
     if let Some(file) = read.find(|file| file.parent().is_some_and(|parent| directory.starts_with(parent))) {
         bail!(
             "{} is beside {}; name a directory outside of the configuration",

@@ -1,4 +1,4 @@
-//! `petasos completions`: the script by which a shell completes commands and flags.
+//! `petasos completions`: the script for a shell's completion of commands and flags.
 
 use crate::bench::measure;
 use clap_complete::Shell;

@@ -20,7 +20,7 @@ const RETRY_EVERY: Duration = Duration::from_millis(500);
 /// Upper bound of one line in bytes. Longer ones come from no edge.
 const LINE_BYTES_MAX: usize = 4 << 20;
 
-/// What happens to a stream.
+/// An event of a stream.
 pub(crate) enum StreamEvent<'a> {
     /// A line. An empty one says that the stream lives.
     Line(&'a str),

@@ -32,8 +32,8 @@ pub(crate) fn lines(mut take: impl FnMut(String) -> bool + Send + 'static) -> io
     std::thread::Builder::new().name("keyboard".to_owned()).spawn(read).map(drop)
 }
 
-/// Waits until a line can be read without the process being stopped. Input that is not a terminal
-/// can always be read.
+/// Waits until a line can be read without the process being stopped. Input from a file or pipe can
+/// always be read.
 fn wait_for_line() -> io::Result<()> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {

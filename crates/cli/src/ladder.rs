@@ -270,7 +270,7 @@ pub(crate) fn columns() -> usize {
     size.map_or(report::table::WIDTH_MIN, |size| usize::from(size.ws_col))
 }
 
-/// One line on standard error that is redrawn in place. Nothing is drawn if it is not a terminal.
+/// One line on standard error, redrawn in place. Nothing is drawn if it is not a terminal.
 struct ProgressLine {
     terminal: bool,
     shown: String,
@@ -307,7 +307,7 @@ impl Observer for ProgressLine {
     }
 }
 
-/// The progress line: round, step, what the walk is doing (the rate while it measures) and the time
+/// The progress line: round, step, the phase of the walk (the rate while it measures) and the time
 /// left.
 fn progress(status: &WalkStatus) -> String {
     let doing = match (status.phase, status.rate_per_s) {

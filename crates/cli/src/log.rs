@@ -19,7 +19,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 
 /// The crate that warns of each fault of a client with HTTP/2. Any client could fill the log with
-/// them; a metric counts those that matter.
+/// them; a metric counts the important ones.
 const CLIENT_FAULTS: &str = "h2";
 
 /// Length of a time of the crate `tracing-subscriber` up to its milliseconds:
@@ -34,9 +34,11 @@ pub(crate) fn install(level: LogLevel) {
     std::panic::set_hook(Box::new(move |panic| {
         edge::count_panic();
         report(panic);
-        // The process may abort at the next use of what the panic has left. Flushing cannot fail.
+        // The process may abort at the next use of state that the panic left inconsistent. Flushing
+        // cannot fail.
         let _ = OperatorLog.flush();
-        // Whoever sets this variable wants the call stack, and accepts that its output may block.
+        // A user that sets this variable wants the call stack, and accepts that its output may
+        // block.
         if std::env::var_os("RUST_BACKTRACE").is_some() {
             usual(panic);
         }
@@ -92,7 +94,7 @@ where
         let time = time.get(..TO_MILLIS).unwrap_or(&time);
         write!(line, "{time}Z {} petasos: ", event.metadata().level())?;
         for character in text.chars() {
-            // Texts quote what clients and origins send, which must not begin a line or control a
+            // Texts quote input of clients and origins, which must not begin a line or control a
             // terminal.
             if character.is_control() {
                 write!(line, "{}", character.escape_default())?;

@@ -88,7 +88,7 @@ fn write(text: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Whether nobody reads the output any more. A pipe says so without a write.
+/// Whether the reader of the output is gone. A pipe says so without a write.
 fn is_reader_gone() -> bool {
     let stdout = io::stdout();
     let mut polled = [PollFd::new(&stdout, PollFlags::empty())];

@@ -126,7 +126,7 @@ fn tell_warnings_in_time(plan: &EdgePlan) {
     let (plan, (told, ended)) = (plan.clone(), mpsc::sync_channel(1));
     let telling = thread::spawn(move || {
         tell_warnings(&plan);
-        // Nobody waits any more if standard error was slow.
+        // The receiver is gone if standard error was slow.
         let _ = told.send(());
     });
     if ended.recv_timeout(WARNINGS_TIME_MAX).is_ok() {

@@ -119,7 +119,7 @@ pub(crate) mod examples {
     use super::Snapshot;
     use api::status::{EdgeStatus, SiteStatus, StoreStatus};
 
-    /// An edge with one site that is well.
+    /// An edge with one healthy site.
     pub(crate) fn well(metrics: &str) -> Snapshot {
         let site = SiteStatus {
             breaker: "closed".to_owned(),

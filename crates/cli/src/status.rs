@@ -27,7 +27,7 @@ const SAMPLE: Duration = Duration::from_secs(1);
 /// A certificate needs attention when it expires within this time. Renewal by ACME begins earlier.
 const EXPIRY_NEAR: Duration = Duration::from_secs(14 * 86_400);
 
-/// Metrics that are zero while all is well, with what they mean otherwise.
+/// Metrics that are zero while all is well, with the meaning of another value.
 const ZERO_IF_WELL: &[(&str, &str)] = &[
     ("disk_off", "the disk is configured for stored responses and not in use; the edge's log says why"),
     (
@@ -41,7 +41,7 @@ const ZERO_IF_WELL: &[(&str, &str)] = &[
     ("threads_lost_total", "a thread of Petasos has ended since the start; report it as a bug"),
 ];
 
-/// Counters that do not grow while all is well, with what growth means.
+/// Counters that do not grow while all is well, with the meaning of growth.
 const STILL_IF_WELL: &[(&str, &str)] = &[
     ("access_log_dropped_total", "lines of the access log are lost"),
     ("connections_refused_total", "connections are refused, because limits.connections_max are open"),
@@ -87,7 +87,7 @@ struct View {
 }
 
 impl View {
-    /// Everything that an operator should look at, as sentences.
+    /// All problems that need an operator's attention, as sentences.
     fn attention(&self) -> Vec<String> {
         let status = &self.after.status;
         let mut found = Vec::new();

@@ -2,7 +2,7 @@
 //! edge, on the terminal.
 //!
 //! Invariant: the terminal is restored however the command ends: by a key, a signal, an error or a
-//! panic. What cannot be shown is said by an error that names `petasos status`.
+//! panic. If the screen cannot be shown, an error names `petasos status`.
 //!
 //! Exit codes: 0 after a key or a signal; 2 if there is no terminal, or no edge answers.
 
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     edge: AdminArgs,
 }
 
-/// What the threads tell the screen.
+/// A message of the threads to the screen.
 enum News {
     Line(LogLine),
     Counters(Box<Snapshot>),
@@ -113,7 +113,7 @@ fn start(args: &Args, tell: &SyncSender<News>) -> anyhow::Result<()> {
     let asking = move || {
         loop {
             thread::sleep(ASK_EVERY);
-            // The stream reports an edge that is gone.
+            // The stream reports a lost edge.
             if let Ok(snapshot) = Snapshot::of(&edge)
                 && told.send(News::Counters(Box::new(snapshot))).is_err()
             {

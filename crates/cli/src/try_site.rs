@@ -188,7 +188,7 @@ fn check_files(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a report. A file that exists is replaced, and the user is told.
+/// Writes a report. An existing file is replaced, with a message to the user.
 fn write_report(path: &Path, text: &str) -> anyhow::Result<()> {
     let is_replaced = path != Path::new("-") && path.exists();
     measure::write_file(path, text)?;

@@ -1,7 +1,7 @@
 //! Parsers for values on the command line that several commands share.
 //!
-//! Invariant: the error for a value that cannot be parsed quotes the value. What a value means is
-//! up to the command.
+//! Invariant: the error for a value that cannot be parsed quotes the value. Each command defines
+//! the meaning of its values.
 
 use document::quantity::parse_duration;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! `petasos warm`: lets a running edge fill its cache with the pages of a site, and shows how far
-//! that is.
+//! `petasos warm`: lets a running edge fill its cache with the pages of a site, and shows its
+//! progress.
 //!
 //! Exit codes:
 //!
@@ -29,7 +29,7 @@ const EXIT_INCOMPLETE: u8 = 1;
 /// Time between two looks at the progress.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Looks in a row after which a run that is not shown counts as lost.
+/// After this many looks in a row without the run, it counts as lost.
 const MISSING_MAX: u32 = 100;
 
 /// Columns of the line of progress that are cleared before it is drawn again.
@@ -115,7 +115,7 @@ impl Args {
         serde_json::from_slice(self.content_of(&answer)?).map_err(|_| self.foreign())
     }
 
-    /// The content of an answer that is no refusal.
+    /// The content of an answer other than a refusal.
     fn content_of<'a>(&self, answer: &'a FetchedResponse) -> anyhow::Result<&'a [u8]> {
         let admin = &self.edge.admin;
         if answer.head.status != Status::OK {

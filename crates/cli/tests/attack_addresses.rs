@@ -22,9 +22,9 @@ const FORGERIES: [&str; 6] = [
     "Cookie: session=1",
 ];
 
-/// The client address as nginx' realip and Apache's remoteip derive it: the last address that is
-/// not a proxy on this machine. Without the field it is the address of the connection, which is
-/// loopback.
+/// The client address as nginx' realip and Apache's remoteip derive it: the last address except
+/// those of proxies on this machine. Without the field it is the address of the connection, which
+/// is loopback.
 fn client_of(seen: &Seen) -> String {
     let chain = seen.field("X-Forwarded-For").unwrap_or_default();
     let mut hops = chain.rsplit(',').map(str::trim).filter(|hop| !hop.is_empty() && *hop != "127.0.0.1");

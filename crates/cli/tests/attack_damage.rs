@@ -16,7 +16,7 @@ const FRESH: &str = "Cache-Control: max-age=86400";
 /// Interval between two bytes of an origin that sends slowly.
 const DROP_EVERY: Duration = Duration::from_millis(20);
 
-/// Number of bytes that such an origin sends: enough to outlast any test.
+/// Number of bytes from a slow origin: enough to outlast any test.
 const DROPS: usize = 5_000;
 
 /// The ranges of the multipart requests, as first and last byte.
@@ -69,7 +69,7 @@ fn restarted(origin: &Origin, directory: &Path, targets: &[String], damage: impl
     let mut edge = Edge::start(&origin.url(), &arguments);
     for (before, target) in targets.iter().enumerate() {
         assert_eq!(testkit::get(edge.address, target, &[]).status, 200);
-        // Fetch one at a time, because a slow writer's queue would drop what does not fit.
+        // Fetch one at a time, because a slow writer's queue would drop excess responses.
         let written = || edge.metric("petasos_disk_written_total", "");
         eventually("it is on the disk", || written() > before as f64);
     }

@@ -28,7 +28,7 @@ struct DetectionAttempt {
 }
 
 impl DetectionAttempt {
-    /// A page that is fetched with GET from this target.
+    /// A page fetched with GET from this target.
     fn page(name: &'static str, target: &'static str, body: impl Into<Vec<u8>>) -> Self {
         let body = body.into();
         Self { name, target, sends: &[], method: "GET", status: "200 OK", fields: &[HTML], body }

@@ -103,7 +103,7 @@ fn slow_readers_of_bodies_on_the_disk_stay_within_memory() {
         (0..SLOW_VISITORS).map(|number| ask(&edge, &format!("/{}", number % STORED))).collect();
     visitors.iter_mut().for_each(|visitor| assert_eq!(visitor.read_head().status, 200));
     // The bodies still arrive complete. When the last of these has been read, the edge has served
-    // several whole bodies beside the visitors who read nothing. If it read ahead for those, it
+    // several whole bodies beside the visitors that read nothing. If it read ahead for those, it
     // would have done so by then, and the peak of its memory would show it.
     let last = visitors.iter_mut().take(STORED).map(|visitor| visitor.read_octets(body_bytes()));
     assert!(last.into_iter().all(|body| body.iter().all(|octet| *octet == b'x')));

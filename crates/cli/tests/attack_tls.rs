@@ -33,7 +33,7 @@ fn begin(address: SocketAddr, hello: &[u8], number: usize) -> Option<TcpStream> 
     Some(stream)
 }
 
-/// Whether the edge has ended the connection. Discards what it sent.
+/// Whether the edge has ended the connection. Discards the received bytes.
 fn is_closed(stream: &mut TcpStream) -> bool {
     let mut discarded = [0; 8 << 10];
     loop {

@@ -1,6 +1,6 @@
 //! The real binary against visitors who try to make a site's pages stale. They send requests that
-//! look like an editor's, and the origin responds as each system does to a client that is not
-//! logged in. The reverse is tested too: the responses to real writes must invalidate pages.
+//! look like an editor's, and the origin responds as each system does to a client without a login.
+//! The reverse is tested too: the responses to real writes must invalidate pages.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -33,8 +33,7 @@ const URLENCODED: &str = "application/x-www-form-urlencoded";
 const MULTIPART: &str = "multipart/form-data; boundary=b";
 const AS_JSON: &str = "Content-Type: application/json; charset=UTF-8";
 const AS_HTML: &str = "Content-Type: text/html; charset=UTF-8";
-/// Response fields of WordPress' REST API for a user who is logged in by cookie and sent a valid
-/// nonce.
+/// Response fields of WordPress' REST API for a user logged in by cookie, with a valid nonce.
 const EDITOR: &[&str] = &[
     AS_JSON,
     "X-WP-Nonce: 0a1b2c3d4e",
@@ -63,7 +62,7 @@ const REFUSED_BATCH: &str = r#"{"responses":[{"body":{"code":"rest_cannot_create
 
 /// Attempts of visitors, with the response of the system.
 const ATTACKS: &[WriteExchange] = &[
-    // WordPress: several requests in one batch, none of which is allowed.
+    // WordPress: several requests in one batch, all of them refused.
     WriteExchange {
         target: "/wp-json/batch/v1",
         media_type: "application/json",
@@ -122,7 +121,7 @@ const ATTACKS: &[WriteExchange] = &[
         answer: &["Location: http://example.test/admin/appearance"],
         ..BASE
     },
-    // A read that is sent with a writing method.
+    // A read with a writing method.
     WriteExchange {
         target: "/wp-json/wp/v2/posts?_method=GET",
         answer: EDITOR,

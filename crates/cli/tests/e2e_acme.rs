@@ -1,4 +1,4 @@
-//! Certificates that the binary obtains itself, without a real authority: one that is gone, one
+//! Certificates that the binary obtains itself, without a real authority: an unreachable one, one
 //! that limits the rate, and the local authority.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
@@ -92,7 +92,7 @@ fn a_site_is_served_while_the_authority_is_gone() {
     assert_eq!(again.metric("petasos_acme_next_attempt_timestamp_seconds", ""), next);
 }
 
-/// An authority that knows the protocol up to the first order and then limits the rate.
+/// An authority that follows the protocol up to the first order and then limits the rate.
 fn busy_authority() -> (Origin, TlsFront) {
     let origin = Origin::start(|seen| {
         let url = |path: &str| format!("https://{}{path}", seen.field("Host").unwrap());

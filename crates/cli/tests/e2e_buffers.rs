@@ -1,5 +1,5 @@
-//! The real binary between clients and applications of different speeds. Content that is buffered
-//! in memory or in the spool arrives complete, in order and at the right client only.
+//! The real binary between clients and applications of different speeds. Content buffered in memory
+//! or in the spool arrives complete, in order and at the right client only.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 

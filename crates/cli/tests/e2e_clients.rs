@@ -1,4 +1,4 @@
-//! Header sets of real clients before the real binary: which of them get what is stored.
+//! Header sets of real clients before the real binary: which of them get stored responses.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -75,7 +75,7 @@ fn clients_of_the_table_hit_as_it_says() {
 }
 
 /// An application that starts a session for every visitor, at pages and files alike, as Flask,
-/// Laravel and PHP do when they are told to. Its pictures have no extension.
+/// Laravel and PHP do if configured so. Its pictures have no extension.
 fn sessions_for_all(seen: &Seen) -> Vec<Action> {
     let session = seen.field("Cookie").is_none().then_some("Set-Cookie: session=new; Path=/; HttpOnly");
     let (kind, control) = match seen.target().split('/').nth(1) {
@@ -132,7 +132,8 @@ fn files_without_lifetime(version: &AtomicUsize, seen: &Seen) -> Vec<Action> {
     response("200 OK", &fields, format!("version {version}").as_bytes())
 }
 
-/// What a visitor with a session gets, and whether it was a hit that cost the origin no request.
+/// The response to a visitor with a session, and whether it was a hit that cost the origin no
+/// request.
 fn visited(edge: &Edge, target: &str) -> (String, bool) {
     let file = get(edge.address, target, &["Cookie: session=visitor"]);
     let is_hit = file.field("Cache-Status").unwrap().starts_with("Petasos; hit");

@@ -1,8 +1,8 @@
 //! Disks that cannot be used, from the start or later. The edge goes on serving, reports the reason
 //! once and shows it in its metrics. A purge still holds.
 //!
-//! A test that is named after an error number proves and prints that the edge has met this error.
-//! The tests of ENOSPC need a mount namespace, as root or in a user namespace, and fail without.
+//! A test named after an error number proves and prints that the edge has met this error. The tests
+//! of ENOSPC need a mount namespace, as root or in a user namespace, and fail without.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 #![allow(clippy::panic, reason = "a test that cannot go on panics")]
@@ -201,7 +201,7 @@ fn after_three_broken_invariants_the_disk_is_left_alone() {
         std::fs::write(&record, format!("{now}\n").repeat(ends)).unwrap();
         let edge = Edge::configured(&origin.url(), &configuration, &[]);
         assert_eq!(edge.metric("petasos_disk_off", ""), is_off, "{}", edge.stderr());
-        // Another thread reads what the edge says.
+        // Another thread reads the edge's standard error.
         eventually("the edge says why", || edge.stderr().contains("ended the process") == (is_off > 0.0));
         assert_eq!(get(edge.address, "/", &[]).text(), "page");
     }

@@ -106,8 +106,8 @@ fn hits_around_restart(signal: &str) -> (usize, usize) {
     for page in 0..PAGES {
         client.get(&format!("/page-{page}"), &[]);
     }
-    // Content that is not written yet may be lost with the edge, and how soon it is written depends
-    // on the machine.
+    // Unwritten content may be lost with the edge, and the time until it is written depends on the
+    // machine.
     eventually("all is written", || edge.metric("petasos_disk_queue_bytes", "") <= 0.0);
     let load = SteadyLoad::new(edge.address);
     std::thread::scope(|threads| {

@@ -28,7 +28,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// Follows with this query, and waits until the edge knows of it.
+    /// Follows with this query, and waits until the edge counts the follower.
     fn with(edge: &Edge, query: &str) -> Self {
         let before = followers(edge);
         let mut client = ask(edge.admin, query);
@@ -38,7 +38,7 @@ impl Follower {
         Self { client, text: String::new() }
     }
 
-    /// The next line that is not empty.
+    /// The next non-empty line.
     fn next(&mut self) -> Value {
         loop {
             if let Some((line, rest)) = self.text.split_once('\n') {

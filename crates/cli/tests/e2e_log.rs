@@ -118,7 +118,7 @@ fn any_bytes_in_fields_leave_one_valid_line_for_each_request() {
                 let host = if name == "Host" { "" } else { "Host: a.test\r\n" };
                 let mut client = Client::connect(logged.edge.address);
                 let head = format!("GET /{sent} HTTP/1.1\r\n{host}{name}: ");
-                // A refusal of such a field is as good as a response.
+                // A refusal of this field is as good as a response.
                 let request = [head.as_bytes(), bytes, b"\r\nConnection: close\r\n\r\n"].concat();
                 sent += usize::from(client.try_ask(request).is_some());
             }

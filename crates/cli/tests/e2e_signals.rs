@@ -160,7 +160,7 @@ fn event_streams_end_at_shutdown_on_every_delivery_path() {
     });
     let limits = "[limits]\ndrain_streams = \"300ms\"\ndrain_timeout = \"60s\"\n";
     let mut edge = Edge::configured(&origin.url(), limits, &["--profile", "wordpress"]);
-    // After a POST of the menu's form, the edge reads the response along, because it tells whether
+    // After a POST of the menu's form, the edge reads the response along, because it shows whether
     // the menu was saved.
     let requests = [
         "GET /shared HTTP/1.1\r\nHost: example.test\r\n\r\n",

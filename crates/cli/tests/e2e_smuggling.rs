@@ -175,7 +175,7 @@ fn host_of_key_and_request_agree_in_every_notation() {
     assert_eq!(origin.seen().len(), 3, "{:?}", origin.seen());
 }
 
-/// The corpus of this file as frames: what HTTP/1 expresses by its lines, HTTP/2 does by fields.
+/// The corpus of this file as frames: HTTP/2 uses fields where HTTP/1 uses lines.
 #[test]
 fn smuggling_by_translation_reaches_no_origin() {
     let origin = origin();
@@ -238,7 +238,7 @@ fn smuggling_by_translation_reaches_no_origin() {
     assert!(seen.is_empty(), "{seen:?}");
 }
 
-/// Whether the answer is a reset, the end of the connection, or a response that is an error.
+/// Whether the answer is a reset, the end of the connection, or an error response.
 fn is_refused(frames: &mut Http2Frames) -> bool {
     while let Some(frame) = frames.read() {
         match frame.kind {

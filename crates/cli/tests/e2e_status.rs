@@ -145,7 +145,8 @@ fn top_shows_pages_and_origin_requests_until_a_key() {
     let edge = Edge::start(&origin.url(), &[]);
     let top = Top::start(&edge, 80, 24);
     eventually("it follows", || edge.metric("petasos_log_followers", "") as u64 == 1);
-    // What the terminal has of a line need not be sent again, so each text is looked for alone.
+    // The terminal program need not send the unchanged part of a line again, so each text is looked
+    // for alone.
     for target in ["/hot-page", "/slow-page"] {
         get(edge.address, target, &[]);
     }

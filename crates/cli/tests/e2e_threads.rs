@@ -1,5 +1,5 @@
-//! The threads of the real binary outlive what they work on: a disk directory that is removed, and
-//! a standard error without a reader.
+//! The threads of the real binary outlive their objects: a removed disk directory, and a standard
+//! error without a reader.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 

@@ -1,5 +1,5 @@
-//! The real binary's spans at a collector, and what origins learn of them: sampling, parents, and
-//! collectors that hang, fail or are away.
+//! The real binary's spans at a collector, and the trace fields that origins receive: sampling,
+//! parents, and collectors that hang, fail or are away.
 
 #![allow(
     clippy::unwrap_used,
@@ -134,7 +134,7 @@ fn client_without_the_sampled_flag_has_no_spans() {
     get(edge.address, "/b", &[AUTHORIZATION, "Traceparent: 00-nonsense", "Tracestate: a=b"]);
     let spans = collector.wait_for(3);
     assert_eq!(sent(&origin, 0), (TRACE.to_owned(), PARENT.to_owned(), "00".to_owned()));
-    // The second one begins a trace, and what it sent belongs to none.
+    // The second request begins a new trace, without the invalid fields that it sent.
     let fetch = of_kind(&spans, "client", "GET");
     assert_eq!(sent(&origin, 1), (fetch.trace.clone(), fetch.span.clone(), "01".to_owned()));
     assert_eq!(origin.seen()[1].field("Tracestate"), None);
@@ -165,7 +165,7 @@ fn ratio_samples_requests_without_a_trace() {
     for _ in 0..200 {
         assert_eq!(client.get("/a", &[]).status, 200);
     }
-    // The last request is exported, so that all that were sampled have arrived with it.
+    // The last request is exported, so that all sampled requests have arrived with it.
     client.get("/a", &[&traceparent("01")]);
     eventually("the last span arrives", || collector.spans().iter().any(|span| span.trace == TRACE));
     let requests = collector.spans().iter().filter(|span| span.kind == "server").count() - 1;

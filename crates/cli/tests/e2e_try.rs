@@ -1,5 +1,5 @@
 //! `petasos try` from the user's view: sites that can be cached, sites that cannot, sites in
-//! trouble, and what stays behind.
+//! trouble, and files left behind.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -19,7 +19,7 @@ use testkit::{
 /// Fields of a page that any cache may store.
 const PAGE: [&str; 2] = ["Content-Type: text/html", "Cache-Control: s-maxage=60"];
 
-/// A load that is short enough for a test.
+/// A load short enough for a test.
 const SHORT: [&str; 4] = ["--rounds", "1", "--round-time", "500ms"];
 
 /// Tries the site with a short load and further arguments.
@@ -35,7 +35,7 @@ fn not_found() -> Vec<Action> {
     response("404 Not Found", &[], b"")
 }
 
-/// A site whose start page links to two pages and to what must not be followed.
+/// A site whose start page has links to two pages, and links that must not be followed.
 fn shop(seen: &Seen) -> Vec<Action> {
     let links = "<a href=/a>a</a> <a href=/b>b</a> <a href=/logout>x</a> <a href='/a?action=delete'>x</a>
         <a href='/?add-to-cart=1'>x</a> <a href=http://other.test/>x</a>";
@@ -64,7 +64,7 @@ fn cacheable_site_gets_a_factor_and_files() {
     ] {
         assert!(output.stdout.contains(part), "{part}: {}", output.stdout);
     }
-    // A machine that is busy with other tests may make the generator the limit.
+    // A machine busy with other tests may make the generator the limit.
     assert!(
         ["as many a second", "No factor: the load generator"].iter().any(|part| output.stdout.contains(part)),
         "{}",
@@ -83,7 +83,7 @@ fn cacheable_site_gets_a_factor_and_files() {
     let shared = read(&share);
     let address = origin.address().to_string();
     assert!(shared.contains("3 of 3 visited pages") && !shared.contains(&address), "{shared}");
-    // A file that exists stays as it is.
+    // An existing file stays unchanged.
     let before = origin.seen().len();
     let again = try_site(&format!("{}/", origin.url()), &files);
     assert_eq!((again.code, origin.seen().len()), (Some(2), before));

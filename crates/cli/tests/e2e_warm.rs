@@ -14,10 +14,10 @@ const FRESH: &str = "Cache-Control: s-maxage=600";
 /// The URL of the site that the tests fill the cache of.
 const SITE: &str = "http://example.test/";
 
-/// With the profile `auto`, the edge requests pages by itself to learn the system.
+/// With the profile `auto`, the edge requests pages by itself to detect the system.
 const DEFAULT: &[&str] = &["--profile", "default"];
 
-/// An edge with a state directory of its own, because it goes on with the runs that it finds there.
+/// An edge with a separate state directory, because it goes on with the runs that it finds there.
 struct OwnEdge {
     edge: Edge,
     _state: tempfile::TempDir,

@@ -1,5 +1,5 @@
-//! A file system that is frozen under the disk tier (fsfreeze on ext4 on a loop device; needs
-//! root). Visitors, purges and the shutdown of the edge do not wait for it.
+//! A frozen file system under the disk tier (fsfreeze on ext4 on a loop device; needs root).
+//! Visitors, purges and the shutdown of the edge do not wait for it.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
@@ -118,7 +118,8 @@ fn purges_during_a_freeze_are_durable_by_the_state_directory() {
         let before = [&kept, &purged].map(|page| get(edge.address, page, &[]).text().to_owned());
         eventually("both are on the disk", || edge.metric("petasos_disk_written", "") >= 2.0);
         let frozen = files.freeze();
-        // The first purge finds that the disk hangs. The edge knows it when the other two arrive.
+        // The first purge finds that the disk hangs. The edge has noticed it when the other two
+        // arrive.
         let statuses = [purge(&edge, &purged), purge(&edge, "/other"), purge(&edge, "/another")];
         lost += statuses.iter().filter(|status| **status != 200).count();
         assert!(edge.metric("petasos_purges_at_risk", "") < 0.5);

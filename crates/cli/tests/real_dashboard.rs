@@ -20,7 +20,7 @@ use serde_json::json;
 use std::path::Path;
 use testkit::{Client, Edge, Origin, get, response};
 
-/// A URL, a host name or a user agent that is hostile and long.
+/// A hostile and long URL, host name or user agent.
 const HOSTILE: &str = "/shop/%3Cscript%3Ealert(1)%3C/script%3E?q=%22onerror=%27alert(2)%27&long=aVeryLongParameterWithoutAnyPlaceToBreakItAnywhereAtAllInTheWholeLine0123456789";
 
 /// Widths and heights of the screens.
@@ -68,7 +68,7 @@ fn requests(edge: &Edge) -> u64 {
     lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
-/// The number of requests when all that were answered have been counted, which happens after their
+/// The number of requests when all answered ones have been counted, which happens after their
 /// responses: the number no longer grows.
 fn settled(edge: &Edge) -> u64 {
     let mut last = requests(edge);

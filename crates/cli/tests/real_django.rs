@@ -1,5 +1,5 @@
 //! The package `integrations/django` with Debian's Django: its own tests, and its site behind the
-//! edge. A change is visible at once, and a logged-in visitor gets pages of their own.
+//! edge. A change is visible at once, and a logged-in visitor gets personal pages.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -49,7 +49,7 @@ impl Drop for Site {
 }
 
 impl Site {
-    /// Starts the site, and an edge in front of it to which it sends its purges.
+    /// Starts the site, and an edge in front of it as the target of its purges.
     fn behind_an_edge() -> (Self, Edge) {
         let directory = tempfile::tempdir().unwrap();
         let database = directory.path().join("database");
@@ -63,7 +63,7 @@ impl Site {
         (Self { running, address, _database: directory }, edge)
     }
 
-    /// Changes the title of an article past the edge, so that the edge learns of it by purges only.
+    /// Changes the title of an article past the edge, so that only purges tell the edge of it.
     fn rename(&self, article: u32, title: &str) {
         let body = format!("title={title}");
         let head = format!(

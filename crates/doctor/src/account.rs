@@ -1,4 +1,4 @@
-//! The user that runs the edge, and what this user may do with files.
+//! The user that runs the edge, and the user's permissions for files.
 //!
 //! Invariant: permissions are judged by owner, group and mode. Access control lists are not read.
 

@@ -74,7 +74,7 @@ fn connections(plan: &EdgePlan) -> u64 {
     for site in &plan.sites {
         let limits = site.limits.over(&plan.limits);
         for url in site.origins() {
-            // Sites with other names have connections of their own.
+            // Sites with other names have separate connections.
             let origin = (&site.names, url.authority());
             if !origins.contains(&origin) {
                 count = count.saturating_add(limits.fetches_max).saturating_add(limits.idle_connections_max);

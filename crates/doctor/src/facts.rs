@@ -7,7 +7,7 @@ use std::time::Duration;
 /// The name of our own processes.
 pub(crate) const PETASOS: &str = "petasos";
 
-/// What happened when an address was bound.
+/// The result of binding an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PortFact {
     Free,
@@ -51,7 +51,7 @@ pub(crate) struct SecretFact {
     pub(crate) path: PathBuf,
     /// `None`: it does not exist.
     pub(crate) ownership: Option<Ownership>,
-    /// The first directory above it, or above the file to which it leads, that the account may not
+    /// The first directory above it, or above the target of the link, that the account may not
     /// pass.
     pub(crate) closed: Option<PathBuf>,
 }
@@ -79,7 +79,7 @@ pub(crate) struct ClockFact {
     pub(crate) is_synchronised: Option<bool>,
 }
 
-/// What happened when a server was looked up and connected to.
+/// The result of resolving a server's name and connecting to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReachFact {
     Reached(Duration),

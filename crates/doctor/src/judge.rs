@@ -95,8 +95,8 @@ pub(crate) fn directory(setting: &str, fact: &DirectoryFact, account: &Account) 
     Finding::ok("permissions", format!("{setting}: {user} may {verb} {path}"))
 }
 
-/// A directory in which the edge writes, beside those to which the sandbox of its unit restricts
-/// it. `None`: the unit permits it.
+/// A directory that the edge writes to, compared with the directories that the sandbox of its unit
+/// allows. `None`: the unit permits it.
 pub(crate) fn sandbox(setting: &str, path: &Path, writable: &[PathBuf]) -> Option<Finding> {
     let path = (!writable.iter().any(|top| path.starts_with(top))).then(|| path.display())?;
     Some(Finding::failure(
@@ -137,7 +137,7 @@ pub(crate) fn secret(fact: &SecretFact, account: &Account) -> Option<Finding> {
     })
 }
 
-/// The configuration file itself: whoever writes it controls the edge.
+/// The configuration file itself: a user that may write it controls the edge.
 pub(crate) fn configuration(path: &str, ownership: Ownership) -> Finding {
     if ownership.mode & 0o002 == 0 {
         let message = format!("{path} was read, and only its owner and group may change it");

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Invariants: nothing of the machine changes. A port is bound for a moment only if it is free, and
-//! written files have no name. Every finding that is not good says how to mend it.
+//! written files have no name. Every bad finding says how to mend it.
 
 mod account;
 mod examine;

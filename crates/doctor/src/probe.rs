@@ -1,7 +1,7 @@
 //! Asks the system for facts.
 //!
 //! Invariants: nothing is left behind. A name server, a server or a disk that does not answer costs
-//! a limited time, because it is waited for on a thread of its own.
+//! a limited time, because a separate thread waits for it.
 
 use crate::account::{Account, Ownership, SEARCH};
 use crate::facts::{
@@ -25,17 +25,17 @@ use std::time::Duration;
 
 /// Time for a connection or a look-up.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Size of the block that is written to a disk.
+/// Size of the test block for a disk.
 const BLOCK_BYTES: usize = 64 * 1024;
 /// The unit in which a file's size on the disk is stated (stat(2)). Files may have holes.
 const BLOCK_UNIT_BYTES: u64 = 512;
 
-/// Runs a question on a thread of its own. `None` if there is no answer in time; the thread then
-/// ends with the process.
+/// Runs a question on a new thread. `None` if there is no answer in time; the thread then ends with
+/// the process.
 pub(crate) fn in_time<T: Send + 'static>(question: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (answer, answered) = mpsc::sync_channel(1);
     thread::spawn(move || {
-        // Nobody waits any more if it took too long.
+        // The receiver is gone if the answer took too long.
         let _ = answer.send(question());
     });
     answered.recv_timeout(PATIENCE).ok()
@@ -58,7 +58,7 @@ pub(crate) fn port(address: &Address) -> PortFact {
     }
 }
 
-/// Who listens at a TCP port.
+/// The process that listens at a TCP port.
 fn taken(port: u16) -> PortFact {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
     let sockets: Vec<_> = tables.iter().flat_map(|table| listening(table, port)).collect();
@@ -130,7 +130,7 @@ fn closed(path: &Path, account: &Account) -> Option<PathBuf> {
 
 /// A file with a secret as the account meets it.
 pub(crate) fn secret(setting: &'static str, path: PathBuf, account: &Account) -> SecretFact {
-    // certbot's files are links into a directory that is closed, too.
+    // certbot's files are links into another directory, which is closed, too.
     let real = fs::canonicalize(&path).ok();
     let closed = closed(&path, account).or_else(|| real.and_then(|real| closed(&real, account)));
     SecretFact { setting, ownership: Ownership::of(&path).ok(), closed, path }
@@ -198,7 +198,7 @@ pub(crate) fn disk(setting: &'static str, path: &Path, limit: Option<u64>) -> Op
     })
 }
 
-/// The size of the files below a directory, as far as they are counted in time.
+/// The size of the files below a directory, as far as time permits counting.
 fn used_bytes(top: &Path) -> u64 {
     let top = top.to_owned();
     let (counted, total) = mpsc::channel();

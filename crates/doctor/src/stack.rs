@@ -7,8 +7,9 @@
 //!   processes, ports, web server -> probe -^
 //! ```
 //!
-//! Invariant: nothing changes, and a layer that was not seen is never said to be missing. Without a
-//! root of its own, a folder has files only: its processes and ports are not those of the machine.
+//! Invariant: nothing changes, and a layer that was not seen is never said to be missing. A folder
+//! that is examined instead of the machine's root has files only: the processes and ports of the
+//! machine are not its own.
 
 mod assignments;
 mod facts;

@@ -1,14 +1,14 @@
-//! Floods against the real binary behind TLS, and what they cost an honest client.
+//! Floods against the real binary behind TLS, and their cost to an honest client.
 //!
 //! The long form measures. Runs of the load tester without and with the attack take turns, with the
 //! same load of hits. The edge has one core; the load tester and the attackers share another. Edge
 //! and load tester have real-time priority where the system permits it, else the attackers have the
-//! lowest priority. The attackers therefore take processor time from neither, and what the hits
-//! lose is the edge's own work for the attack.
+//! lowest priority. The attackers therefore take processor time from neither, and the loss of hits
+//! shows the edge's own work for the attack.
 //!
 //! The short form asserts behaviour only: an honest client gets its pages during the attack.
 //!
-//! Both forms compare the peak of resident memory with its bound, with a store that is full.
+//! Both forms compare the peak of resident memory with its bound, with a full store.
 
 #![allow(clippy::print_stdout, reason = "the figures of the attack are its result")]
 
@@ -36,7 +36,7 @@ const FILLING_BYTES: usize = 256 << 10;
 const PAGE_BYTES: usize = 13_000;
 /// Time between two batches of an attacker.
 const TICK: Duration = Duration::from_millis(10);
-/// An attacker that is late by more than this skips batches.
+/// An attacker late by more than this skips batches.
 const LATE_MAX: Duration = Duration::from_millis(500);
 /// The lowest priority.
 const NICE: i32 = 19;
@@ -189,7 +189,7 @@ impl AttackedEdge {
 
     /// Compares the peak of resident memory with its bound.
     fn check_memory(&self, kind: &AttackKind) {
-        // An unoptimised program has more of its own file in memory.
+        // More of an unoptimised program's file is in memory.
         let resident = match cfg!(debug_assertions) {
             true => crate::soak::resident_bytes_max(self.edge.pid()),
             false => self.edge.resident_bytes_peak(),
@@ -328,7 +328,7 @@ impl Attack {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Counts what an attacker has sent.
+    /// Counts units that an attacker has sent.
     pub fn sent(&self, units: u64) {
         self.sent.fetch_add(units, Ordering::Relaxed);
     }

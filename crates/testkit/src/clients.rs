@@ -1,7 +1,7 @@
 //! Header sets of real clients. docs/clients.md is rendered from them.
 //!
 //! Invariant: the client of a row without a reason gets a hit once the page is stored. A row with a
-//! reason never does, and the reason says why that is right. The end-to-end test `e2e_clients`
+//! reason never does, and the reason says why this is right. The end-to-end test `e2e_clients`
 //! sends every row to the real binary.
 
 use std::fmt::Write;
@@ -26,7 +26,7 @@ pub mod target {
     pub const API: &str = "/api/items";
     /// JSON whose response permits only the requesting site.
     pub const OWN_API: &str = "/api/reflected";
-    /// HTML, of which a script may request a part.
+    /// HTML whose parts a script may request.
     pub const FRAGMENT: &str = "/list";
 }
 

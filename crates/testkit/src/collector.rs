@@ -1,7 +1,7 @@
 //! A collector of OpenTelemetry that records the spans it receives by OTLP over HTTP, or fails to.
 //!
-//! Invariant: a message is read by the code that is generated from OpenTelemetry's own definitions.
-//! A message that it cannot read fails the test.
+//! Invariant: a message is read by the code generated from OpenTelemetry's definitions. A message
+//! that it cannot read fails the test.
 
 use crate::{Action, Origin, Seen, eventually, response};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -35,7 +35,7 @@ pub struct ReceivedSpan {
     pub ended: u64,
     /// The attributes of the span, and those of the edge. Numbers are in decimal.
     pub attributes: BTreeMap<String, String>,
-    /// The traces and spans to which it has links.
+    /// The traces and spans that it links to.
     pub links: Vec<(String, String)>,
     /// Whether it is marked as failed.
     pub is_error: bool,

@@ -1,4 +1,4 @@
-//! File systems for tests of failing disks: each is an image that is mounted only in its own mount
+//! File systems for tests of failing disks: each is an image mounted only in its own mount
 //! namespace. They need root and e2fsprogs. [`ServedFileSystem`] also needs Debian's fuse2fs.
 
 use std::fs::File;

@@ -63,7 +63,7 @@ impl Http2Client {
         scheme: &'static str,
         host: &str,
     ) -> Self {
-        // Responses that are read later must not use up the window of one that is read first.
+        // The responses to read later must not use up the window of the one to read first.
         let mut builder = Builder::new();
         builder.initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         let (send, connection) = runtime.block_on(builder.handshake(stream)).unwrap();
@@ -233,7 +233,7 @@ impl Http2Frames {
         frames
     }
 
-    /// Reads and discards what has arrived; false if the server has closed the connection.
+    /// Reads and discards the received bytes; false if the server has closed the connection.
     pub fn drain(&mut self) -> bool {
         self.stream.socket().set_nonblocking(true).unwrap();
         let mut discarded = [0; 16 << 10];

@@ -7,7 +7,7 @@
 //! - child processes that never outlive their test,
 //! - faults of storage, each with a proof,
 //! - crash tests and soak tests,
-//! - floods, and what they cost an honest client,
+//! - floods, and their cost to an honest client,
 //! - the seeds of the fuzz targets.
 //!
 //! All functions panic on failure, because a test that cannot go on should fail. The product does

@@ -15,8 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The end of a wait that is spent spinning on the clock. Sleeping usually overshoots by less than
-/// this.
+/// The end of a wait, spent spinning on the clock. Sleeping usually overshoots by less than this.
 const SPIN: Duration = Duration::from_micros(300);
 
 /// A running server. It stops when it is dropped.

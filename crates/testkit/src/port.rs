@@ -29,7 +29,7 @@ impl HeldPort {
     }
 }
 
-/// A socket that is bound to this address but does not listen.
+/// A socket bound to this address that does not listen.
 pub(crate) fn bound(address: SocketAddr) -> Socket {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_reuse_address(true).unwrap();

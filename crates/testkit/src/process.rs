@@ -134,7 +134,7 @@ impl Edge {
         Self::spawn(command.stdin(Stdio::null()), "no origin")
     }
 
-    /// Starts an edge that takes over from this one, with `arguments` in place of its own. Waits
+    /// Starts an edge that takes over from this one, with `arguments` instead of this edge's. Waits
     /// until it serves.
     pub fn upgraded(&self, origin: &str, arguments: &[&str]) -> Self {
         let (listen, admin) = (self.address.to_string(), self.admin.to_string());

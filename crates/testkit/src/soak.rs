@@ -60,7 +60,7 @@ const MEMORY_BYTES: u64 = 64 << 20;
 const DISK_BYTES: u64 = 96 << 20;
 /// Number of problems after which the soak ends early.
 const PROBLEMS_MAX: usize = 20;
-/// Number of greedy clients, each in a network of its own.
+/// Number of greedy clients, each in a separate network.
 const GREEDY: u8 = 2;
 /// Descriptors of this process: the visitors and both ends of the origins' connections.
 const DESCRIPTORS: u64 = 4_096;
@@ -108,12 +108,12 @@ struct SoakState<'a> {
     trust: Trust,
     admin: SocketAddr,
     is_over: AtomicBool,
-    /// Held by whoever makes the edge read its configuration.
+    /// Held by the thread that makes the edge read its configuration.
     orders: Mutex<()>,
     tally: Mutex<VisitCounts>,
     problems: Mutex<Vec<String>>,
     records: Mutex<RecentRecords>,
-    /// Records that followers of the log were told to have missed.
+    /// Missed records, as reported to followers of the log.
     skipped: AtomicU64,
 }
 

@@ -62,7 +62,7 @@ impl StorageFault {
         let error = io::Error::from(self.errno());
         let text = error.to_string();
         let of_system = text.split(" (").next().unwrap_or_default();
-        // Several errors, such as EIO, have no kind of their own.
+        // Several errors, such as EIO, have no separate kind.
         let has_kind = matches!(self, Self::Enospc | Self::Efbig | Self::Erofs);
         let is_named = message.contains(of_system) || has_kind && message.contains(&error.kind().to_string());
         assert!(is_named, "the fault was meant to be {}, but it is: {message}", self.name());

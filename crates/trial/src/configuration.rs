@@ -1,6 +1,7 @@
 //! The configuration of Petasos for the site: of the temporary edge, and for the operator.
 //!
-//! Invariant: both begin with the same lines about the site, so the trial shows what the file does.
+//! Invariant: both begin with the same lines about the site, so the trial tests the file that the
+//! operator gets.
 
 use crate::report::TrialReport;
 use address::HttpUrl;

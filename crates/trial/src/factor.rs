@@ -1,5 +1,5 @@
-//! What the measured rounds mean: for the pages that can be answered from memory, and across all
-//! pages.
+//! Computes factors from the measured rounds: for the pages that can be answered from memory, and
+//! across all pages.
 //!
 //! Across all pages, each requested equally often, only the pages from memory become faster, as in
 //! Amdahl's law. With the server's time of each page as its weight, the factor is
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Invariant: the factor across all pages lies between 1 and the factor of the pages from memory,
-//! if that is at least 1.
+//! if the latter is at least 1.
 
 use serde::Serialize;
 

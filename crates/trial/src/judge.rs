@@ -1,5 +1,5 @@
-//! Judges what a visit found: which pages can be answered from memory, and what keeps the others
-//! out.
+//! Judges the findings of a visit: which pages can be answered from memory, and why the others
+//! cannot.
 //!
 //! Invariant: a page counts as answered from memory only if the temporary edge did so. Everything
 //! else comes from the findings of `why`.
@@ -30,7 +30,7 @@ const NEARLY_ALL_PERCENT: usize = 90;
 const COOKIE_REMEDY: &str =
     "Let the application set it only for visitors who log in, fill a cart or send a form.";
 
-/// What is added if the pages have form tokens of the session.
+/// Added to the remedy if the pages have form tokens of the session.
 const TOKEN_REMEDY: &str = "Load form tokens by a script, or put them only into pages with a form.";
 
 /// Builds the report of a visit. `is_insecure` says that the site's certificate is not verified.
@@ -109,7 +109,7 @@ fn is_for_one(facts: &PageFacts) -> bool {
     facts.asks_for_password || reasons.contains(&Some(PASS_PATH))
 }
 
-/// Whether the page has a form token that is new in each response.
+/// Whether the page has a form token that changes with each response.
 fn has_token(findings: &Findings) -> bool {
     let spots = findings.changes.iter().filter(|change| change.request == "plain_again");
     spots.flat_map(|change| &change.spots).any(|spot| spot.looks_like == SpotNature::FormToken)

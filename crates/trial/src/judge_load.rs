@@ -1,4 +1,4 @@
-//! Judges the measured load: whether there is a factor, and what it means.
+//! Judges the measured load: whether there is a factor, and its meaning.
 //!
 //! Invariant: there is no factor for a site that gives every visitor a cookie, for one that failed
 //! or became slower during the visit or under the load, or for one on another machine.
@@ -9,7 +9,7 @@ use crate::report::{Factors, LoadFigures, LoadReport, PageReport, TrialReport};
 use address::HttpUrl;
 use std::time::Duration;
 
-/// What may be loaded: the pages that are answered from memory and are the same through Petasos.
+/// The pages to load: those that are answered from memory and are the same through Petasos.
 ///
 /// # Errors
 /// Why nothing may be loaded, as the rest of a sentence after "because".

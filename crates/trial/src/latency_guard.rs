@@ -1,15 +1,15 @@
 //! Whether a site becomes slower under the load of the trial.
 //!
 //! Invariant: the first observation is the base; it includes the wait for the other users of the
-//! load, whose number does not change. It is bounded by what the site took before the load, so a
-//! site that is overloaded from the start is noticed, too.
+//! load, whose number does not change. It is bounded by the site's slowest response before the
+//! load, so a site overloaded from the start is noticed, too.
 
 use std::time::Duration;
 
 /// How many times as long as the base a median may be.
 const RISE_MAX: u32 = 3;
 
-/// What a median may be longer in addition. Smaller differences are noise of a busy machine.
+/// Tolerance added to the limit. Smaller differences are noise of a busy machine.
 const RISE_MARGIN: Duration = Duration::from_millis(50);
 
 /// A rise of the response times beyond the limit.

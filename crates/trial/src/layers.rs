@@ -1,4 +1,4 @@
-//! The layers of a site that can be seen from outside, and those that cannot.
+//! The layers of a site that can be seen from outside, and the others.
 //!
 //! Invariant: a layer that was not seen is never said to be missing.
 

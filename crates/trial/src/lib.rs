@@ -1,4 +1,4 @@
-//! Tries Petasos on a site that is running, without a change of the site.
+//! Tries Petasos on a running site, without a change of the site.
 //!
 //! ```text
 //!   URL -> Visitor (crawl, why, temporary edge) -> PageFacts -> judge -+-> TrialReport
@@ -11,7 +11,7 @@
 //! - The site gets GET requests only. The visit sends one at a time, at the pace of `crawl`. Only
 //!   the host of the URL is contacted, and it is loaded only if it is this machine.
 //! - The temporary edge listens at free loopback ports and writes no file.
-//! - What is reported about a page was observed: a page counts as answered from memory only if the
+//! - Statements about a page were observed: a page counts as answered from memory only if the
 //!   temporary edge did so, and as the same only if the responses were compared.
 
 mod configuration;

@@ -29,7 +29,7 @@ pub(crate) struct FigurePair {
 /// The names of the two sides.
 pub(crate) const SIDES: [&str; 2] = ["today", "with Petasos"];
 
-/// What is said instead of the factors.
+/// Text in place of invalid factors.
 const NO_FACTOR: &str = "No factor: the load generator may have been the limit of the site as it is, or its \
                          figures are not valid. Repeat the command when the machine has nothing else to do.";
 
@@ -94,7 +94,7 @@ pub(crate) fn pairs(figures: &LoadFigures) -> Vec<FigurePair> {
     pairs
 }
 
-/// What the figures mean for the site.
+/// Explains the figures for the site.
 pub(crate) fn meaning(report: &TrialReport, figures: &LoadFigures) -> String {
     let (memory, all) = (report.from_memory(), report.pages.len());
     let Some(factors) = figures.factors else {

@@ -37,7 +37,7 @@ const REST: Duration = Duration::from_millis(100);
 /// How often a watcher looks at a run.
 const WATCH_EVERY: Duration = Duration::from_millis(20);
 
-/// What is loaded.
+/// The pages, addresses and limits of a load.
 #[derive(Clone, Debug)]
 pub struct LoadTarget {
     /// The pages, at the site.
@@ -87,7 +87,7 @@ pub struct SideFigures {
 /// The figures of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RoundFigures {
-    /// The site as it is.
+    /// The site without Petasos.
     pub today: SideFigures,
     /// The site through the temporary edge.
     pub with_petasos: SideFigures,
@@ -100,7 +100,7 @@ pub enum LoadResult {
     Rounds(Vec<RoundFigures>),
     /// The site failed or became slower. The text says how, as the rest of a sentence.
     GaveIn(String),
-    /// The load could not be made, for a reason that is not the site's, as the rest of a sentence
+    /// The load could not be made, and the site is not the cause. The reason completes a sentence
     /// after "because".
     NotMade(String),
     /// The user interrupted the command.
@@ -231,7 +231,8 @@ impl PageLoad<'_> {
         })
     }
 
-    /// What a whole second without a response means.
+    /// The failure after a whole second without a response: a rise of the site's latency, if it was
+    /// quick before.
     fn silent(&self, side: Side) -> Option<String> {
         let is_rise = side == Side::Direct && self.target.slowest < QUICK;
         is_rise.then(|| "the site became slower: it answered nothing for a second".to_owned())

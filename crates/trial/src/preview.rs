@@ -4,7 +4,7 @@
 //!
 //! - The preview only reads: it answers GET and HEAD, and sends GET to the edge.
 //! - No cookie passes it. A browser sends the cookies of every program at the loopback address, and
-//!   they are not the site's. So the preview shows what anonymous visitors see.
+//!   they are not the site's. So the preview shows the site to anonymous visitors.
 //! - It answers only requests for its own address, so no other web page can read it by a name that
 //!   leads here. Its scripts are in a sandbox of the browser.
 
@@ -43,7 +43,7 @@ const SENT_FIELDS: [&str; 4] =
 const REWRITTEN_TYPES: [&[u8]; 3] = [b"text/html", b"application/xhtml", b"text/css"];
 
 /// The policy of every response. Scripts of the site run without the rights of an origin, so they
-/// reach nothing that other programs keep at the loopback address.
+/// cannot reach data of other programs at the loopback address.
 const POLICY: &str = "sandbox allow-scripts allow-popups allow-forms";
 
 /// A preview that listens and does not answer yet.
@@ -84,11 +84,12 @@ impl Preview {
             let may_accept = connections.len() < CONNECTIONS_MAX;
             tokio::select! {
                 accepted = self.listener.accept(), if may_accept => {
-                    // A client that is already gone is no reason to end.
+                    // An error of a client that has already closed its connection must not end the
+                    // server.
                     if let Ok((stream, _)) = accepted {
                         let terms = Arc::clone(&self.terms);
                         connections.spawn(async move {
-                            // The browser left; there is nobody to tell.
+                            // The browser has closed the connection, so the error has no receiver.
                             let _ = terms.answer(stream).await;
                         });
                     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// The version of the document. It changes when a member is removed or changes its meaning.
 pub const FORMAT: u32 = 1;
 
-/// Everything that a trial found out.
+/// All results of a trial.
 #[derive(Clone, Debug, Serialize)]
 pub struct TrialReport {
     /// [`FORMAT`].
@@ -27,7 +27,7 @@ pub struct TrialReport {
     pub profile: String,
     /// The pages with a good response, in the order of the visit.
     pub pages: Vec<PageReport>,
-    /// Pages without a good response, and what they answered.
+    /// Pages without a good response, with the reasons.
     pub failed: Vec<FailedPage>,
     /// Links that were not followed.
     pub skipped: Vec<SkippedLinks>,
@@ -56,7 +56,7 @@ pub struct TrialReport {
     pub configuration: String,
 }
 
-/// What became of the load.
+/// The outcome of the load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub enum LoadReport {
@@ -67,7 +67,7 @@ pub enum LoadReport {
     },
     /// The site failed or became slower, so the load ended early and there is no factor.
     GaveIn {
-        /// What happened, as a clause.
+        /// The failure, as a clause.
         reason: String,
     },
     /// All rounds were made.
@@ -85,19 +85,19 @@ pub struct LoadFigures {
     pub pages: usize,
     /// The rounds.
     pub rounds: Vec<RoundFigures>,
-    /// Medians over the rounds for the site as it is.
+    /// Medians over the rounds for the site without Petasos.
     pub today: SideFigures,
     /// Medians over the rounds for the site through the temporary edge.
     pub with_petasos: SideFigures,
-    /// The factors. `None` if the load generator may have been the limit of the site as it is, or
-    /// if its figures are not valid.
+    /// The factors. `None` if the load generator may have been the limit of the direct load, or if
+    /// its figures are not valid.
     pub factors: Option<Factors>,
     /// Whether the load generator may have been the limit of Petasos, so that its pages a second
     /// and the factors are lower bounds.
     pub is_at_least: bool,
 }
 
-/// What Petasos gains.
+/// The gain by Petasos.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Factors {
     /// How many times as many pages a second Petasos answered from memory.
@@ -106,7 +106,7 @@ pub struct Factors {
     pub across_pages: FactorRange,
 }
 
-/// What a page needs to be answered from memory.
+/// The kind of change after which a page can be answered from memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PageClass {
@@ -116,7 +116,7 @@ pub enum PageClass {
     Setting,
     /// A change of the application.
     Application,
-    /// It is for one visitor, so it is right that nobody shares it.
+    /// None is wanted: the page is for one visitor and must not be shared.
     Personal,
 }
 
@@ -125,13 +125,13 @@ pub enum PageClass {
 pub struct PageReport {
     /// Its URL.
     pub url: String,
-    /// What it needs to be answered from memory.
+    /// The kind of change after which it can be answered from memory.
     pub class: PageClass,
-    /// What the temporary edge did with the second request, such as `hit`.
+    /// The temporary edge's verdict about the second request, such as `hit`.
     pub verdict: Option<&'static str>,
     /// The reason, as in docs/reasons.md. `None` for pages that are answered from memory.
     pub reason: Option<String>,
-    /// What to change: a line of `petasos.toml`, or advice for the application.
+    /// The change to make: a line of `petasos.toml`, or advice for the application.
     pub remedy: Option<String>,
     /// The time from the request to the whole response, in milliseconds.
     pub server_ms: f64,
@@ -156,7 +156,7 @@ impl PageReport {
 pub struct FailedPage {
     /// Its URL.
     pub url: String,
-    /// What happened instead.
+    /// The status or error.
     pub what: String,
 }
 
@@ -182,7 +182,7 @@ pub struct EverybodysCookie {
     pub pages: usize,
     /// The rule that would change it: a line of `petasos.toml` if there is one.
     pub rule: Option<String>,
-    /// What the application should do.
+    /// Advice for the application.
     pub remedy: String,
 }
 
@@ -191,7 +191,7 @@ pub struct EverybodysCookie {
 pub struct LayerReport {
     /// Its name.
     pub layer: &'static str,
-    /// What was seen of it.
+    /// Traces of the layer in the responses.
     pub seen: String,
 }
 

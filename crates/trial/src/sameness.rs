@@ -16,7 +16,7 @@ const SPOT_MARGIN_BYTES: usize = 24;
 /// Places of a page that are named.
 const PLACES_MAX: usize = 3;
 
-/// Fields by which a response would mean something else for a visitor.
+/// Header fields that change the meaning of a response for a visitor.
 const COMPARED_FIELDS: [&str; 6] = [
     names::CONTENT_TYPE,
     "Content-Language",
@@ -35,7 +35,7 @@ pub enum Sameness {
     /// The same, except in places where direct responses differ from each other, too.
     SameButMoving,
     /// The contents cannot be compared: direct responses differ throughout, a response is longer
-    /// than what is read, or there is no direct response.
+    /// than the limit for reading, or there is no direct response.
     Unknown,
     /// The first places that differ, as `direct | through Petasos`.
     Differs(Vec<String>),
@@ -91,8 +91,8 @@ fn against(direct: &[FetchedResponse], response: &FetchedResponse) -> Sameness {
     fits.min_by_key(rank).unwrap_or(Sameness::Unknown)
 }
 
-/// Compares `response` with `direct`. What differs between `direct` and one of `others` moves by
-/// itself.
+/// Compares `response` with `direct`. Parts that differ between `direct` and one of `others` change
+/// without Petasos, too.
 fn beside(direct: &FetchedResponse, others: &[&FetchedResponse], response: &FetchedResponse) -> Sameness {
     let status = |of: &FetchedResponse| of.head.status;
     if status(direct) != status(response) {

@@ -1,7 +1,7 @@
 //! Formats the report of a trial for a terminal of 80 columns.
 //!
-//! Invariant: the text states nothing that is not in the report. What matters most for the decision
-//! comes first.
+//! Invariant: the text states nothing beyond the report. Facts that matter most for the decision
+//! come first.
 
 use crate::load_text;
 use crate::report::{Comparison, EverybodysCookie, PageClass, PageReport, TrialReport};
@@ -117,7 +117,7 @@ fn everybodys_cookie(lines: &mut TextLines, cookie: &EverybodysCookie) {
     }
 }
 
-/// What keeps pages out, grouped by cause.
+/// The reasons why pages are not answered from memory, grouped by cause.
 fn causes(lines: &mut TextLines, report: &TrialReport) {
     let groups = groups(&report.pages);
     if groups.is_empty() {
@@ -192,7 +192,7 @@ fn comparison(lines: &mut TextLines, report: &TrialReport) {
     }
 }
 
-/// What is said if the given cookie changes no page.
+/// Text for a given cookie that changes no page.
 pub(crate) const COOKIE_IDLE: &str = "not compared: the cookie changes no page; is it still valid?";
 
 pub(crate) fn comparison_text(comparison: &Comparison) -> String {

@@ -115,7 +115,7 @@ pub enum TrialError {
     NoPage {
         /// The start.
         url: String,
-        /// What happened instead.
+        /// The problem.
         reason: String,
     },
     /// The user interrupted the command.
@@ -123,12 +123,12 @@ pub enum TrialError {
     Interrupted,
 }
 
-/// What was found out about a page.
+/// Facts about a page.
 #[derive(Clone, Debug)]
 pub struct PageFacts {
     /// Its URL.
     pub url: HttpUrl,
-    /// What `petasos why --direct` says about it.
+    /// The findings of `petasos why --direct`.
     pub findings: Findings,
     /// The verdict of the temporary edge about the second request.
     pub verdict: Option<CacheVerdict>,
@@ -148,12 +148,12 @@ pub struct PageFacts {
     pub is_changed_by_cookie: bool,
 }
 
-/// Everything that was found out about a site.
+/// All facts about a site.
 #[derive(Clone, Debug, Default)]
 pub struct SiteVisit {
     /// The pages with a good response, in the order of the visit.
     pub pages: Vec<PageFacts>,
-    /// Pages with another response, and what it was.
+    /// Pages without a good response, with the reasons.
     pub failed: Vec<(String, String)>,
     /// Links that were not followed.
     pub skipped: Vec<SkippedLinks>,
@@ -185,7 +185,7 @@ impl Halt {
     }
 }
 
-/// What became of one planned page.
+/// The outcome of one planned page.
 enum PageOutcome {
     Visited(Box<PageFacts>, Box<FetchedResponse>),
     Redirected(String),
@@ -315,7 +315,8 @@ impl<'a> Visitor<'a> {
         TrialError::NoPage { url: self.start.to_string(), reason: reason.to_owned() }
     }
 
-    /// The start redirects to what is not visited, and no other page is known.
+    /// The error for a start page that redirects to a URL outside the visit, with no other page
+    /// known.
     fn astray(&self, planned: &PlannedPage, location: &str, cause: SkipCause) -> TrialError {
         let to = planned.url.join(location).map(String::from).unwrap_or_default();
         if cause == SkipCause::Foreign {
@@ -456,7 +457,7 @@ impl<'a> Visitor<'a> {
         Ok(found)
     }
 
-    /// What `why` says. The first page gets all of its probes, the others only a repetition.
+    /// The findings of `why`. The first page gets all of its probes, the others only a repetition.
     async fn findings(
         &mut self,
         url: &HttpUrl,
@@ -558,7 +559,7 @@ impl<'a> Visitor<'a> {
 
     /// Whether the site only seems to be slower: several pages in a row may need more time than
     /// those before them. The first page is requested again, and its time decides. Then the pace is
-    /// learnt anew.
+    /// measured anew.
     async fn is_refuted(&mut self, cause: StopCause) -> Result<bool, Halt> {
         let (StopCause::Slower { .. }, Some((url, before))) = (cause, self.reference.clone()) else {
             return Ok(false);
@@ -642,8 +643,8 @@ fn verdict_of(
     (verdict(response), reason)
 }
 
-/// How a request ended, for the pace. What goes through the edge says nothing about the site: the
-/// direct request that follows does.
+/// How a request ended, for the pace. A request through the edge says nothing about the site; the
+/// direct request after it does.
 fn outcome(fetched: Result<&FetchedResponse, &ProbeError>, is_through: bool) -> PacedOutcome {
     let Ok(response) = fetched else {
         let is_failure = !is_through;
@@ -659,7 +660,7 @@ fn outcome(fetched: Result<&FetchedResponse, &ProbeError>, is_through: bool) -> 
     }
 }
 
-/// What the nearest cache says: its field comes last.
+/// The verdict of the nearest cache: its field comes last.
 fn verdict(response: &FetchedResponse) -> Option<CacheVerdict> {
     let last = |name: &str| response.head.fields.iter().filter(|field| field.is(name)).last();
     CacheVerdict::of(|name| last(name).map(|field| &field.value[..]))

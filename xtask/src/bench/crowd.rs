@@ -47,7 +47,7 @@ struct PartialResponse {
     exchange: Exchange,
     /// Bytes of content so far.
     content_bytes: usize,
-    /// Whether the response is right, once that is known.
+    /// Whether the response is right; `None` while unknown.
     verdict: Option<bool>,
 }
 
@@ -121,7 +121,7 @@ impl ConnectedCrowd {
 }
 
 impl CrowdVisitor {
-    /// Reads all available bytes. Returns the verdict once, as soon as it is known.
+    /// Reads all available bytes. Returns the verdict once, when it becomes known.
     fn read(&mut self, buffer: &mut [u8], content: &[u8]) -> Option<bool> {
         while self.answer.verdict.is_none() {
             let verdict = match self.stream.read(buffer) {
@@ -145,8 +145,8 @@ impl PartialResponse {
         Self { exchange: Exchange::new(&Method::Get, Terms::TOLERANT), content_bytes: 0, verdict: None }
     }
 
-    /// Takes the next bytes. Returns the verdict once the response is complete, or as soon as it is
-    /// known to be wrong.
+    /// Takes the next bytes. Returns the verdict once the response is complete, or as soon as a
+    /// wrong byte is found.
     fn feed(&mut self, input: &[u8], content: &[u8]) -> Option<bool> {
         let (mut same, mut at) = (true, self.content_bytes);
         let taken = self.exchange.skim(input, |run| {

@@ -3,8 +3,8 @@
 //!
 //! Invariant: nothing assembled is stored by any server. Each server has one core, and the load and
 //! the application share another. In each round every server has one load of each kind, in an order
-//! drawn from the seed, and ratios are formed within one round. Every page is compared with the one
-//! that is expected before it is loaded. Slowness is no error.
+//! drawn from the seed, and ratios are formed within one round. Every page is compared with the
+//! expected one before it is loaded. Slowness is no error.
 
 mod servers;
 mod site;
@@ -131,8 +131,8 @@ fn rates(args: &Args, servers: &EsiServers) -> Result<Rates> {
     Ok(rates)
 }
 
-/// Requests a page until everything of it is stored, also in the form that is sent. Returns the
-/// last response.
+/// Requests a page until everything of it is stored, also in the sent form. Returns the last
+/// response.
 fn warm(address: SocketAddr, (_, target, coding): Kind) -> Result<Received> {
     let mut visitor = EsiVisitor::connect(address)?;
     let expected = site::whole();

@@ -5,8 +5,8 @@
 //! server has one core; application, visitors and attackers share another, and attackers have the
 //! lowest priority. The figures are not judged.
 //!
-//! The first row is a loop that answers at once and has no application. What it loses with a flood
-//! is lost to the attackers' own work on this machine, also by every server.
+//! The first row is a loop that answers at once and has no application. Its loss under a flood
+//! shows the cost of the attackers' own work on this machine, which every server bears, too.
 
 mod floods;
 
@@ -25,7 +25,7 @@ use testkit::allow_descriptors;
 
 /// Workers of the application. Each takes 10 ms for a page, so it answers 1,600 requests a second.
 const WORKERS: usize = 16;
-/// One of this many requests of a visitor is for a page that is never stored.
+/// One of this many requests of a visitor is for an uncacheable page.
 const OWN_EVERY: usize = 5;
 /// Time for a flood to take effect before the visits.
 const SETTLE: Duration = Duration::from_secs(3);
@@ -98,7 +98,7 @@ fn use_core(core: usize) {
     let _ = sched_setaffinity(None, &cores);
 }
 
-/// What a flood has done.
+/// The results of a flood.
 struct FloodFigures {
     quiet: Visits,
     flooded: Visits,

@@ -1,11 +1,11 @@
-//! Compares load generators: how many requests each sends in one second of its own processor time,
-//! against a responder that is fast enough for all of them.
+//! Compares load generators: how many requests each sends in one second of its processor time,
+//! against a responder fast enough for all of them.
 //!
 //! Invariant: every generator takes one turn in each round, in an order drawn from the seed. It
 //! uses one thread if it has an option for that. The responder counts the requests, never the
-//! generator. A generator's processor time is what the system charges to its process. Goals apply
-//! to ratios within one round only. A turn that fails or does not end is reported as missing, and
-//! the other turns go on.
+//! generator. A generator's processor time is the time that the system charges to its process.
+//! Goals apply to ratios within one round only. A turn that fails or does not end is reported as
+//! missing, and the other turns go on.
 
 mod generator;
 

@@ -1,6 +1,6 @@
 //! Loads of one page by `petasos bench`, over kept connections from one thread.
 //!
-//! Invariant: the load is a process of its own, so that its processor time is not the caller's.
+//! Invariant: the load is a separate process, so that its processor time is not the caller's.
 
 use super::optimised;
 use anyhow::{Context, Result, ensure};
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 /// Concurrent connections of a load.
 const CONNECTIONS: &str = "32";
 
-/// The host to which the test kit's client sends requests.
+/// The host for requests of the test kit's client.
 const HOST: &str = "Host: example.test";
 
 /// A load of one page.

@@ -14,9 +14,9 @@
 //!
 //! Without busy loops and without pinned threads, at least 19 of 20 runs must be clean.
 //!
-//! Invariant: the true loss does not come from the load tester. For an open loop the server knows
-//! how late requests arrived, but not how long responses stayed unread, so the figure is a lower
-//! bound.
+//! Invariant: the true loss does not come from the load tester. For an open loop the server records
+//! how late requests arrived, but cannot see how long responses stayed unread, so the figure is a
+//! lower bound.
 
 use super::markdown;
 use address::HttpUrl;

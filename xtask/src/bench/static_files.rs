@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A file that is requested.
+/// A requested file.
 struct BenchFile {
     name: &'static str,
     title: &'static str,

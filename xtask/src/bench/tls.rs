@@ -130,8 +130,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     if args.idle > 0 { print_idle(args, &directory, &origin) } else { Ok(()) }
 }
 
-/// Runs a load once; returns what the server did in one second of its processor time. `None`: it
-/// does not support the load.
+/// Runs a load once; returns the server's work in one second of its processor time. `None`: it does
+/// not support the load.
 fn measure(load: Load, running: &RunningServer<'_>, args: &Args) -> Result<Option<f64>> {
     let before = running.cpu_secs();
     let count = load.run(running, args)?;

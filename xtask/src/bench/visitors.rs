@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use testkit::Client;
 
-/// Number of visitors, each in a network of its own.
+/// Number of visitors, each in a separate network.
 pub(super) const VISITORS: u8 = 20;
 /// Time between two requests of a visitor.
 const VISIT_EVERY: Duration = Duration::from_millis(100);
@@ -32,13 +32,13 @@ pub(super) struct Visit {
 /// Requests whose times belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VisitKind {
-    /// For a page that is stored.
+    /// For a stored page.
     Stored,
-    /// For a page that is never stored.
+    /// For an uncacheable page.
     Own,
 }
 
-/// What visitors have seen.
+/// The results of visits.
 #[derive(Debug, Default)]
 pub(super) struct Visits {
     pub(super) stored: Vec<Duration>,

@@ -22,7 +22,7 @@ const PAGES: usize = 1_000;
 const WORKERS: usize = 4;
 const PAGE_TIME: Duration = Duration::from_millis(20);
 
-/// One of so many requests of a visitor is for a page of the visitor's own.
+/// One of this many requests of a visitor is for a page of the visitor's own.
 const OWN_EVERY: usize = 4;
 
 /// Phases of [`MEASURED`] in which the filling must end.
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     program: Option<PathBuf>,
 }
 
-/// Visits in calm, after a purge, and after a purge that is followed by filling.
+/// Visits in calm, after a purge, and after a purge with subsequent filling.
 ///
 /// # Errors
 /// If Petasos does not start, or does not fill its cache.
@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let start = |settings: &str, name: &str| edge(&program, &own, &directory.path().join(name), settings);
     let plain = start("", "plain.toml")?;
     let server = VisitedServer::new(plain.address);
-    // Everything that visitors ask for is stored before the calm is measured.
+    // Every page that visitors request is stored before the calm is measured.
     for number in 0..PAGES {
         server.ask(0, &format!("/page/{number}")).context("a page has no response")?;
     }

@@ -118,7 +118,7 @@ impl Observer {
                 continue;
             };
             page = (page + 1) % PAGES;
-            // Read before the request: a purge that is answered later may miss it.
+            // Read before the request: a purge answered later may miss it.
             let floor = self.floors.get(page).map_or(0, |floor| floor.load(Ordering::SeqCst));
             match open.get(page) {
                 Outcome::Answered(answer) if answer.status == 200 && answer.complete => {

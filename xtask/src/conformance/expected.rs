@@ -1,9 +1,9 @@
 //! The files of expected results, `conformance/expected-EDITION.toml`, and the comparison of a run
 //! with them.
 //!
-//! Invariant: every test that is expected not to pass has a written reason and is listed once for
-//! each profile. A run agrees with its file only if exactly the listed tests do not pass. A test
-//! that passes now must be removed from the file.
+//! Invariant: every test expected not to pass has a written reason and is listed once for each
+//! profile. A run agrees with its file only if exactly the listed tests do not pass. A test that
+//! passes now must be removed from the file.
 
 use super::TestedProfile;
 use super::report::{SuiteReport, SuiteTest};

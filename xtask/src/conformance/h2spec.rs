@@ -24,7 +24,7 @@ pub(super) fn run(petasos: &Path) -> Result<TestCounts> {
     let logs = std::path::absolute(Path::new(WORK).join("h2spec"))?;
     std::fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
     let keys = keys(&logs);
-    // The suite needs a response that is longer than one frame's minimum.
+    // The suite needs a response longer than one frame's minimum.
     let origin = Origin::start(|_| response("200 OK", &["Cache-Control: max-age=600"], &[b'x'; 200]));
     let mut edge = super::suite_servers::bound(petasos.as_os_str());
     edge.args(["serve", "--origin", &origin.url(), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);

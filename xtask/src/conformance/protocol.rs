@@ -43,7 +43,7 @@ impl Protocol {
         }
     }
 
-    /// What Petasos prints before its address.
+    /// The text that Petasos prints before its address.
     pub(super) const fn serving(self) -> &'static str {
         match self {
             Self::Http1 => "petasos: serving http://",

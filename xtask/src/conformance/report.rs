@@ -114,8 +114,8 @@ impl SuiteTest {
         format!("{} ({}) {}{reason}", self.id, self.kind.name(), self.outcome.name())
     }
 
-    /// Whether a busy machine may have caused a failure of this test. That is possible if the test
-    /// waits for time to pass, if the client gave up, or if a test that it depends on failed.
+    /// Whether a busy machine may have caused a failure of this test. It may if the test waits for
+    /// time to pass, if the client gave up, or if a test that it depends on failed.
     pub(crate) fn is_timing(&self) -> bool {
         self.pauses || matches!(self.outcome, TestOutcome::HarnessFail | TestOutcome::DependencyFail)
     }

@@ -1,8 +1,8 @@
 //! The Drupal lab: the user's own Drupal 7 or Pressflow 7 on MariaDB, PHP-FPM and nginx. Its
 //! purpose is described in `labs/drupal/README.md`.
 //!
-//! Invariant: the user's tree is only read. A tree that is not Drupal 7 is refused before anything
-//! is made.
+//! Invariant: the user's tree is only read. A tree of another system is refused before anything is
+//! made.
 
 use super::files::StackFile;
 use super::stack::{Stack, StackSite, StackStep, remove};
@@ -96,7 +96,7 @@ pub(crate) const STACK: Stack = Stack {
 /// Values from the user's tree: its canonical path, its distribution and its version.
 ///
 /// # Errors
-/// If it is not Drupal 7; the message says what is missing.
+/// If it is not Drupal 7; the message names the missing part.
 pub(crate) fn given(source: Option<&Path>) -> Result<[(&'static str, String); 3]> {
     let source =
         source.context("--source DIR is missing: the top of a Drupal 7 or Pressflow 7 that you have")?;
@@ -226,7 +226,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     use std::path::{Path, PathBuf};
 
-    /// Makes a directory with these files, each of which defines this version.
+    /// Makes a directory with these files, each with a definition of this version.
     fn tree(name: &str, files: &[&str], version: &str) -> PathBuf {
         let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/xtask-tests/drupal").join(name);
         let _ = fs::remove_dir_all(&top);

@@ -40,7 +40,7 @@ impl StackFile {
         Self { path, text, own: Some(own) }
     }
 
-    /// A file that is copied unchanged, because it uses double braces for something else.
+    /// A file for copying unchanged, because it uses double braces for something else.
     pub(crate) const fn verbatim(path: &'static str, text: &'static str) -> Self {
         Self { path, text, own: None }
     }
@@ -52,7 +52,7 @@ macro_rules! rendered {
         $crate::lab::files::StackFile::rendered($path, $crate::lab::files::text!($source))
     };
 }
-/// A [`StackFile`] that is copied unchanged: its path, and the path of its text below `labs/`.
+/// A [`StackFile`] for copying unchanged: its path, and the path of its text below `labs/`.
 macro_rules! verbatim {
     ($path:expr, $source:expr) => {
         $crate::lab::files::StackFile::verbatim($path, $crate::lab::files::text!($source))
@@ -66,7 +66,7 @@ macro_rules! text {
 }
 pub(crate) use {rendered, text, verbatim};
 
-/// The part of nginx' configuration that is the same in every stack.
+/// The common part of nginx' configuration in all stacks.
 pub(crate) const NGINX_HTTP: StackFile = rendered!("conf/nginx-http.conf", "common/nginx-http.conf");
 /// The common files of stacks with MariaDB, nginx, and PHP-FPM with and without opcode cache.
 pub(crate) const FOR_PHP: &[StackFile] = &[

@@ -1,7 +1,7 @@
 //! PHP for a stack: PHP-FPM with and without opcode cache, and a command for scripts.
 //!
-//! Invariant: the two FPM masters differ only in the opcode cache. This module knows no particular
-//! content system.
+//! Invariant: the two FPM masters differ only in the opcode cache. This module has no code for a
+//! particular content system.
 
 use super::stack::{ReadyCondition, StackServer, StackSite, StackStep};
 use std::process::Command;

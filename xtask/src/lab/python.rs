@@ -1,7 +1,7 @@
 //! Python for a stack: a virtual environment with pinned packages, made by Debian's Python.
 //!
 //! Invariant: an environment is marked when it is complete, and the next run removes an incomplete
-//! one. This module knows no particular application.
+//! one. This module has no code for a particular application.
 
 use super::files;
 use super::stack::{StackSite, remove};

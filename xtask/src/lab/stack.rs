@@ -3,8 +3,8 @@
 //!
 //! Invariant: everything lives in one directory and on loopback ports that were free. No file of
 //! the system is written, and no service of the system is used. Each step can be repeated after a
-//! crash in any step. This module knows no particular content system: each is a [`Stack`] table in
-//! a module of its own.
+//! crash in any step. This module has no code for a particular content system: each is a [`Stack`]
+//! table in a separate module.
 
 use super::files::{self, StackFile};
 use crate::account::ServerAccount;
@@ -127,10 +127,10 @@ pub(crate) fn up(stack: &Stack, dir: &Path, given: &[(&str, String)]) -> Result<
     })
 }
 
-/// Calls `work` with a stack that is up.
+/// Calls `work` with a running stack.
 ///
 /// # Errors
-/// Those of `work`, and if the stack is not up.
+/// The errors of `work`, and an error if the stack is not up.
 pub(crate) fn running<T>(
     stack: &Stack,
     dir: &Path,

@@ -1,7 +1,7 @@
 //! `cargo xtask long try`: `petasos try` on the sites of the labs, with a check of each statement
 //! that can be known otherwise.
 //!
-//! - The report says what [`sites::SITES`] expects. docs/try.md shows these rows.
+//! - The report agrees with [`sites::SITES`]. docs/try.md shows these rows.
 //! - A Petasos with the written configuration answers the reported pages from memory, and with the
 //!   proposed settings also those that need one ([`memory`]).
 //! - The logs of the site have GET requests only, none for a link with an effect, and its content

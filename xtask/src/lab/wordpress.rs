@@ -1,6 +1,6 @@
-//! The WordPress lab: a WordPress that is filled by its own functions. It runs on MariaDB and
-//! PHP-FPM without and with opcode cache. nginx is in front of both, and Varnish in front of nginx
-//! with opcode cache. The lab's purpose is described in `labs/wordpress/README.md`.
+//! The WordPress lab: a WordPress filled by its own functions. It runs on MariaDB and PHP-FPM
+//! without and with opcode cache. nginx is in front of both, and Varnish in front of nginx with
+//! opcode cache. The lab's purpose is described in `labs/wordpress/README.md`.
 //!
 //! Invariant: a part is either missing or complete. Parts are made under another name and renamed
 //! at the end. The content is marked when it is complete. The next run removes incomplete parts.

@@ -36,7 +36,7 @@ impl Component {
     }
 }
 
-/// The part of `cargo metadata` that is needed.
+/// The needed part of `cargo metadata`.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -81,7 +81,7 @@ struct DependencyKind {
     kind: Option<String>,
 }
 
-/// The part of `Cargo.lock` that is needed.
+/// The needed part of `Cargo.lock`.
 #[derive(Deserialize)]
 struct Lock {
     package: Vec<LockedPackage>,

@@ -135,7 +135,7 @@ fn changelog(release: &Release) -> Result<String> {
     ))
 }
 
-/// Checksums by which `dpkg --verify` finds changed files.
+/// Checksums for `dpkg --verify`, which finds changed files with them.
 fn md5sums(files: &[PackagedFile]) -> Result<String> {
     let stage = tempfile::tempdir()?;
     let checked: Vec<_> = files.iter().filter(|file| !file.path.starts_with("etc/")).collect();

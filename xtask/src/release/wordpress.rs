@@ -1,9 +1,8 @@
 //! The zip of the WordPress plugin, which wp-admin accepts for upload.
 //!
-//! Invariant: the files are in alphabetical order, and all have the first time that the format
-//! knows, so that the same sources give the same bytes. Only PHP files, the readme and the licences
-//! are in it, so that a file which an editor or an operator has left in the directory is not
-//! published.
+//! Invariant: the files are in alphabetical order, and all have the earliest time of the format, so
+//! that the same sources give the same bytes. Only PHP files, the readme and the licences are in
+//! it, so that a file which an editor or an operator has left in the directory is not published.
 
 use super::contents::PackagedFile;
 use anyhow::{Context, Result};

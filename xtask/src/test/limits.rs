@@ -32,7 +32,7 @@ pub(super) enum BudgetUse {
     Failed,
 }
 
-/// Time limit of a group: twice its budget, or the rest of the command's time if that is less.
+/// Time limit of a group: twice its budget, or the rest of the command's time if the rest is less.
 /// `whole` is the time since the command began.
 pub(super) fn limit(budget_s: u64, whole: Duration) -> Duration {
     Duration::from_secs(OVERRUN_FACTOR * budget_s).min(WHOLE_MAX.saturating_sub(whole))

@@ -32,7 +32,7 @@ impl Memory {
         adopt(&Request { start: PathBuf::from(start), port: None }, self)
     }
 
-    /// What the command says of a configuration that it refuses.
+    /// The refusal of a configuration.
     pub(crate) fn refusal(&self, start: &str) -> String {
         match self.adopt(start) {
             Ok(adoption) => panic!("adopted: {}", adoption.text(Path::new("DIR"), false)),

@@ -142,7 +142,7 @@ fn site_of_certbot_hands_over_certificate_and_redirect() {
     );
     assert!(after.contains("\n# server {\n#     if ($host = www.example.org) {\n"), "{after}");
     assert!(after.ends_with("#     return 404; # managed by Certbot\n# }\n"), "{after}");
-    // What is left without the comments is one server.
+    // Without the comments, one server is left.
     let live: Vec<&str> = after.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
     assert_eq!(live.iter().filter(|line| line.contains("listen")).count(), 1, "{after}");
 }

@@ -63,8 +63,8 @@ impl OriginUrl {
     }
 
     /// The authority for the `Host` field of a request that the edge makes itself, such as a health
-    /// check. It has no port if that is the default port of the scheme, and is `localhost` for a
-    /// Unix socket.
+    /// check. It has no port if the port is the scheme's default, and is `localhost` for a Unix
+    /// socket.
     pub fn authority(&self) -> String {
         match &self.address {
             Address::Ip(address) if address.port() == self.default_port() => match address.ip() {

@@ -1,7 +1,7 @@
 //! The memory allocator of the program, and how its threads return memory to the system.
 //!
 //! Each thread has its own heap. A block that another thread frees stays resident until the thread
-//! that allocated it allocates in the same size class again. A thread that is idle, or that now
+//! that allocated it allocates in the same size class again. An idle thread, or one that now
 //! allocates other sizes, keeps it. Only a call on the owning thread returns this memory.
 
 use std::ffi::{c_int, c_long};

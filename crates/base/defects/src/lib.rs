@@ -11,7 +11,7 @@ pub enum Defect {
     UndurablePurge,
     /// Making room on the disk moves kept objects from segment to segment without end.
     DiskLivelock,
-    /// A damaged body on the disk is not forgotten.
+    /// A damaged body on the disk stays stored.
     DamagedBodyKept,
     /// A date of one second's resolution confirms content that changed within that second.
     OneSecondValidator,
@@ -45,7 +45,7 @@ pub enum Defect {
     LostPermit,
     /// A reload keeps the pages of a site although they depend on rules that have changed.
     PagesOutliveRules,
-    /// Coded forms are added to the object that has replaced the one of which they were made.
+    /// Coded forms are added to the object that has replaced their original.
     FormsOfReplacedObject,
     /// The routes of a site share their pages although they have different ones.
     RoutesSharePages,

@@ -13,7 +13,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A value that is neither a list nor a table.
+/// A value except a list or a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scalar {
     /// A text.
@@ -55,7 +55,7 @@ impl Places {
 }
 
 impl<'r, 't> Keys<'r, 't> {
-    /// The keys of `table`, of which none is known yet.
+    /// The keys of `table`; none is known yet.
     pub fn new(reader: &'r Reader, table: &'r DeTable<'t>, span: Range<usize>) -> Self {
         Self { reader, table, span, known: Vec::new() }
     }

@@ -32,7 +32,7 @@ const SIZE_UNITS: [(&str, u64); 8] = [
 /// before the unit are allowed.
 ///
 /// # Errors
-/// A sentence that says what is expected, also when the duration exceeds 2^64 - 1 nanoseconds.
+/// A sentence that names the expected form, also when the duration exceeds 2^64 - 1 nanoseconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let fault =
         || format!("`{text}` is not a duration: write a number with a unit, such as 500ms, 10s, 5m or 1h");
@@ -43,7 +43,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// or `TiB`. Spaces before the unit are allowed.
 ///
 /// # Errors
-/// A sentence that says what is expected, also when the size exceeds 2^64 - 1 bytes.
+/// A sentence that names the expected form, also when the size exceeds 2^64 - 1 bytes.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let fault =
         || format!("`{text}` is not a size: write a number with a unit, such as 32KiB, 512MiB or 10GB");

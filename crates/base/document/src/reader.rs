@@ -74,7 +74,7 @@ pub struct NotUtf8(Diagnostic);
 pub fn decode(name: &str, bytes: Vec<u8>) -> Result<String, NotUtf8> {
     String::from_utf8(bytes).map_err(|error| {
         let start = error.utf8_error().valid_up_to();
-        // In the picture, the replacement character stands for the bad bytes.
+        // In the picture, the replacement character replaces the bad bytes.
         let text: Arc<str> = String::from_utf8_lossy(error.as_bytes()).into();
         let span = start..start + char::REPLACEMENT_CHARACTER.len_utf8();
         let problem = Diagnostic::new(
@@ -107,8 +107,8 @@ impl From<NotUtf8> for io::Error {
     }
 }
 
-/// A whole number in decimal digits: TOML also allows `0x`, `0o`, `0b` and `_`. A number that does
-/// not fit into 128 bits stays as it is written, and no reader takes it for a number.
+/// A whole number in decimal digits: TOML also allows `0x`, `0o`, `0b` and `_`. A number beyond 128
+/// bits keeps its spelling, and no reader takes it for a number.
 pub fn decimal(number: &DeInteger<'_>) -> String {
     i128::from_str_radix(number.as_str(), number.radix())
         .map_or_else(|_| number.to_string(), |number| number.to_string())

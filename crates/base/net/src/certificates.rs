@@ -84,7 +84,8 @@ impl Certificates {
     /// once they have stayed the same between two calls, so that a certificate and its key can be
     /// replaced one after the other. With `at_once` they count immediately.
     ///
-    /// A new certificate that is not valid at `now` is refused while the old one is better.
+    /// A new certificate outside its validity period at `now` is refused while the old one is
+    /// better.
     pub fn refresh(&self, now: Timestamp, at_once: bool) -> Vec<Refreshed> {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         let mut serving = self.serving().to_vec();
@@ -177,7 +178,7 @@ mod tests {
         certificates.serving().iter().any(|certificate| certificate.is_for(name))
     }
 
-    /// Number of the certificate that is chosen.
+    /// Number of the chosen certificate.
     fn chosen(certificates: &Certificates, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<usize> {
         let key = certificates.choose(name, schemes)?;
         certificates.serving().iter().position(|one| one.key().cert == key.cert)
@@ -273,7 +274,7 @@ mod tests {
         std::fs::write(&files.key, &new.key).unwrap();
         assert!(matches!(certificates.refresh(NOW, true)[..], [Refreshed::Replaced(_)]));
 
-        // A directory in place of a file cannot be read by anybody, the superuser included.
+        // A directory in place of a file cannot be read by any user, the superuser included.
         std::fs::remove_file(&files.key).unwrap();
         std::fs::create_dir(&files.key).unwrap();
         assert!(matches!(certificates.refresh(NOW, true)[..], [Refreshed::Kept(_)]));

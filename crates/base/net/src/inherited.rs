@@ -21,7 +21,7 @@ impl InheritedSockets {
     /// Takes the sockets that were passed to this process. Call it once, before other threads run.
     ///
     /// # Errors
-    /// If something was passed that is no listening stream socket.
+    /// If a passed descriptor is no listening stream socket.
     pub fn from_environment() -> io::Result<Self> {
         let mut passed = ListenFd::from_env();
         let sockets = (0..passed.len()).map(|number| take(&mut passed, number));
@@ -99,7 +99,7 @@ fn take(passed: &mut ListenFd, number: usize) -> io::Result<Listener> {
 /// Whether a socket at `local` is the one that the setting `listen` describes.
 fn is_for(local: &Address, stated: &Address) -> bool {
     match (local, stated) {
-        // A name was resolved by whoever bound the socket.
+        // The process that bound the socket resolved the name.
         (Address::Ip(local), Address::Host { port, .. }) => local.port() == *port,
         // One for all addresses of the machine may be of either family.
         (Address::Ip(local), Address::Ip(stated)) if stated.ip().is_unspecified() => {

@@ -62,7 +62,7 @@ pub enum BindError {
     /// The host name has no address.
     #[error("cannot listen on {0}: the name does not resolve to an address; write the IP address")]
     Unresolved(Address),
-    /// A file that is not a socket exists at the path.
+    /// A file of another kind than a socket exists at the path.
     #[error(
         "cannot listen on {0}: a file that is not a socket is in the way; remove it or choose another path"
     )]
@@ -278,8 +278,8 @@ fn bind_unix(address: &Address, path: &Path, count: usize) -> Result<Vec<Listene
         .map_err(failed)
 }
 
-/// Removes the socket file of a process that has ended. A file that is not a socket, and a socket
-/// that accepts connections, stay.
+/// Removes the socket file of a process that has ended. A file of another kind, and a socket that
+/// accepts connections, stay.
 fn remove_stale_socket(address: &Address, path: &Path) -> Result<(), BindError> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else {
         return Ok(());

@@ -1,8 +1,8 @@
 //! A message channel within one process: a simulation gives its ends to two processes that it
 //! simulates.
 //!
-//! Invariants: messages arrive in the order in which they were sent. An end that is dropped closes
-//! both directions: the other end still receives what was sent before, and then the end.
+//! Invariants: messages arrive in the order in which they were sent. A dropped end closes both
+//! directions: the other end still receives the messages sent before, and then the end.
 
 use crate::message_channel::{MessageChannel, Passed, Received};
 use std::collections::VecDeque;
@@ -94,7 +94,8 @@ impl Drop for MemoryChannel {
             lock(&direction.state).is_closed = true;
             direction.changed.notify_all();
         }
-        // Nobody receives them any more, and a channel among them may be waited for.
+        // The messages have no receiver any more, and a peer may wait for the end of a channel
+        // among them.
         let unread = std::mem::take(&mut lock(&self.incoming.state).messages);
         drop(unread);
     }

@@ -2,7 +2,7 @@
 //! descriptor. In a simulation both ends are in one process, and pass on channels only.
 //!
 //! Invariants: a message arrives whole and with its descriptor, or the channel fails. A process of
-//! another user can neither connect to a listener nor stand in for one: both ends check the user
+//! another user can neither connect to a listener nor impersonate one: both ends check the user
 //! that the kernel states (`SO_PEERCRED`, unix(7)).
 //!
 //! The names of listeners are in the abstract namespace of Linux, so no file is left behind, and
@@ -51,7 +51,7 @@ pub enum Passed {
     Channel(MessageChannel),
 }
 
-/// A message with what came with it.
+/// A message with the descriptor or channel that came with it.
 pub type Received = (Vec<u8>, Option<Passed>);
 
 impl MessageListener {
@@ -84,8 +84,8 @@ impl MessageChannel {
     /// Connects to the listener with this name.
     ///
     /// # Errors
-    /// The system's error. `ConnectionRefused`: nobody listens. `PermissionDenied`: a process of
-    /// another user does.
+    /// The system's error. `ConnectionRefused`: no process listens. `PermissionDenied`: a process
+    /// of another user does.
     pub fn connect(name: &str) -> io::Result<Self> {
         Self::of_own_user(UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?)
     }
@@ -105,7 +105,7 @@ impl MessageChannel {
         (Self(Transport::Memory(one)), Self(Transport::Memory(other)))
     }
 
-    /// Two connected ends, one of which this channel can pass on.
+    /// Two connected ends; this channel can pass on one of them.
     ///
     /// # Errors
     /// As [`MessageChannel::pair`].

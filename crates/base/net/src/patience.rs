@@ -1,7 +1,7 @@
-//! A time limit on waiting that is cheap to restart for every read and write.
+//! A time limit on waiting, cheap to restart for every read and write.
 //!
 //! Invariant: the limit is reached `limit` after the first poll since the last reset, and never
-//! earlier. A reset only forgets the deadline. The runtime's timer keeps its old deadline and is
+//! earlier. A reset only clears the deadline. The runtime's timer keeps its old deadline and is
 //! moved when it fires, so a busy connection does not touch the timer wheel for each request.
 
 use std::pin::Pin;
@@ -22,7 +22,7 @@ impl Patience {
         Self { due: None, sleep: None }
     }
 
-    /// Forgets the current deadline. The next poll sets a new one.
+    /// Clears the current deadline. The next poll sets a new one.
     pub fn reset(&mut self) {
         self.due = None;
     }

@@ -1,8 +1,8 @@
 //! The kernel's time stamps of received packets, converted to readings of a monotonic clock.
 //!
 //! A sleeping thread is woken some time after its bytes arrived: about 10 µs later on an idle
-//! machine, some hundred µs on a virtual one, milliseconds if other threads need the core. A thread
-//! that is awake may be busy. The peer is not responsible for this delay. The stamp is taken when
+//! machine, some hundred µs on a virtual one, milliseconds if other threads need the core. A
+//! running thread may be busy. The peer is not responsible for this delay. The stamp is taken when
 //! the packet arrives, whatever the thread does then.
 //!
 //! Invariant: a returned moment is never after the moment at which the bytes were read. Without a

@@ -28,7 +28,7 @@ pub enum Stream {
     Tls(Box<ServerTls>),
     /// A connection that was opened and secured by TLS.
     TlsToServer(Box<ClientTls>),
-    /// A connection that is no socket.
+    /// A connection without a socket.
     Other(Box<dyn Connection>),
 }
 
@@ -41,17 +41,17 @@ pub enum IdleStream {
     Unix(std::os::unix::net::UnixStream),
     /// A connection that was opened and secured by TLS.
     Tls(Box<IdleTls>),
-    /// A connection that is no socket.
+    /// A connection without a socket.
     Other(Box<dyn Connection>),
 }
 
-/// What the edge needs of a connection. [`Stream`] does the same with the system's sockets;
-/// simulations implement this trait in memory.
+/// The operations of a connection that the edge needs. [`Stream`] does the same with the system's
+/// sockets; simulations implement this trait in memory.
 pub trait Connection: AsyncRead + AsyncWrite + fmt::Debug + Send + Sync + Unpin {
     /// Same as [`Stream::try_write_vectored`].
     ///
     /// # Errors
-    /// `WouldBlock` if no byte is accepted now; otherwise what broke the connection.
+    /// `WouldBlock` if no byte is accepted now; otherwise the error that broke the connection.
     fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// Same as [`Stream::reset_on_close`].
@@ -70,7 +70,7 @@ pub trait Network: Send + Sync {
     fn connect<'a>(&'a self, address: &'a Address) -> Connecting<'a>;
 }
 
-/// A connection that is being made.
+/// A connection in progress.
 pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + 'a>>;
 
 /// The network of the system.
@@ -163,7 +163,8 @@ impl Stream {
     ///
     /// # Errors
     /// `WouldBlock` if the system accepts no byte now; `Unsupported` for a connection that was
-    /// opened with TLS, which nobody writes to in this way; otherwise as the system reports them.
+    /// opened with TLS, which is never written to in this way; otherwise as the system reports
+    /// them.
     pub fn try_write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.try_write_vectored(slices),

@@ -194,7 +194,7 @@ impl TlsClient {
         secured.map(TlsStream).map_err(|error| TlsError::handshake(&error, host))
     }
 
-    /// The same client with a certificate of its own, for servers that ask for one.
+    /// The same client with a separate certificate, for servers that ask for one.
     #[must_use]
     pub(crate) fn presenting(&self, own: Arc<CertifiedKey>) -> Self {
         let mut config = ClientConfig::clone(self.config());

@@ -1,8 +1,8 @@
 //! Reads from an established connection on which terms a client and a server agreed in their TLS
 //! handshake.
 //!
-//! Invariant: an unknown value is absent or 0, never guessed. The size of the key is the only thing
-//! that is read from a certificate.
+//! Invariant: an unknown value is absent or 0, never guessed. From a certificate, only the size of
+//! the key is read.
 
 use tls_terms::{TlsAgreement, TlsVersion, name_and_bits};
 use tokio_rustls::rustls::pki_types::CertificateDer;

@@ -30,8 +30,8 @@ impl ServerCertVerifier for NamedCertificates {
     ) -> Result<ServerCertVerified, Error> {
         match self.authorities.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
             // A certificate made by `openssl req -x509` marks itself as an authority. The library
-            // checks the validity period first and then refuses an authority as a server. That
-            // refusal has no error kind of its own, so it arrives as `Other`.
+            // checks the validity period first and then refuses an authority as a server. This
+            // refusal has no separate error kind, so it arrives as `Other`.
             Err(Error::InvalidCertificate(CertificateError::Other(_))) if self.named.contains(end_entity) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
                 Ok(ServerCertVerified::assertion())

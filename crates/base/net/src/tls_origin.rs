@@ -2,7 +2,7 @@
 //! Petasos shows to it.
 //!
 //! Invariant: an origin is verified unless the operator has switched that off. A file that cannot
-//! be used is an error that names it, never a connection that is secured less.
+//! be used is an error that names it, never a less secure connection.
 
 use crate::certificates::{Certificate, CertificateError, CertificateFiles, read_chain};
 use crate::{TlsClient, TlsError};

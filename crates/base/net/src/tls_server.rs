@@ -120,7 +120,7 @@ impl TlsServer {
     }
 
     /// Whether a certificate that a client receives for the host `named` is also for `other`. An
-    /// empty name stands for a client that named no host.
+    /// empty name means a client that named no host.
     pub fn is_for_both(&self, named: &str, other: &str) -> bool {
         self.certificates.are_shared(named, other)
     }

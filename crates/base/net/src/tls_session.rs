@@ -21,8 +21,8 @@ pub(crate) type ClientTls = tokio_rustls::client::TlsStream<Stream>;
 /// section 5.1) and its overhead.
 pub(crate) const BUFFER_BYTES: usize = 18 * 1024;
 
-/// The most reads by which an idle connection is brought up to date. A server sends some session
-/// tickets after its handshake; one that sends far more is not worth another request.
+/// The most reads of pending bytes from an idle connection. A server sends some session tickets
+/// after its handshake; one that sends far more is not worth another request.
 const READS_MAX: usize = 16;
 
 /// A secured connection that waits for its next use.
@@ -206,7 +206,7 @@ mod tests {
         assert!(octets.ends_with(b"safe"));
     }
 
-    /// Runs in a runtime of its own, like one worker.
+    /// Runs in a new runtime, like one worker.
     fn in_runtime<T>(work: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
     }

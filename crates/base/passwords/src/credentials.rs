@@ -20,7 +20,7 @@ pub struct Credentials {
 
 impl Credentials {
     /// Reads the value of `Authorization` (RFC 7617 section 2). `None` for another scheme, for a
-    /// value that is not base64 of a name, a colon and a password, and for a name or password with
+    /// value other than base64 of a name, a colon and a password, and for a name or password with
     /// control characters or of more than 256 bytes.
     pub fn read(value: &[u8]) -> Option<Self> {
         let (scheme, rest) = value.split_at_checked(SCHEME.len())?;

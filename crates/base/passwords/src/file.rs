@@ -70,7 +70,7 @@ impl PasswordFile {
         self.users.len()
     }
 
-    /// The SHA-256 digest of the text, by which checks under different files differ.
+    /// The SHA-256 digest of the text. It distinguishes checks under different files.
     pub fn digest(&self) -> &[u8; 32] {
         &self.digest
     }

@@ -1,4 +1,4 @@
-//! A file that is read once, past the system's page cache if the file system allows that.
+//! A file to read once, past the system's page cache if the file system allows it.
 //!
 //! Invariant: cached pages of other files stay in the page cache, because they are in demand, and
 //! the content read here does not enter it. The read also shows the content of the device instead
@@ -22,7 +22,7 @@ const BLOCK_BYTES: usize = 4096;
 /// The maximum size of one direct read in bytes.
 const READ_BYTES_MAX: usize = 1 << 20;
 
-/// A file that is read once.
+/// A file to read once.
 pub(crate) struct DirectFile {
     /// The file opened for direct reads; `None` if the file system does not support them.
     direct: Option<File>,

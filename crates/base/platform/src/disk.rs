@@ -2,8 +2,8 @@
 //! test can thus fill the disk, fail a write or cut the power at any moment.
 //!
 //! Invariants: `replace` is atomic. A reader sees the old content or the new content, never a part.
-//! Whoever can write in a directory cannot make this program write to a file elsewhere, because no
-//! file is opened for writing through a symbolic link, except by `append`.
+//! A user with write access to a directory cannot make this program write to a file elsewhere,
+//! because no file is opened for writing through a symbolic link, except by `append`.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};

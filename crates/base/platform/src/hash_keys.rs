@@ -1,4 +1,4 @@
-//! Keys of hash tables, so that nobody who chooses the entries can make them collide.
+//! Keys of hash tables, so that a client that chooses the entries cannot make them collide.
 //!
 //! Invariant: the keys are random in each process, except in a simulation, where they follow from
 //! its seed. The order of a table's entries is therefore reproducible there.

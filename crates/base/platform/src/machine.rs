@@ -12,8 +12,8 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Memory in bytes: the machine's, or the control group's limit if that is smaller. A machine that
-/// does not report its memory is assumed to have 1 GiB.
+/// Memory in bytes: the machine's, or the control group's limit if the limit is smaller. A machine
+/// that does not report its memory is assumed to have 1 GiB.
 pub fn memory_bytes() -> u64 {
     let read = |path: &str| std::fs::read_to_string(Path::new(path)).unwrap_or_default();
     let total = memory_total(&read("/proc/meminfo")).unwrap_or(MEMORY_BYTES_UNKNOWN);

@@ -1,8 +1,7 @@
 //! A disk in memory for crash tests. It distinguishes written content from durable content.
 //!
-//! Invariant: after `kill` every completed write is there. After `power_cut` everything that was
-//! synced is there, and a random selection of the other blocks. All random decisions come from one
-//! seed.
+//! Invariant: after `kill` every completed write is there. After `power_cut` all synced data is
+//! there, and a random selection of the other blocks. All random decisions come from one seed.
 
 use std::fs::File;
 use std::io;

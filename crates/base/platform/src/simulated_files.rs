@@ -94,8 +94,7 @@ impl SimulatedFiles {
         }
     }
 
-    /// The same as [`SimulatedFiles::begin`], for an operation that is done completely or not at
-    /// all.
+    /// The same as [`SimulatedFiles::begin`], for an operation done completely or not at all.
     pub(crate) fn begin_whole(&mut self, life: u64) -> io::Result<()> {
         match self.begin(life)? {
             Some(DiskFault::Kill) if self.chance(2) == 0 => Err(io::Error::other("the process has ended")),

@@ -1,7 +1,7 @@
 //! Locks whose content must not be used after a panic.
 //!
 //! Invariant: no thread sees content that another thread left half changed. A panic ends only the
-//! task or the thread that it happens in. What such a thread has locked may be half changed, and an
+//! task or the thread that it happens in. Data locked by this thread may be half changed, and an
 //! index in this state could return an invalidated response. So the process ends, its supervisor
 //! starts it again, and the disk makes this start warm.
 
@@ -19,7 +19,7 @@ static RECORD: OnceLock<PathBuf> = OnceLock::new();
 const RECORD_MAX: Duration = Duration::from_secs(1);
 
 /// Records an end of the process by [`sound`] in this file: its time, in seconds since 1970, in a
-/// line of its own. Only the first call has an effect.
+/// separate line. Only the first call has an effect.
 pub fn record_broken_invariants(file: PathBuf) {
     let _ = RECORD.set(file);
 }

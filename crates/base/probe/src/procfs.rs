@@ -1,5 +1,5 @@
-//! Reads /proc and /sys: the processes, their parents and what they used; the load of the machine;
-//! its network interfaces.
+//! Reads /proc and /sys: the processes, their parents and their resource usage; the load of the
+//! machine; its network interfaces.
 //!
 //! Invariant: a process that ends while it is being read is left out without an error.
 

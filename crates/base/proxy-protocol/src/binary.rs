@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 /// The bytes before the addresses.
 const FIXED_BYTES: usize = 16;
 
-/// The longest content that is accepted. The addresses take at most 216 bytes, and the extensions
-/// in use some hundreds.
+/// The longest accepted content. The addresses take at most 216 bytes, and the extensions in use
+/// some hundreds.
 const CONTENT_BYTES_MAX: usize = 4096;
 
 /// The extension about the client's TLS (section 2.2.5), the length of its fixed part, and the bit

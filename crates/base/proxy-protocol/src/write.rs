@@ -1,8 +1,8 @@
 //! Writing a header for the server behind this proxy.
 //!
-//! Invariant: every header that is written can be read by [`crate::parse`]. Version 1 has no form
-//! for a connection of the proxy itself and none for the client's TLS: the former becomes
-//! `UNKNOWN`, the latter is left out.
+//! Invariant: every written header can be read by [`crate::parse`]. Version 1 has no form for a
+//! connection of the proxy itself and none for the client's TLS: the former becomes `UNKNOWN`, the
+//! latter is left out.
 
 use crate::{Header, SIGNATURE};
 use std::fmt;
@@ -17,14 +17,14 @@ pub enum Version {
     Binary,
 }
 
-/// The extension about the client's TLS: it has none of its own extensions (section 2.2.5).
+/// The extension about the client's TLS, without extensions inside of it (section 2.2.5).
 const TLS_EXTENSION: [u8; 3] = [0x20, 0, 5];
 
 /// The value of `verify` for a client that did not prove its identity by a certificate.
 const UNVERIFIED: [u8; 4] = [0, 0, 0, 1];
 
 /// The header that states the client of a connection. `to` is the address that the client connected
-/// to. If it is of another family than the client's, the unspecified address stands for it.
+/// to. If it is of another family than the client's, the unspecified address replaces it.
 pub fn write(version: Version, header: Header, to: SocketAddr) -> Vec<u8> {
     match version {
         Version::Text => text(header, to).into_bytes(),

@@ -80,8 +80,8 @@ impl Contrast {
     }
 }
 
-/// The ratio of `b` to `a`. `None` if a side has no runs, or a value that is not
-/// finite or not above zero.
+/// The ratio of `b` to `a`. `None` if a side has no runs, or a value that is infinite, NaN or not
+/// above zero.
 ///
 /// `seed` determines the resamples: the same runs and seed give the same interval.
 pub fn ratio(a: &[f64], b: &[f64], seed: u64) -> Option<Contrast> {
@@ -89,8 +89,8 @@ pub fn ratio(a: &[f64], b: &[f64], seed: u64) -> Option<Contrast> {
     positive.then(|| contrast(a, b, seed, 1.0, |a, b| b / a))?
 }
 
-/// The difference `b` minus `a`. `None` if a side has no runs or a value that is not finite.
-/// `seed` is as for [`ratio`].
+/// The difference `b` minus `a`. `None` if a side has no runs or an infinite value or NaN. `seed`
+/// is as for [`ratio`].
 pub fn difference(a: &[f64], b: &[f64], seed: u64) -> Option<Contrast> {
     let finite = a.iter().chain(b).all(|value| value.is_finite());
     finite.then(|| contrast(a, b, seed, 0.0, |a, b| b - a))?

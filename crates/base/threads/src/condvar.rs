@@ -18,7 +18,7 @@ pub struct Condvar {
 }
 
 impl Condvar {
-    /// A condition variable that nobody waits for.
+    /// A condition variable without waiters.
     pub const fn new() -> Self {
         Self { changed: sync::Condvar::new(), waiters: Waiters::new() }
     }

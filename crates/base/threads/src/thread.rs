@@ -97,7 +97,7 @@ impl<T> JoinHandle<T> {
     /// Waits for the end of the thread and returns its result.
     ///
     /// # Errors
-    /// The value of the panic that ended the thread; a text in its place in a simulation.
+    /// The value of the panic that ended the thread; in a simulation, a text instead.
     pub fn join(self) -> Result<T, Box<dyn Any + Send>> {
         match self.0 {
             Handle::System(handle) => handle.join(),

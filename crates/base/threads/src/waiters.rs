@@ -19,7 +19,7 @@ impl Waiters {
         Self { any: AtomicBool::new(false), wakers: Mutex::new(Vec::new()) }
     }
 
-    /// Adds the waker of a thread that is about to wait.
+    /// Adds the waker of a thread about to wait.
     pub(crate) fn add(&self, waker: &Waker) {
         // The list is consistent after every operation.
         self.wakers.lock().unwrap_or_else(PoisonError::into_inner).push(waker.clone());

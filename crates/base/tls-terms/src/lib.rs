@@ -1,4 +1,4 @@
-//! What a client offers in a TLS handshake, and what both sides agreed on, as values. The names are
+//! A client's offer in a TLS handshake, and the result of the negotiation, as values. The names are
 //! those of OpenSSL's tools.
 //!
 //! Invariant: this crate holds values only. `net` makes the handshake, so that a crate that only

@@ -210,7 +210,7 @@ impl FromStr for TlsSuites {
                 .map(|suite| suite.code)
                 .collect();
             match item.as_bytes().first() {
-                // Removing a suite that is not in the list is no error.
+                // Removing a suite outside the list is no error.
                 Some(b'!' | b'-') => {
                     chosen.retain(|code| !meant.contains(code));
                     if item.starts_with('!') {

@@ -1,7 +1,7 @@
 //! Visitors of an application, each in a window with separate cookies.
 //!
-//! Invariant: everything that a visitor received is kept until all visits are over. Then it is
-//! searched for the secrets of the other visitors.
+//! Invariant: all responses to a visitor are kept until all visits are over. Then they are searched
+//! for the secrets of the other visitors.
 
 use crate::application::Application;
 use crate::chromium::{BrowserWindow, Chromium};

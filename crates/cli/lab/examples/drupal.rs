@@ -1,6 +1,7 @@
-//! `examples/drupal` in front of a stub that sends what Drupal 10 sends with the modules Purge and
-//! Varnish Purge. With `PETASOS_EXAMPLES_SOURCE=drupal`, in front of the Drupal lab instead. That
-//! Drupal has no module that purges, so the profile's rules for writes must show an edit.
+//! `examples/drupal` in front of a stub that sends the responses and purges of Drupal 10 with the
+//! modules Purge and Varnish Purge. With `PETASOS_EXAMPLES_SOURCE=drupal`, in front of the Drupal
+//! lab instead. That Drupal has no module that purges, so the profile's rules for writes must show
+//! an edit.
 
 use crate::stand::{Lab, Setup, Stand};
 use crate::stub::{Stub, System};
@@ -93,7 +94,7 @@ fn routes_answer(stand: &Stand, upload: &str) {
         assert_eq!(answer.status, 403, "{target}: {}", answer.head);
         assert!(answer.field("Cache-Status").unwrap().contains("fixed-answer"), "{}", answer.head);
     }
-    // Spellings by which a request could get around a route.
+    // Spellings of a path that could bypass a route.
     for target in ["//update.php", "/x/../update.php", "/core%2finstall.php"] {
         assert_eq!(stand.get(target).status, 400, "{target}");
     }

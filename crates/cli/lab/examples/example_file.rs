@@ -1,7 +1,7 @@
 //! The configuration files of `examples/`, and the changes that a test makes to one.
 //!
-//! Invariant: a test uses a file as it is, except for the listed replacements. Each of them must
-//! match, so a changed example cannot silently escape its test.
+//! Invariant: a test changes a file only by the listed replacements. Each of them must match, so a
+//! changed example cannot silently escape its test.
 
 use std::path::PathBuf;
 

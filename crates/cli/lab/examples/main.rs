@@ -1,13 +1,13 @@
 //! The examples in `examples/`, each in front of the real system, visited in headless Chromium.
 //!
-//! A test takes the file of an example as it is, and replaces only addresses, paths, names and the
+//! A test takes the file of an example and replaces only addresses, paths, names and the
 //! certificate. It checks that the system's pages work, that the second anonymous visit is a hit,
 //! that a logged-in user gets pages from the system, that an edit is seen at the next visit, and
 //! that each route answers as its comment says.
 //!
 //! Needs the labs (`cargo xtask lab NAME up` for wordpress, mediawiki, wagtail and node) and
 //! Debian's packages chromium and nginx-core. No registry has Drupal and TYPO3, so a stub sends
-//! what they send; `cargo xtask long examples --source drupal=DIR` takes a real Drupal instead.
+//! their responses; `cargo xtask long examples --source drupal=DIR` takes a real Drupal instead.
 
 #![allow(
     clippy::unwrap_used,

@@ -20,7 +20,7 @@ const TLS: &str = "tls = [\"www.example.org\", \"example.org\", \"staging.exampl
 /// The page of the commented line `maintenance`.
 const MAINTENANCE: &str = "/etc/petasos/maintenance.html";
 
-/// The password file of the trial copy, and the user whom the test writes into it.
+/// The password file of the trial copy, and the user in it.
 const PASSWORDS: &str = "/etc/petasos/trial.passwords";
 const USER: &str = "ann:$5$abcdefgh$gruCpC7VkOTspMQTTSAR8mtlO9Upms.fwqE5y16JVM.\n";
 /// Credentials of that user (base64 of `ann:secret`).
@@ -30,7 +30,7 @@ const CREDENTIALS: &str = "Authorization: Basic YW5uOnNlY3JldA==";
 pub(crate) struct Setup<'a> {
     /// Directory below `examples/`.
     pub(crate) name: &'a str,
-    /// Host name that the application knows, in place of `www.example.org`.
+    /// Host name of the application, in place of `www.example.org`.
     pub(crate) host: &'a str,
     /// Address in place of port 80. `None`: a free one.
     pub(crate) plain: Option<SocketAddr>,
@@ -257,8 +257,8 @@ impl Stand {
         self.edge.signal("HUP");
     }
 
-    /// Checks that a file opened by itself may run no script, may be kept by browsers for so many
-    /// seconds, and has the fields of its route alone.
+    /// Checks that a file opened by itself may run no script, may be kept by browsers for
+    /// `max_age_secs` seconds, and has the fields of its route alone.
     pub(crate) fn is_upload(&self, target: &str, max_age_secs: u32) {
         let answer = self.get(target);
         assert_eq!(answer.status, 200, "{target}: {}", answer.head);
@@ -389,7 +389,7 @@ impl Lab {
         self.0.get(name).and_then(toml::Value::as_str).unwrap_or_else(|| panic!("lab.toml has no {name}"))
     }
 
-    /// The value of a variable that is an address.
+    /// The value of a variable with an address.
     pub(crate) fn address(&self, name: &str) -> SocketAddr {
         self.value(name).parse().unwrap()
     }

@@ -80,7 +80,7 @@ fn answer(system: &System, seen: &Seen, title: &str, slow: &Gate) -> Vec<Action>
             if user { (system.private, "<p id=\"user\">Ada</p>") } else { (system.public, "<p>Hello.</p>") };
         return page(system, fields, title, content);
     }
-    // Web servers state no lifetime for files unless somebody configures it.
+    // Web servers state no lifetime for files unless it is configured.
     let modified = "Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT";
     if path == system.files[0] {
         return response("200 OK", &["Content-Type: text/css", modified], b"body { margin: 2rem; }");

@@ -1,4 +1,5 @@
-//! `examples/typo3` in front of a stub that sends what TYPO3 with the extension `varnish` sends.
+//! `examples/typo3` in front of a stub that sends the responses and purges of TYPO3 with the
+//! extension `varnish`.
 
 use crate::stand::{Setup, Stand};
 use crate::stub::{Stub, System};

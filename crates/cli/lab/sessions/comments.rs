@@ -1,4 +1,4 @@
-//! Forms that visitors send: a comment that is held for approval, and the password of a post.
+//! Forms that visitors send: a comment held for approval, and the password of a post.
 
 use crate::session_browser::{SessionBrowser, own, url};
 use serde_json::json;

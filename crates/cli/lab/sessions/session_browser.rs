@@ -36,8 +36,8 @@ impl SessionBrowser {
     /// Logs in with WordPress' form.
     pub(crate) fn log_in(&mut self, user: &str, password: &str) {
         self.open("/wp-login.php");
-        // WordPress moves the focus to this field 0.2 s after the page has loaded. Text that is
-        // typed elsewhere before that would be torn apart.
+        // WordPress moves the focus to this field 0.2 s after the page has loaded. Text typed
+        // elsewhere before this moment would be split.
         let is_focused = "document.activeElement?.id === 'user_login'";
         self.browser.until(&self.editor, "WordPress sets the focus", is_focused);
         self.browser.type_into(&self.editor, "#user_login", user);

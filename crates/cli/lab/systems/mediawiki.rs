@@ -52,8 +52,8 @@ const OWN: &[&str] = &[
     "/api.php?action=query&meta=tokens&format=json",
 ];
 
-/// The checks run one after the other, because they share the edge's address, to which MediaWiki
-/// sends its purges.
+/// The checks run one after the other, because they share the edge's address, the target of
+/// MediaWiki's purges.
 #[test]
 fn mediawiki_behind_the_edge() {
     let running = RunningLab::of(&MEDIAWIKI);
@@ -94,7 +94,7 @@ fn tokens(text: &str) -> Vec<String> {
 }
 
 fn an_edit_is_seen_by_everybody(running: &RunningLab) {
-    // Alice bypasses the edge, so the edge learns of her edits only from MediaWiki's purges.
+    // Alice bypasses the edge, so only MediaWiki's purges tell the edge of her edits.
     let mut alice = running.user_behind_the_edge("Alice");
     let mut bob = running.user("Bob");
     let page = "/wiki/Lab_test";

@@ -11,7 +11,7 @@
 //! `PETASOS_RATES` is the length of each of the six rounds in minutes; the visitors then come in
 //! real time. Without it, the test uses a part of the site and twelve seconds of its time, as fast
 //! as the responses come. `PETASOS_RATES_FILE` names the file that keeps the rounds; a round is
-//! skipped if the file has one that is at least as long. `PETASOS_RATES_PLUGIN`, `on` or `off`,
+//! skipped if the file has one of at least this length. `PETASOS_RATES_PLUGIN`, `on` or `off`,
 //! restricts the rounds to one kind.
 //!
 //! Invariant: after a save, no page that shows the saved post is older than docs/hit-ratio.md

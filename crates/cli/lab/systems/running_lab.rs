@@ -1,5 +1,5 @@
 //! A content system's lab with an edge in front, and the checks that hold for every system. A
-//! system's [`Cms`] or its module has what is specific to it.
+//! system's [`Cms`] or its module has its specific parts.
 //!
 //! Invariants: each anonymous visitor is a new one, so that the next one must not see any value
 //! that identifies it. A value that identifies a visitor stays assigned to that visitor while the
@@ -16,7 +16,7 @@ use testkit::{Edge, Response};
 pub(crate) struct Cms {
     /// Name of its lab.
     pub(crate) lab: &'static str,
-    /// The lab's variable with the address that is the edge's origin.
+    /// The lab's variable with the address of the edge's origin.
     pub(crate) origin: &'static str,
     /// The edge's setting `profile`.
     pub(crate) profile: &'static str,

@@ -1,6 +1,6 @@
-//! The traffic of an ordinary site on every lab, through an edge that is configured only with the
-//! origin's address. The test measures the share of requests that the application does not see, and
-//! checks that no response leaks personal content.
+//! The traffic of an ordinary site on every lab, through an edge configured only with the origin's
+//! address. The test measures the share of requests that the application does not see, and checks
+//! that no response leaks personal content.
 //!
 //! The traffic is 20,000 requests over every URL of the site, with popularity by Zipf's law, from
 //! one seed. Visitors have six measurement cookies, one unknown cookie and campaign parameters; one
@@ -38,7 +38,7 @@ struct System {
     start: &'static str,
     /// Prefixes that robots must avoid, in addition to those in its `robots.txt`.
     disallowed: &'static [&'static str],
-    /// Switches off everything that was added to the plain system.
+    /// Switches off all additions to the plain system.
     prepare: fn(&LabVariables),
     users: &'static [&'static str],
     log_in: fn(&mut LabVisitor<'_>, &LabVariables),
@@ -142,7 +142,7 @@ fn run(system: &System) {
     let mut users: Vec<_> =
         system.users.iter().map(|name| LabVisitor::new(name, edge.address, host, &owners)).collect();
     users.iter_mut().for_each(|user| (system.log_in)(user, &lab));
-    // Visitors first open the site's root. A system without header fields of its own is detected by
+    // Visitors first open the site's root. A system without specific header fields is detected by
     // its start page alone.
     let mut anybody = LabVisitor::new("anybody", edge.address, host, &owners);
     ["/", system.start].into_iter().for_each(|target| drop(anybody.get(target)));

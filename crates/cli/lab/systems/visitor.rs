@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use testkit::{Client, Edge, Response};
 
-/// Held by the test that is running: a test with a time limit must not compete with another test's
+/// Held by the running test: a test with a time limit must not compete with another test's
 /// requests.
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -40,13 +40,13 @@ impl LabVariables {
             .unwrap_or_else(|| panic!("lab.toml has no {name}"))
     }
 
-    /// The value of a variable that is an address.
+    /// The value of a variable with an address.
     pub(crate) fn address(&self, name: &str) -> SocketAddr {
         self.value(name).parse().unwrap()
     }
 
-    /// Starts an edge in front of an address of the lab, at the address to which the application
-    /// sends its purges.
+    /// Starts an edge in front of an address of the lab, at the target address of the application's
+    /// purges.
     pub(crate) fn edge(&self, origin: &str, profile: &str) -> Edge {
         let origin = format!("http://{}", self.value(origin));
         Edge::start_at(self.value("edge"), &origin, &["--profile", profile])

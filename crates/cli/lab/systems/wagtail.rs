@@ -31,8 +31,8 @@ const SHARED: &[&str] =
 const OWN: &[&str] =
     &["/contact/", "/admin/", "/admin/pages/", "/admin/account/", "/admin/login/", "/admin/pages/3/"];
 
-/// The checks run one after the other, because they share the edge's address, to which Wagtail
-/// sends its purges.
+/// The checks run one after the other, because they share the edge's address, the target of
+/// Wagtail's purges.
 #[test]
 fn wagtail_behind_the_edge() {
     let running = RunningLab::of(&WAGTAIL);
@@ -66,7 +66,7 @@ fn check(visitor: &LabVisitor<'_>, target: &str, answer: &Response) {
     }
 }
 
-/// Two visitors request the form before either sends it. Each sends the token of its own page.
+/// Two visitors request the form before either sends it. Each sends the token of their page.
 fn forms_work_for_everybody(running: &RunningLab) {
     let mut visitors = [running.visitor("one"), running.visitor("two")];
     let forms: Vec<FormFields> = visitors
@@ -86,7 +86,7 @@ fn forms_work_for_everybody(running: &RunningLab) {
 }
 
 fn what_is_published_is_seen(running: &RunningLab) {
-    // Alice bypasses the edge, so the edge learns of her changes only from Wagtail's purges.
+    // Alice bypasses the edge, so only Wagtail's purges tell the edge of her changes.
     let mut alice = running.user_behind_the_edge("alice");
     let mut bob = running.user("bob");
     // The newest article, which the front page and the index also show.

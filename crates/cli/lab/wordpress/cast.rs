@@ -41,9 +41,9 @@ pub(crate) struct CastVisitor {
 pub(crate) struct SecretText {
     /// The text.
     pub(crate) text: String,
-    /// Visitor who must find it on some page.
+    /// The visitor whose pages must contain it at least once.
     pub(crate) owner: &'static str,
-    /// Other visitors who may find it.
+    /// Other visitors whose pages may contain it.
     pub(crate) others: &'static [&'static str],
 }
 
@@ -98,7 +98,7 @@ impl Cast {
         found.unwrap_or_else(|| panic!("nobody is called {name}"))
     }
 
-    /// Removes everything that was created.
+    /// Removes all created content.
     pub(crate) fn leave(self) {
         for route in self.made.iter().rev() {
             self.administrator.call("DELETE", &format!("{route}force=true&reassign=1"), &json!({}));

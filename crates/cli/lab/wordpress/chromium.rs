@@ -18,8 +18,8 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Pause between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Moves standard input and output to descriptors 3 and 4, from which Chromium reads commands and
-/// to which it writes responses.
+/// Moves standard input and output to descriptors 3 and 4, where Chromium reads commands and writes
+/// responses.
 const PIPES: &str = "exec chromium \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null";
 
 /// Prefixes of the events that are kept until they are taken: those of the network, and errors of

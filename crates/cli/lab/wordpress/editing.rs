@@ -1,6 +1,6 @@
 //! An editor and an anonymous visitor, each in a separate browser window, through the edge. The
-//! editor logs in, writes, publishes and corrects a post. The visitor sees public content as soon
-//! as it is public, and nothing else.
+//! editor logs in, writes, publishes and corrects a post. The visitor sees content once it is
+//! public, and nothing else.
 
 use crate::chromium::{BrowserWindow, Chromium};
 use crate::site::{HOST, WordPressLab};
@@ -37,8 +37,8 @@ impl EditorWindows {
 
     fn log_in(&mut self, user: &str, password: &str) {
         self.browser.open(&self.editor, &url("/wp-login.php"));
-        // WordPress moves the focus to this field 0.2 s after the page has loaded. Text that is
-        // typed elsewhere before that would be torn apart.
+        // WordPress moves the focus to this field 0.2 s after the page has loaded. Text typed
+        // elsewhere before this moment would be split.
         let is_focused = "document.activeElement?.id === 'user_login'";
         self.browser.until(&self.editor, "WordPress sets the focus", is_focused);
         self.browser.type_into(&self.editor, "#user_login", user);

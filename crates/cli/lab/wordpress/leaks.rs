@@ -13,8 +13,8 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 use testkit::{Edge, Response};
 
-/// Orders in which visitors request a page that is not stored. Visitors without a personal version
-/// of the page skip it, unless they are anonymous.
+/// Orders in which visitors request an unstored page. Visitors without a personal version of the
+/// page skip it, unless they are anonymous.
 const TURNS: &[&[&str]] = &[
     &["anonymous", "anonymous", "editor", "measured", "subscriber", "commenter", "knower", "anonymous"],
     &["editor", "subscriber", "anonymous"],
@@ -60,8 +60,8 @@ fn ask_wordpress<'a>(site: &WordPressLab, cast: &'a Cast) -> Own<'a> {
     own.into_inner().unwrap()
 }
 
-/// Checks that the marks are effective: by WordPress itself, each mark's owner sees it, and no
-/// visitor who may not.
+/// Checks that the marks are effective: without an edge, each mark's owner sees it, and no visitor
+/// without permission does.
 fn check_marks(cast: &Cast, own: &Own<'_>) {
     for mark in &cast.marks {
         let finders: Vec<_> =
@@ -83,7 +83,7 @@ struct LeakWalk<'a> {
     cast: &'a Cast,
     own: &'a Own<'a>,
     edge: &'a Edge,
-    /// Descriptions of everything that was wrong.
+    /// Descriptions of all faults.
     faults: Mutex<Vec<String>>,
 }
 

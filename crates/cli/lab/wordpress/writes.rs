@@ -156,7 +156,7 @@ impl SiteWithoutPlugin {
         assert_eq!(answer.status, 302, "{link}: {}", answer.head);
     }
 
-    /// A new user who may only comment, logged in through the edge.
+    /// A new user with the right to comment only, logged in through the edge.
     fn subscriber(&self, name: &str) -> Editor {
         let login = format!("{name}{}", std::process::id());
         let email = format!("{login}@wordpress.test");

@@ -36,7 +36,7 @@ impl SecondSite {
         site
     }
 
-    /// Everything that the plugin could leave behind, by kind and name.
+    /// All traces that the plugin could leave behind, by kind and name.
     fn state(&self) -> Map<String, Value> {
         let text = script(&["--state", self.directory.to_str().unwrap(), &self.socket]);
         let state: Value = serde_json::from_str(&text).unwrap();
@@ -119,7 +119,7 @@ impl<'a> Visit<'a> {
         self.open("wp-admin/tools.php?page=petasos");
     }
 
-    /// Clicks what leads to another page.
+    /// Clicks a link to another page.
     fn click(&mut self, selector: &str) {
         let script = format!("document.querySelector({}).click()", json!(selector));
         self.browser.follow(&self.window, &script);
@@ -193,7 +193,7 @@ fn is_stored(edge: &Edge, target: &str) -> bool {
     get(edge, target).field("Cache-Status").unwrap().starts_with("Petasos; hit")
 }
 
-/// Purges in the bar and under Tools, and what they remove.
+/// Purges by the bar and under Tools, and checks which pages are removed.
 fn purge_by_clicks(visit: &mut Visit<'_>) {
     let edge = visit.edge;
     for (target, selector) in
@@ -214,7 +214,7 @@ fn purge_by_clicks(visit: &mut Visit<'_>) {
     assert!(visit.text().contains("Purged from every cache."), "{}", visit.text());
 }
 
-/// Excludes a page, which is then private, and another entry that is refused.
+/// Excludes a page, which is then private, and another, refused entry.
 fn exclude_by_clicks(visit: &mut Visit<'_>) {
     let edge = visit.edge;
     assert!(is_stored(edge, "/?page_id=2"));

@@ -106,8 +106,8 @@ pub(crate) fn parse(arguments: &[String]) -> Result<CommandLine, String> {
     Ok(CommandLine::Run(Box::new(options)))
 }
 
-/// Splits the options from the remaining arguments. The first argument that is not an option ends
-/// the options.
+/// Splits the options from the remaining arguments. The first argument of another kind ends the
+/// options.
 fn split(arguments: &[String]) -> Result<(GivenOptions, &[String]), String> {
     let mut given = Vec::new();
     let mut rest = arguments;

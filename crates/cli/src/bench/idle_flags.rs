@@ -1,7 +1,7 @@
 //! Flags that have no effect in combination with the other flags given.
 //!
-//! Invariant: a flag without effect is refused, and the error tells what would give it one. A flag
-//! that only confirms a default, such as `--think 0`, is accepted.
+//! Invariant: a flag without effect is refused, and the error names the change that would give it
+//! one. A flag that only confirms a default, such as `--think 0`, is accepted.
 
 use anyhow::bail;
 
@@ -11,7 +11,7 @@ pub(super) struct IdleFlag {
     pub(super) flag: &'static str,
     /// Whether the flag was given and has no effect.
     pub(super) is_idle: bool,
-    /// Advice: what would give the flag an effect.
+    /// Advice: the change that would give the flag an effect.
     pub(super) fix: &'static str,
 }
 

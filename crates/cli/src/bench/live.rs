@@ -4,7 +4,7 @@
 //! Invariant: between two drawings the cursor is at the beginning of the first line. So the next
 //! drawing lands in the right place even if the terminal was made narrower and wrapped the lines.
 //! After the run, or once it is being stopped, the terminal shows none of the lines. `report::live`
-//! decides what the lines say.
+//! makes the text of the lines.
 
 use clock::{Clock, Monotonic};
 use load::Control;
@@ -132,8 +132,8 @@ fn size() -> (usize, usize) {
     }
 }
 
-/// Chooses glyphs by the character set in the environment. The first of the variables that is set
-/// and not empty counts, as POSIX defines.
+/// Chooses glyphs by the character set in the environment. The first variable with a non-empty
+/// value counts, as POSIX defines.
 fn glyphs() -> Glyphs {
     let named = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);
     let charset = named.map(|name| name.to_string_lossy().to_ascii_lowercase()).find(|name| !name.is_empty());

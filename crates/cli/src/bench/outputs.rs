@@ -99,7 +99,7 @@ impl OutputArgs {
     /// Refuses conditions about figures that page mode does not have.
     ///
     /// # Errors
-    /// If there is such a condition; the error names the first one.
+    /// If there is an unsupported condition; the error names the first one.
     pub(crate) fn check_pages(&self) -> anyhow::Result<()> {
         match self.fail_if.iter().find(|threshold| !threshold.is_about_pages()) {
             Some(other) => bail!(

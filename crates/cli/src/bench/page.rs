@@ -1,5 +1,5 @@
-//! `petasos bench URL --page`: virtual users load the page with everything that a browser loads
-//! with it.
+//! `petasos bench URL --page`: virtual users load the page with all resources that a browser loads
+//! for it.
 //!
 //! Invariant: a flag that page mode does not support is refused by name and never ignored.
 //!

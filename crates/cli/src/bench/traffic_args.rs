@@ -1,5 +1,5 @@
-//! The arguments that shape a load: when requests are sent, how many, to which URLs and from which
-//! addresses.
+//! The arguments that shape a load: the times of requests, their number, their URLs and their
+//! source addresses.
 //!
 //! Invariant: each argument sets one field of a plan. Contradictions between them are found by the
 //! plan's own check.

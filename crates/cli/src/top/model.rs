@@ -1,4 +1,4 @@
-//! What `petasos top` knows of an edge.
+//! The state that `petasos top` keeps of an edge.
 //!
 //! Invariant: memory is bounded. The counts of pages and clients fade, so that the tables show the
 //! last ten seconds or so.
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The part of each count that remains after a second.
 const FADING: f64 = 0.9;
 
-/// Counts below this are forgotten.
+/// Counts below this are dropped.
 const COUNT_MIN: f64 = 0.05;
 
 /// Largest number of pages, and of clients, that are counted.
@@ -42,7 +42,7 @@ pub(super) struct TopModel {
     fetches: Vec<SlowFetch>,
     /// Requests that this reader missed since the last counters.
     pub(super) skipped: u64,
-    /// What went wrong since the last counters.
+    /// The last problem since the last counters.
     pub(super) trouble: Option<String>,
     counted_at: Monotonic,
 }
@@ -126,7 +126,7 @@ impl TopModel {
         self.fetches.truncate(FETCHES_MAX);
     }
 
-    /// Shows what went wrong until the next counters.
+    /// Shows a problem until the next counters.
     pub(super) fn note(&mut self, trouble: String) {
         self.trouble = Some(trouble);
     }
@@ -149,12 +149,12 @@ impl TopModel {
         self.clients.fade();
     }
 
-    /// Forgets requests to origins that are too long ago.
+    /// Removes old requests to origins.
     pub(super) fn forget_old(&mut self, now: Monotonic) {
         self.fetches.retain(|fetch| now.since(fetch.at) <= FETCH_AGE_MAX);
     }
 
-    /// Forgets everything that the stream has told.
+    /// Removes all state from the stream.
     pub(super) fn reset(&mut self) {
         (self.pages, self.clients) = (FadingCounts::default(), FadingCounts::default());
         self.times.clear();
@@ -186,7 +186,7 @@ impl TopModel {
         times.sort_unstable();
         let last = times.len().checked_sub(1)?;
         Some(percents.map(|percent| {
-            // The nearest rank: the least time that so many percent do not exceed.
+            // The nearest rank: the least time that at least `percent` percent do not exceed.
             let rank = (times.len() * percent).div_ceil(100).saturating_sub(1).min(last);
             times.get(rank).copied().unwrap_or_default()
         }))

@@ -90,7 +90,7 @@ fn percentiles(model: &TopModel) -> String {
     }
 }
 
-/// What the tables lack, and origins that fail.
+/// Problems, origins that fail, and requests missing in the tables.
 fn warnings(model: &TopModel) -> Vec<String> {
     let mut warnings: Vec<_> = model.trouble.iter().map(|trouble| printable(trouble)).collect();
     for site in model.status().sites.iter().filter(|site| site.breaker != "closed") {

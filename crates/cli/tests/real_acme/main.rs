@@ -215,7 +215,7 @@ fn an_account_that_the_authority_has_forgotten_is_replaced() {
     let edge = place.start(NAME, Reach::HttpAndTls, "");
     place.certificate(&edge, NAME);
     stop(edge);
-    // The second authority knows no account of the first, at which the edge believes to be.
+    // The second authority has no account of the edge, which believes to be at the first one.
     let second = Place::usual();
     let directory = |place: &Place| place.file("pem").parent().unwrap().to_owned();
     let account = std::fs::read_to_string(directory(&place).join("account.json")).unwrap();

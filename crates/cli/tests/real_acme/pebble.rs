@@ -129,8 +129,7 @@ fn name_server() -> SocketAddr {
     address
 }
 
-/// Answers the queries of one connection, each of which follows its length (RFC 1035 section
-/// 4.2.2).
+/// Answers the queries of one connection. Each query follows its length (RFC 1035 section 4.2.2).
 fn answer_names(mut stream: TcpStream) {
     let mut length = [0; 2];
     while stream.read_exact(&mut length).is_ok() {

@@ -1,5 +1,5 @@
-//! The configurations of Debian's packages of nginx and Apache with PHP-FPM, as they are after the
-//! installation and what the packages' documentation says about PHP.
+//! The configurations of Debian's packages of nginx and Apache with PHP-FPM, as after the
+//! installation, with the lines of the packages' documentation about PHP.
 //!
 //! Invariant: only paths and ports differ from the installed files, so that the test needs neither
 //! the machine's ports nor its directories.
@@ -18,7 +18,7 @@ const NGINX_FILES: [&str; 6] = [
     "snippets/fastcgi-php.conf",
 ];
 
-/// Modules of Apache that the packages enable, with PHP-FPM and what `adopt` asks for.
+/// Modules of Apache that the packages enable, with PHP-FPM and the modules that `adopt` needs.
 const APACHE_MODULES: [&str; 23] = [
     "access_compat",
     "alias",

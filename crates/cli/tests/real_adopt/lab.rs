@@ -22,7 +22,7 @@ pub(crate) struct Lab {
     private: &'static [&'static str],
     /// Where the files of the site are, below the lab's directory.
     root: &'static str,
-    /// Scripts below the root that show what the application sees.
+    /// Scripts below the root that show the request as the application sees it.
     scripts: &'static [&'static str],
     /// The requests that are compared: of the start page, a file, a folder, a missing page, the
     /// script, a change, and others.
@@ -156,8 +156,8 @@ pub(crate) fn write(lab: &Lab, path: &Path, port: u16) -> Vec<HeldPort> {
     ports
 }
 
-/// An application behind a proxy. It shows what it sees, as the scripts in PHP do. Its thread ends
-/// with the test program.
+/// An application behind a proxy. It shows the request as it sees it, like the scripts in PHP. Its
+/// thread ends with the test program.
 fn application(listener: UnixListener) {
     std::thread::spawn(move || {
         for stream in listener.incoming() {

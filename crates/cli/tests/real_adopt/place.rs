@@ -12,7 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 use testkit::{Client, HeldPort, PemFiles, Response, Trust, eventually};
 
-/// The page that shows what the application sees. Its content is small and has a lifetime.
+/// The page that shows the request as the application sees it. Its content is small and has a
+/// lifetime.
 pub(crate) const PAGE: &str = "<?php\nif ($_SERVER['REQUEST_METHOD'] === 'GET') header('Cache-Control: max-age=60');\n\
                     echo 'scheme=', empty($_SERVER['HTTPS']) ? 'http' : 'https', \"\\n\";\n\
                     echo 'request_scheme=', $_SERVER['REQUEST_SCHEME'], \"\\n\";\n\
@@ -168,7 +169,7 @@ impl Place {
         eventually("the web server accepts connections", || self.is_open());
     }
 
-    /// Whether somebody listens at the public ports.
+    /// Whether a server listens at the public ports.
     pub(crate) fn is_open(&self) -> bool {
         let mut ports = std::iter::once(&self.plain).chain(&self.tls);
         ports.all(|port| TcpStream::connect(port.address()).is_ok())
@@ -208,7 +209,7 @@ impl Place {
     /// Sends a request to the public address, with TLS if there is a trust.
     pub(crate) fn ask(&self, request: &str, trust: Option<&Trust>) -> Response {
         let port = if trust.is_some() { self.tls.as_ref().unwrap() } else { &self.plain };
-        // Not the address of Petasos, so that the application must learn the client's from a field.
+        // Not the address of Petasos, so that the application must take the client's from a field.
         let client = Client::connect_from([127, 0, 0, 9], port.address(), 1 << 16);
         let mut client = match trust {
             Some(trust) => client.secure_after(b"", "localhost", trust).unwrap(),

@@ -1,6 +1,6 @@
 //! Assignments in configuration files of PHP, PHP-FPM and MariaDB, which share one simple form.
 //!
-//! Invariant: parsing never fails. A line that is none of `[section]`, `key = value` and `key` is
+//! Invariant: parsing never fails. A line other than `[section]`, `key = value` and `key` is
 //! skipped, as the programs do or warn of.
 
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ impl Assignments {
         }
     }
 
-    /// The assignment of a key that is in force, in whatever section.
+    /// The effective assignment of a key: the last one, in any section.
     pub(crate) fn last(&self, key: &str) -> Option<&Assignment> {
         self.0.iter().rev().find(|one| one.key == key)
     }
@@ -53,7 +53,7 @@ impl Assignments {
         self.0.iter()
     }
 
-    /// Those that fulfil a condition, with keys written anew.
+    /// The assignments that fulfil a condition, with keys written anew.
     pub(crate) fn select(&self, mut change: impl FnMut(&Assignment) -> Option<String>) -> Self {
         let chosen = self.0.iter().filter_map(|one| Some(Assignment { key: change(one)?, ..one.clone() }));
         Self(chosen.collect())

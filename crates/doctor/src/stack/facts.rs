@@ -22,7 +22,7 @@ pub(crate) enum PhpKind {
 /// A PHP that serves visitors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PhpFact {
-    /// Such as `8.2`.
+    /// A version such as `8.2`.
     pub(crate) version: String,
     pub(crate) kind: PhpKind,
     /// php.ini and the files after it.
@@ -46,7 +46,7 @@ pub(crate) struct PoolFact {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WorkersFact {
     pub(crate) count: u64,
-    /// The memory of the largest, which has served the most. `None` if it may not be read.
+    /// The memory of the largest worker, which has served the most. `None` if it may not be read.
     pub(crate) largest: Option<WorkerMemoryFact>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct WorkersFact {
 pub(crate) struct WorkerMemoryFact {
     /// Of this process alone.
     pub(crate) private: u64,
-    /// The opcode cache and what else all workers of a master have in common.
+    /// The opcode cache and other memory common to all workers of a master.
     pub(crate) shared: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Judges the buffers of the database server.
 //!
-//! Invariant: the functions here are pure. A size that is not known is not judged.
+//! Invariant: the functions here are pure. An unknown size is not judged.
 
 use super::assignments::{bytes, is_on};
 use super::facts::{DatabaseFact, MachineFact};
@@ -135,7 +135,7 @@ mod tests {
         let small = first(&fact("", Some(400 << 20)));
         let line = "write `innodb_buffer_pool_size = 512M` in /etc/mysql/mariadb.conf.d/90-site.cnf below `[mysqld]`";
         assert!(small.level == Level::Warning && small.fix.clone().unwrap().contains(line), "{small:?}");
-        // Not more than a quarter of the memory, and the line that is there already.
+        // Not more than a quarter of the memory, and the existing line.
         let large = first(&fact("innodb_buffer_pool_size = 256M\n", Some(9 << 30)));
         let line = "`innodb_buffer_pool_size = 1024M` in line 1 of /etc/mysql/mariadb.conf.d/50-server.cnf";
         assert!(large.fix.clone().unwrap().contains(line), "{large:?}");

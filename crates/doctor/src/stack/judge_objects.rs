@@ -1,6 +1,6 @@
 //! Judges the object caches of applications.
 //!
-//! Invariant: the functions here are pure. An application that is not known gets no finding.
+//! Invariant: the functions here are pure. An unknown application gets no finding.
 
 use super::facts::{ApplicationFact, ApplicationKind, DropInFact, ObjectServerFact, RedisFact};
 use crate::finding::Finding;
@@ -76,7 +76,8 @@ fn application_objects(
     }
 }
 
-/// Petasos' drop-in knows several kinds of servers, and its kind may be a setting of the database.
+/// Petasos' drop-in supports several kinds of servers, and its kind may be a setting of the
+/// database.
 fn is_own(drop_in: &str) -> bool {
     drop_in.contains("Petasos")
 }
@@ -115,8 +116,8 @@ fn drop_in(label: &str, text: &str, servers: Option<&[ObjectServerFact]>) -> Fin
     Finding::ok("object cache", format!("WordPress at {label}: {whose}"))
 }
 
-/// Redis as a cache needs a limit and a rule for what goes first. As a queue or a store of sessions
-/// it must have neither.
+/// Redis as a cache needs a limit and an eviction policy. As a queue or a store of sessions it must
+/// have neither.
 fn redis_limit(fact: &RedisFact, is_cache: bool) -> Finding {
     let limit = rounded(fact.memory_max);
     let (state, line, why) = if fact.memory_max == 0 {

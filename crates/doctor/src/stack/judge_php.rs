@@ -1,6 +1,6 @@
 //! Judges the opcode cache, the settings and the workers of PHP.
 //!
-//! Invariant: the functions here are pure. A finding that is not good names a line and its file.
+//! Invariant: the functions here are pure. A bad finding names a line and its file.
 
 use super::assignments::{Assignment, bytes, is_on};
 use super::facts::{ApplicationFact, MachineFact, PhpFact, PhpKind, PoolFact, WorkerMemoryFact};
@@ -8,7 +8,7 @@ use crate::finding::Finding;
 use crate::judge::rounded;
 
 const OPCODE_FILES_KEY: &str = "opcache.max_accelerated_files";
-/// PHP's own values for what no file sets.
+/// PHP's defaults, if no file sets them.
 const OPCODE_MEGABYTES: u64 = 128;
 const OPCODE_FILES: u64 = 10_000;
 /// The sizes of the table of compiled files. PHP takes the next one above the setting.
@@ -95,7 +95,7 @@ pub(super) fn php(
     found
 }
 
-/// Such as `PHP 8.2 (FPM)`.
+/// The name of a PHP, such as `PHP 8.2 (FPM)`.
 fn name(fact: &PhpFact) -> String {
     let kind = match fact.kind {
         PhpKind::Fpm => "FPM",
@@ -177,7 +177,7 @@ fn opcode_cache(fact: &PhpFact, applications: &[ApplicationFact]) -> Vec<Finding
     found
 }
 
-/// A pool may switch off what php.ini switches on.
+/// A pool may switch off settings that php.ini switches on.
 fn pool_switch(fact: &PhpFact, pool: &PoolFact) -> Option<Finding> {
     let keys = ["value", "flag"]
         .into_iter()
@@ -461,7 +461,7 @@ mod tests {
         assert_eq!(unseen.last().unwrap().level, Level::Unseen, "{unseen:?}");
     }
 
-    /// A machine with a pool of each number of workers, each of which takes 64 MiB and shares 192
+    /// A machine with a pool of each number of workers. Each worker takes 64 MiB and shares 192
     /// MiB.
     fn pools(numbers: &[u32], buffers: u64) -> Vec<Finding> {
         let largest = Some(WorkerMemoryFact { private: 64 << 20, shared: 192 << 20 });

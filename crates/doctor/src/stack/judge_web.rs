@@ -98,7 +98,7 @@ fn keep_alive(fact: &WebFact) -> Finding {
 }
 
 /// Whether a path is that of a file, and not of a program such as MediaWiki's `load.php`, which
-/// knows its lifetimes.
+/// states its lifetimes.
 fn is_static(path: &str) -> bool {
     let name = path.split('?').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
     name.rsplit_once('.').is_some_and(|(_, extension)| !extension.starts_with("php"))

@@ -24,9 +24,9 @@ use why::{FetchedResponse, Fetcher, ProbeError, plain_request};
 
 /// Files of the page that are requested.
 const FILES_MAX: usize = 6;
-/// What current browsers accept.
+/// The content codings of current browsers.
 const BROWSER_CODINGS: &str = "gzip, deflate, br, zstd";
-/// Longest lifetime that is distinguished, in seconds.
+/// Longest lifetime in seconds; longer lifetimes count as this one.
 const LIFETIME_SECS_MAX: u64 = 31_536_000;
 
 /// The statements for a database server. None of them changes anything.
@@ -227,7 +227,7 @@ fn lifetime(fields: &Fields) -> Lifetime {
         .find_map(|directive| directive.strip_prefix("max-age=")?.trim_matches('"').parse().ok());
     match (age, fields.first("Expires")) {
         (Some(secs), _) => Lifetime::Secs(secs),
-        // nginx and Apache send both, so the exact length matters to nobody.
+        // nginx and Apache send both, so the exact length does not matter.
         (None, Some(date)) if Some(date) != fields.first("Date") && date.len() > 2 => {
             Lifetime::Secs(LIFETIME_SECS_MAX)
         }

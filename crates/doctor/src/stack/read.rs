@@ -114,7 +114,7 @@ fn named_directories(text: &str, word: &str) -> Vec<PathBuf> {
     text.lines().filter_map(named).collect()
 }
 
-/// The application in a directory, if somebody has configured it.
+/// The application in a directory, if it has been configured.
 fn application(root: &Root, directory: &Path) -> Option<ApplicationFact> {
     let kind = if root.exists(&directory.join("wp-includes/version.php")) {
         // Debian's package has the directory of contents elsewhere.
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn drop_in_that_may_not_be_read_is_not_missing() {
-        // A directory cannot be read as a file, whoever tries.
+        // A directory cannot be read as a file, not even by root.
         for (extra, expected) in
             [("object-cache.php/x", DropInFact::Unreadable), ("plugins/x", DropInFact::None)]
         {

@@ -1,12 +1,12 @@
 //! Configuration files below a root: of this machine, or of a container's image in a folder.
 //!
-//! Invariant: paths are those inside the root, which the owner of the files knows. Only reads
+//! Invariant: paths are those inside the root, as the owner of the files writes them. Only reads
 //! happen.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Longest file that is read, in bytes. Debian's longest configuration file has 80 kB.
+/// Longest file to read, in bytes. Debian's longest configuration file has 80 kB.
 const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 /// Most entries of a directory that are looked at.
 const ENTRIES_MAX: usize = 10_000;

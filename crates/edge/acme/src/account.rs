@@ -55,9 +55,9 @@ pub(crate) async fn open(
     Ok(account)
 }
 
-/// Forgets the account, because the authority does not know it any more.
+/// Removes the account, because the authority does not know it any more.
 pub(crate) fn forget(directory: &Path) {
-    // If that fails, the next attempt reports what is wrong with the file.
+    // If that fails, the next attempt reports the problem with the file.
     let _ = std::fs::remove_file(directory.join(FILE));
 }
 

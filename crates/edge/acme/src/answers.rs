@@ -1,4 +1,4 @@
-//! What an authority that validates a name is shown, as long as it validates.
+//! The answers to an authority that validates a name, as long as it validates.
 //!
 //! Invariant: an answer exists from before the authority may ask until the order ends.
 

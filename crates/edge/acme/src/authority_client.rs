@@ -73,7 +73,7 @@ pub enum AuthorityError {
         /// Host and port.
         host: String,
     },
-    /// The response is an error that is not the protocol's.
+    /// The response is an error outside the protocol.
     #[error("the authority answers with status {0}")]
     Status(u16),
     /// A part of the exchange has no equivalent in the ACME library.
@@ -81,7 +81,7 @@ pub enum AuthorityError {
     Foreign(#[from] http::Error),
 }
 
-/// The client of one attempt. Clones share what they have learnt.
+/// The client of one attempt. Clones share the pause that the authority has asked for.
 #[derive(Clone)]
 pub(crate) struct AuthorityClient {
     tls: TlsClient,
@@ -215,7 +215,7 @@ fn is_absurd_pause(field: &Field) -> bool {
     field.is(names::RETRY_AFTER) && secs().is_some_and(|secs| secs > RETRY_AFTER_SECS_MAX)
 }
 
-/// The longest pause that is passed on to the library, in seconds: a year.
+/// The longest pause to pass on to the library, in seconds: a year.
 const RETRY_AFTER_SECS_MAX: u64 = 365 * 24 * 60 * 60;
 
 /// The response in the types of the ACME library.

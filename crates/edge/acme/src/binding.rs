@@ -1,5 +1,5 @@
-//! The external account binding (RFC 8555 section 7.3.4): the key with which an authority knows its
-//! customer.
+//! The external account binding (RFC 8555 section 7.3.4): the key that identifies a customer of an
+//! authority.
 //!
 //! Invariant: the key is read from a file and appears in no message.
 

@@ -99,7 +99,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, FileError> {
     }
 }
 
-/// A name for a file that tells what it is for. It has no separator, and does not begin with a dot.
+/// A file name derived from a text. It has no separator, and does not begin with a dot.
 pub(crate) fn name_for(text: &str) -> String {
     let bare = text.split_once("://").map_or(text, |(_, rest)| rest);
     let kept = bare.chars().map(|letter| match letter {

@@ -145,7 +145,7 @@ impl Orders {
             return None;
         }
         // Another process with the same directory makes the same attempt. Without a lock file, the
-        // attempt itself reports what is wrong with the directory.
+        // attempt itself reports the problem with the directory.
         let lock = File::create(self.terms.directory().join("lock"));
         if lock.as_ref().is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock))) {
             certificate.leave_to_others(now.plus(WAIT_FOR_OTHERS));
@@ -248,8 +248,8 @@ impl Orders {
         self.methods.get(turn).copied().into_iter().collect()
     }
 
-    /// Asks the authority when the certificate should be renewed (RFC 9773), if that is due. An
-    /// authority that does not tell leaves the renewal at two thirds of the lifetime.
+    /// Asks the authority when the certificate should be renewed (RFC 9773), if it is time to ask.
+    /// An authority without an answer leaves the renewal at two thirds of the lifetime.
     async fn ask_when_to_renew(&self, certificate: &mut ManagedCertificate, now: Timestamp) {
         let is_soon = certificate.due() <= now.plus(RENEWAL_SOON);
         let is_asked = |certificate: &ManagedCertificate| {

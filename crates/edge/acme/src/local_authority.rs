@@ -1,5 +1,5 @@
 //! A local authority for development: it issues the certificates of this machine's listeners, and
-//! whoever trusts it sees no warning in the browser.
+//! browsers that trust it show no warning.
 //!
 //! Invariant: the key of the authority never leaves its directory, and only its owner can read it.
 //! The authority signs nothing but the one certificate for the listeners.
@@ -64,8 +64,8 @@ impl LocalAuthority {
         CertificateFiles { chain: file.clone(), key: file }
     }
 
-    /// Makes the authority and the listeners' certificate, as far as they are missing or due for
-    /// renewal. Returns whether there is a new certificate. Blocks.
+    /// Makes the authority and the listeners' certificate if they are missing or due for renewal.
+    /// Returns whether there is a new certificate. Blocks.
     ///
     /// # Errors
     /// [`FileError`].
@@ -174,7 +174,7 @@ mod tests {
         let other = LocalAuthority::new(directory.path(), &["[0::0:1]".to_owned()]);
         assert!(other.renew(NOW.plus(DAY * 62)).unwrap(), "for other names");
         assert_eq!(Certificate::read(&other.files()).unwrap().names(), ["::1", "localhost", "127.0.0.1"]);
-        // A clock that is behind, or a file that cannot be read, replaces no authority.
+        // A slow clock or an unreadable file replaces no authority.
         other.renew(Timestamp::from_secs(0)).unwrap();
         assert_eq!(std::fs::read(authority.trusted_file()).unwrap(), trusted);
         std::fs::write(authority.trusted_file(), "damaged").unwrap();

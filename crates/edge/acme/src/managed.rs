@@ -1,4 +1,4 @@
-//! One certificate that an authority issues by ACME: its files, and what is known about it.
+//! One certificate that an authority issues by ACME: its files, validity and renewal time.
 //!
 //! Invariant: its file holds a usable certificate from the start on, at first a placeholder. Names
 //! that change keep the file, so that the old certificate serves until the new one arrives.
@@ -57,8 +57,8 @@ impl ManagedCertificate {
         Ok(own)
     }
 
-    /// Whether a placeholder must be made. A file that cannot be read now may hold a good
-    /// certificate, so that is an error; a damaged one is set aside.
+    /// Whether a placeholder must be made. An unreadable file may hold a good certificate, so it is
+    /// an error; a damaged one is set aside.
     fn lacks_certificate(&self, now: Timestamp) -> Result<bool, FileError> {
         if files::read(&self.file)?.is_none() {
             return Ok(true);
@@ -200,7 +200,7 @@ mod tests {
         let file = terms.prepare(&names, NOW).unwrap().chain;
         let good = std::fs::read(&file).unwrap();
         std::fs::remove_file(&file).unwrap();
-        // A link to itself cannot be read, whoever asks.
+        // A link to itself cannot be read, not even by root.
         symlink(&file, &file).unwrap();
         assert!(terms.prepare(&names, NOW).is_err());
         assert!(file.symlink_metadata().unwrap().is_symlink());

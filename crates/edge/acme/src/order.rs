@@ -137,7 +137,7 @@ async fn begin(
     account.new_order(&NewOrder::new(&names)).await
 }
 
-/// Publishes the answer for each name that is not validated yet, and tells the authority to ask.
+/// Publishes the answer for each name that has no validation yet, and tells the authority to ask.
 async fn prove(order: &mut Order, method: ValidationMethod, answers: &Answers) -> Result<(), OrderError> {
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {

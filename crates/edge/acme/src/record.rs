@@ -26,7 +26,7 @@ pub(crate) const ASKED_PAUSE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 6
 /// The validity period of a certificate.
 pub(crate) type Validity = (Timestamp, Timestamp);
 
-/// What is remembered of the attempts at one certificate, across restarts.
+/// The record of the attempts at one certificate, kept across restarts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Record {
     /// The names that the attempts were for.
@@ -64,7 +64,7 @@ impl Record {
             return Timestamp::default();
         }
         let wanted = held.map_or_else(Timestamp::default, |held| self.renewal_of(held));
-        // After a success only a renewal waits. A certificate that is gone is obtained at once.
+        // After a success only a renewal waits. A missing certificate is obtained at once.
         let waits = self.failures > 0 || held.is_some();
         wanted.max(Timestamp::from_secs(if waits { self.not_before_secs } else { 0 }))
     }

@@ -1,8 +1,8 @@
 //! `GET /dashboard/data` and `GET /dashboard/history`: the figures behind the dashboard.
 //!
 //! Counters count since the start of the process, so a reader compares two documents. Percentiles
-//! are of the last whole minute. Lists are sorted, the most important entry first. Those of texts
-//! from clients have at most [`ROWS_MAX`] entries.
+//! are of the last whole minute. Lists are sorted, the most important entry first. A list with
+//! texts from clients has at most [`ROWS_MAX`] entries.
 
 use crate::status::EdgeStatus;
 use serde::{Deserialize, Serialize};
@@ -116,9 +116,9 @@ pub struct ReasonFigures {
     pub verdict: String,
     /// Requests since the start.
     pub requests: u64,
-    /// What it means.
+    /// The meaning of the reason.
     pub meaning: String,
-    /// What to do about it; empty if nothing needs to be done.
+    /// Advice; empty if nothing needs to be done.
     pub fix: String,
 }
 
@@ -144,7 +144,7 @@ pub struct MissFigures {
     pub origin_micros: u64,
 }
 
-/// What kind of thing a [`CostFigures`] is about.
+/// The kind of a [`CostFigures`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CostKind {
@@ -154,7 +154,7 @@ pub enum CostKind {
     Parameter,
 }
 
-/// What one cookie or parameter costs.
+/// The cost of one cookie or parameter at the origin.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct CostFigures {
     /// Cookie or parameter.

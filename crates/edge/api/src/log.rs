@@ -1,7 +1,7 @@
 //! `GET /log`: the records of requests as they end, one JSON object per line.
 //!
-//! Invariant: a line that is not empty is one of [`LogLine`]. Members that a request does not have
-//! are missing.
+//! Invariant: every line is empty or one of [`LogLine`]. Members that a request does not have are
+//! missing.
 
 use serde::{Deserialize, Serialize};
 

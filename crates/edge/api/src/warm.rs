@@ -1,5 +1,5 @@
 //! `POST /warm`: orders that the edge fills its cache with the pages of a site, or stops doing so.
-//! `GET /warm`: how far that is.
+//! `GET /warm`: the progress.
 
 use serde::{Deserialize, Serialize};
 
@@ -77,7 +77,7 @@ pub struct WarmRun {
     pub site: String,
     /// URLs that are left out, by their causes.
     pub skipped: Vec<WarmCause>,
-    /// What it does or waits for, or how it ended, in words.
+    /// Its activity, the reason for a wait, or its end, in words.
     pub state: String,
     /// The front page.
     pub url: String,

@@ -35,7 +35,7 @@ pub struct WhyReply {
     pub advice: String,
     /// The demands of the request on the origin.
     pub asks: OriginDemand,
-    /// The part of the request, or of the last response, that is the cause.
+    /// The part of the request or of the last response that caused the verdict.
     pub culprit: Option<Cause>,
     /// The site that the request belongs to; none if no site has this host name.
     pub site: Option<SiteAnswer>,
@@ -49,7 +49,7 @@ pub struct WhyReply {
     pub remembered: Option<RememberedAnswer>,
     /// Whether the page is being fetched now.
     pub is_being_fetched: bool,
-    /// What the client would receive if the origin failed now; none for an error.
+    /// The response if the origin failed now; none for an error.
     pub if_origin_fails: Option<Substitute>,
     /// The context of the visitor, if visitors with the same one share pages of the site.
     #[serde(default)]
@@ -83,7 +83,7 @@ pub enum OriginDemand {
     OwnAnswer,
 }
 
-/// A part of a message that is the cause of a decision.
+/// A part of a message that caused a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Cause {
     /// `cookie`, `field`, `parameter`, `path`, `method` or `directive`.
@@ -128,7 +128,7 @@ pub struct KeyAnswer {
     /// Whether it is another target that `No-Vary-Search` makes equivalent to the request's.
     #[serde(default)]
     pub is_equivalent: bool,
-    /// Request fields that select among variants, as far as they are known.
+    /// Known request fields that select among variants.
     pub variant_fields: Vec<String>,
 }
 
@@ -144,7 +144,7 @@ pub struct StoredAnswer {
     /// The coded forms that Petasos has made of it.
     #[serde(default)]
     pub forms: Vec<FormAnswer>,
-    /// What is known of the ESI template that it is; `None` if it declares none.
+    /// The state of the ESI template; `None` if the response declares none.
     #[serde(default)]
     pub template: Option<String>,
     /// Its age in seconds.

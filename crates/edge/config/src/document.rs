@@ -213,7 +213,7 @@ impl DocumentWalk {
             DeValue::String(text) if !setting.kind.is_number() && !setting.kind.is_switch() => {
                 setting.kind.parse(text)
             }
-            // Left out, it would mean a plain listener, which is not what an empty list says.
+            // Left out, it would mean a plain listener, but an empty list does not say so.
             DeValue::Array(items) if items.is_empty() && setting.kind == SettingKind::Certificates => {
                 Err("the list is empty; name a certificate, or leave the setting out".to_owned())
             }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub struct Machine {
     /// Processor cores that this process may use, at least 1.
     pub cores: usize,
-    /// Memory in bytes: the machine's, or the control group's limit if that is smaller.
+    /// Memory in bytes: the machine's, or the control group's limit if the limit is smaller.
     pub memory_bytes: u64,
     /// The default of `state_directory`. `None`: there is no such directory.
     pub state_directory: Option<PathBuf>,

@@ -1,9 +1,9 @@
 //! Lists of peers: addresses, prefixes, names of networks, and files with one address or prefix in
 //! each line.
 //!
-//! Invariant: the edge receives a list complete or not at all. A file that cannot be read and a
-//! line that is not an address are errors of the configuration. A list with a gap would trust, or
-//! refuse, the wrong machines.
+//! Invariant: the edge receives a list complete or not at all. An unreadable file and a line
+//! without an address are errors of the configuration. A list with a gap would trust, or refuse,
+//! the wrong machines.
 
 use crate::ReadFile;
 use crate::cdn::{CDNS, Cdn};
@@ -45,7 +45,7 @@ impl PeerEntry {
     }
 }
 
-/// The message about a text that is not an entry.
+/// The message about a text that cannot be parsed as an entry.
 fn told(text: &str, error: &address::PrefixError) -> String {
     if text.starts_with(|first: char| first.is_ascii_alphabetic()) && !text.contains([':', '.']) {
         let names: Vec<&str> = CDNS.iter().map(|cdn| cdn.name).collect();

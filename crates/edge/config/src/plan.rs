@@ -59,7 +59,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Everything that the edge needs to run.
+/// All settings that the edge needs to run.
 #[derive(Clone, Debug)]
 pub struct EdgePlan {
     /// The addresses where clients connect; at least one.
@@ -83,7 +83,7 @@ pub struct EdgePlan {
     pub acme: AcmePlan,
     /// The destination of access log lines. `None`: no access log.
     pub access_log: Option<AccessLogTarget>,
-    /// What is written there.
+    /// The condition for access log lines, and their form.
     pub log_terms: LogTerms,
     /// The export of traces. `None`: there is none.
     pub traces: Option<TracePlan>,

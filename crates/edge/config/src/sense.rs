@@ -160,7 +160,7 @@ fn trust_of_everybody(top: &SettingLevels<'_>, plan: &EdgePlan) -> Option<Diagno
     Some(Diagnostic::warning(message, top.place("trusted_proxies")?).with_help(help))
 }
 
-/// Every client can state another address and with it purge or avoid the limits of its own.
+/// Every client can state another address, and with it purge or avoid its own limits.
 fn stated_by_everybody(top: &SettingLevels<'_>, plan: &EdgePlan) -> Option<Diagnostic> {
     if !plan.listeners.iter().any(|listener| listener.proxy_protocol.is_everybody()) {
         return None;

@@ -55,7 +55,7 @@ impl SettingScope {
         }
     }
 
-    /// Where to write a setting of this scope that stands in a table of another one.
+    /// Advice for a setting of this scope in a table of another scope: the right place for it.
     pub(crate) const fn advice(self) -> &'static str {
         match self {
             Self::Global => "write it at the top of the file; it applies to all sites and listeners",
@@ -94,7 +94,7 @@ pub enum SettingKind {
     LogTarget,
     /// An expression of the filter language: see [`request_log::filter`].
     Filter,
-    /// `leader`, or an IP address that is neither loopback nor unspecified.
+    /// `leader`, or an IP address except a loopback or unspecified one.
     ClientAddress,
     /// `auto`, the name of a shipped profile, or the path of a profile's file. A path contains a
     /// slash or ends in `.toml`.
@@ -162,11 +162,11 @@ pub struct Setting {
     /// The values it accepts.
     pub kind: SettingKind,
     /// The default as it would be written in the file. `None`: the setting has no fixed default,
-    /// and `doc` says what leaving it out means.
+    /// and `doc` states the effect of leaving it out.
     pub default: Option<&'static str>,
     /// The flag of `petasos serve` that sets it, including its dashes.
     pub flag: Option<&'static str>,
-    /// The text of the reference: what the setting does, and what leaving it out means.
+    /// The text of the reference: the effect of the setting, and of leaving it out.
     pub doc: &'static str,
 }
 

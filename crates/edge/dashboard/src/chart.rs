@@ -1,6 +1,6 @@
 //! Line charts as SVG, with linear axes from zero.
 //!
-//! Invariants: a chart says in words what it shows, for readers who do not see it. Lines differ in
+//! Invariants: a chart describes itself in words, for readers who do not see it. Lines differ in
 //! colour and in dashes. A gap in the values is a gap in the line.
 
 use crate::figure;
@@ -14,8 +14,8 @@ const SIZE: (f64, f64) = (372.0, 176.0);
 /// Space for the labels at the left, right, top and bottom.
 const MARGINS: (f64, f64, f64, f64) = (56.0, 8.0, 8.0, 22.0);
 
-/// Number of values of a line that a chart has room for. Who makes the values knows how several of
-/// them become one.
+/// Largest number of values of a line. The caller combines several values into one if there are
+/// more.
 pub const POINTS_MAX: u64 = 180;
 
 /// One line.
@@ -30,7 +30,7 @@ pub(crate) struct Line<'a> {
 /// A chart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chart<'a> {
-    /// A name that is unique on the page, for references.
+    /// An identifier for references, unique on the page.
     pub(crate) id: &'a str,
     pub(crate) title: &'a str,
     pub(crate) unit: &'a str,
@@ -186,7 +186,7 @@ impl Chart<'_> {
         }
     }
 
-    /// What the chart shows, in words.
+    /// The contents of the chart, in words.
     fn words(&self) -> String {
         let mut words = format!("{} over {}.", self.title, self.period);
         for line in self.lines {
@@ -243,8 +243,8 @@ fn decimal(value: f64) -> String {
     format!("{value:.1}")
 }
 
-/// A round number that is not below `most`: 1, 2, 4, 6 or 10 times a power of ten, so that half of
-/// it is round too.
+/// A round number, at least `most`: 1, 2, 4, 6 or 10 times a power of ten, so that half of it is
+/// round too.
 fn axis_end(most: f64) -> f64 {
     if !most.is_finite() || most <= 0.0 {
         return 1.0;

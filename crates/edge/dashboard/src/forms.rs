@@ -95,7 +95,7 @@ pub(crate) fn changing(viewer: &Viewer) -> Markup {
     }
 }
 
-/// A field that is sent and not shown.
+/// A hidden field.
 pub(crate) fn hidden(name: &str, value: &str) -> Markup {
     html! { input type="hidden" name=(name) value=(value); }
 }

@@ -52,7 +52,7 @@ pub mod fields {
     pub const FORM_TOKEN: &str = "form_token";
     /// The token of the setting `token_file`.
     pub const TOKEN: &str = "token";
-    /// What a purge names; one of [`super::PurgeKind`].
+    /// The kind of a purge; one of [`super::PurgeKind`].
     pub const KIND: &str = "kind";
     /// The URL, prefix, tag or host of a purge.
     pub const VALUE: &str = "value";
@@ -70,7 +70,7 @@ pub mod fields {
     pub const NUMBER: &str = "number";
 }
 
-/// What the reader of a page may do.
+/// The permissions of the reader of a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Viewer {
     /// The token for forms that change something. `None`: the reader may change nothing.
@@ -81,7 +81,7 @@ pub struct Viewer {
     pub may_log_in: bool,
 }
 
-/// Everything that the main page shows.
+/// All figures on the main page.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The present figures.
@@ -129,11 +129,11 @@ pub struct Change {
     pub number: u64,
     /// When it ended, in seconds since 1970.
     pub at_secs: u64,
-    /// Who ordered it.
+    /// The person or program that ordered it.
     pub who: String,
-    /// What was ordered.
+    /// The order.
     pub what: String,
-    /// What came of it.
+    /// The result.
     pub result: String,
     /// Whether it is in force as ordered.
     pub is_done: bool,
@@ -203,7 +203,7 @@ impl Range {
     }
 }
 
-/// What a purge names.
+/// The kind of a purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PurgeKind {
     /// One page.

@@ -219,7 +219,7 @@ fn reports(reports: Reports<'_>) -> Markup {
     sections::table("Reports", &head, &body)
 }
 
-/// The path of a report, of which each segment is encoded.
+/// The path of a report, with each segment encoded.
 fn report_path(name: &str) -> String {
     name.split('/').map(figure::parameter).collect::<Vec<_>>().join("/")
 }

@@ -50,7 +50,7 @@ pub fn requests_page(
     frame("Live requests", problem.is_none().then_some((viewer, &events[..])), &content)
 }
 
-/// Rows of the table, and what was left out, for the script.
+/// Rows of the table and the text about omitted requests, for the script.
 pub fn request_rows(requests: &[LoggedRequest], skipped: u64) -> (String, String) {
     (rows(requests).into_string(), skipped_text(skipped))
 }

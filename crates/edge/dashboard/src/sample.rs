@@ -1,7 +1,7 @@
 //! Samples of counters over the last two minutes, from which rates follow.
 //!
 //! Invariants: the number of samples is bounded, and none is older than [`PERIOD`]. Samples with a
-//! gap between them are forgotten, so that no rate is a mean over a time without samples.
+//! gap between them are dropped, so that no rate is a mean over a time without samples.
 
 use api::dashboard::DashboardData;
 use std::collections::VecDeque;
@@ -52,7 +52,7 @@ pub(crate) struct Counts {
     pub(crate) failed: u64,
 }
 
-/// What happened between two samples.
+/// The rates between two samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rates {
     /// Requests per second.
@@ -68,7 +68,7 @@ pub(crate) struct Rates {
 impl Counts {
     pub(crate) fn of(data: &DashboardData) -> Self {
         let mut counts = Self { requests: data.status.requests, ..Self::default() };
-        // Those of each site would lack the sites that a reload has removed.
+        // The sums over the sites would lack the sites that a reload has removed.
         for figures in &data.verdicts {
             match figures.verdict.as_str() {
                 "hit" | "stale" => counts.hits += figures.requests,

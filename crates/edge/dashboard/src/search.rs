@@ -1,4 +1,4 @@
-//! The answer to a search: what is stored for a URL, and what its next request gets.
+//! The answer to a search: the responses stored for a URL, and the verdict of its next request.
 
 use crate::figure::{bytes, parameter, span};
 use crate::page::{frame, search_form};

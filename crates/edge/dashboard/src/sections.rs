@@ -1,7 +1,7 @@
 //! The sections of the main page that show figures of the moment.
 //!
-//! Invariant: a section has no form and no state of its own, and is the same for every reader. The
-//! script may replace it at any time.
+//! Invariant: a section has no form and no state, and is the same for every reader. The script may
+//! replace it at any time.
 
 mod origins;
 mod overview;
@@ -69,7 +69,7 @@ pub(crate) fn bar(share: Option<f64>) -> Markup {
     }
 }
 
-/// A URL as a link to what is stored for it.
+/// A URL as a link to its stored responses.
 pub(crate) fn url_link(url: &str) -> Markup {
     html! {
         a.url href={ "/dashboard/search?url=" (figure::parameter(url)) } { (url) }

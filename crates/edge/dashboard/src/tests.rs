@@ -1,4 +1,4 @@
-//! Tests of the rendered pages: escaping, structure, labels, and what needs no script.
+//! Tests of the rendered pages: escaping, structure, labels, and parts that work without a script.
 
 use super::{
     Change, FileCertificate, PurgeKind, Range, Report, Reports, Samples, View, Viewer, confirmation, login,

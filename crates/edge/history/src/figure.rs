@@ -1,4 +1,4 @@
-//! What is measured in each minute.
+//! The figures that are measured in each minute.
 //!
 //! Invariant: a figure keeps its place in a record for ever. New ones follow at the end.
 

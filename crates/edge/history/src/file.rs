@@ -23,7 +23,7 @@ const VERSION: u32 = 1;
 pub enum ForeignFile {
     /// It has another version of the format.
     Version(u32),
-    /// It is no such file, or its header is damaged.
+    /// It is another kind of file, or its header is damaged.
     Unknown,
 }
 
@@ -41,9 +41,9 @@ pub const fn offset_of(minute: u64) -> u64 {
     (minute % MINUTES + 1) * RECORD_BYTES as u64
 }
 
-/// What to write into the place of a row, which has these bytes; `None` if they stay. Two parts of
-/// a minute become one row. A whole minute is written once, so that a clock that was set back does
-/// not replace what was measured.
+/// The new row for a place of the file with these bytes; `None` if they stay. Two parts of a minute
+/// become one row. A whole minute is written once, so that a clock that was set back does not
+/// replace measured values.
 pub fn updated(place: &[u8], row: &Row) -> Option<Row> {
     match Row::of_record(place).filter(|known| known.minute == row.minute) {
         Some(known) if known == *row => None,
@@ -52,8 +52,8 @@ pub fn updated(place: &[u8], row: &Row) -> Option<Row> {
     }
 }
 
-/// The rows of a file, in the order of their minutes. A record that is torn or foreign is left out,
-/// and so is a minute that is later than `now` or no longer kept.
+/// The rows of a file, in the order of their minutes. A torn or foreign record is left out, and so
+/// is a minute after `now` or one no longer kept.
 ///
 /// # Errors
 /// [`ForeignFile`], if the header is not that of this format.
@@ -114,7 +114,7 @@ mod tests {
         const { assert!(FILE_BYTES < 20_000_000) };
     }
 
-    /// What happens to the file: a minute is written, or a byte changes.
+    /// An event for the file: a minute is written, or a byte changes.
     #[derive(Clone, Debug)]
     enum Event {
         Minute(u64),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with a table that knows which minute each place holds.
+        /// Compares with a model table that records the minute in each place.
         #[test]
         fn rows_are_those_that_were_written_last_and_not_damaged(
             events in prop::collection::vec(event(), 0..60),

@@ -118,7 +118,7 @@ pub(crate) fn combined(figure: Figure, rows: &[Row]) -> Option<f64> {
 }
 
 impl Row {
-    /// The number of something that is counted per second.
+    /// The total of a figure that counts per second.
     pub(crate) fn count(&self, figure: Figure) -> f64 {
         f64::from(self.secs) * self.get(figure).unwrap_or(0.0)
     }

@@ -1,6 +1,6 @@
 //! The summary of a week as Markdown.
 //!
-//! Invariant: text from clients stands in code spans and cannot leave them.
+//! Invariant: text from clients is inside of code spans and cannot leave them.
 
 use crate::{Figure, MINUTES_OF_DAY, Row};
 use std::fmt::Write;
@@ -14,14 +14,14 @@ type Sum = fn(&WeekFigures) -> f64;
 /// Number of misses that a summary names.
 const MISSES_MAX: usize = 5;
 
-/// What a summary is about.
+/// The contents of a summary.
 #[derive(Clone, Debug)]
 pub struct SummaryFacts<'a> {
-    /// What is summarised, such as `Week 2026-W48` or `The last 7 days`.
+    /// The period, such as `Week 2026-W48` or `The last 7 days`.
     pub title: String,
     /// The figures of the week.
     pub week: WeekFigures,
-    /// Those of the week before.
+    /// The figures of the week before.
     pub before: WeekFigures,
     /// The pages whose misses and passes took the origin the most time, the worst first.
     pub misses: &'a [WorstMiss],
@@ -34,7 +34,7 @@ pub struct WorstMiss {
     pub url: String,
     /// The last reason.
     pub reason: String,
-    /// What the reason means and what to do about it.
+    /// The meaning of the reason, and advice.
     pub advice: String,
     /// Requests to the origin.
     pub requests: u64,

@@ -1,4 +1,4 @@
-//! The usual range of a figure: what it was in the same hour of earlier days.
+//! The usual range of a figure: its values in the same hour of earlier days.
 //!
 //! Invariant: a range needs values of [`DAYS_MIN`] days, so a new installation has none.
 

@@ -1,4 +1,4 @@
-//! The rows of 30 days, and what a reader gets of them.
+//! The rows of 30 days, and a reader's view of them.
 //!
 //! Invariant: a view has at most as many values of each series as its reader asks for. A value of a
 //! longer time is the mean over its time or requests, or the largest of its minutes.
@@ -17,8 +17,8 @@ pub const VALUES_MAX: u64 = 1440;
 pub struct Table(Vec<Row>);
 
 impl Table {
-    /// The rows of a file and those that memory has besides. If both have a minute, that of more
-    /// seconds counts, and otherwise that of memory.
+    /// The rows of a file and further rows in memory. If both have a minute, the row of more
+    /// seconds counts, and otherwise the one in memory.
     pub fn new(mut file: Vec<Row>, memory: &VecDeque<Row>) -> Self {
         file.extend(memory.iter().copied());
         // Stable, so the row of memory is the later one of its minute.

@@ -62,10 +62,10 @@ const STEADY_TIMES: u32 = 10;
 /// The longest such time, so that a loaded stage ends at last.
 const LOADED_MAX: Duration = Duration::from_secs(600);
 
-/// Pages are told apart by this many groups.
+/// Pages are distinguished by this many groups.
 const PAGE_GROUPS: usize = 64;
 
-/// About so many responses decide the usual wait of a page.
+/// About this many responses determine the usual wait of a page.
 const LEARNED: f32 = 16.0;
 
 /// A stage does not await later responses. They may be long polls.
@@ -167,7 +167,7 @@ impl AdaptiveLimit {
         self.limit.div_ceil(2)
     }
 
-    /// Learns that a request is sent, with which `active` requests are active. Returns the stage if
+    /// Notes that a request is sent, with which `active` requests are active. Returns the stage if
     /// the request was chosen for it. Its end is then reported by [`AdaptiveLimit::observe`] or
     /// [`AdaptiveLimit::give_up`].
     pub(crate) const fn begin(&mut self, active: usize) -> Option<StageNumber> {
@@ -183,13 +183,13 @@ impl AdaptiveLimit {
         Some(StageNumber(self.stage.number))
     }
 
-    /// Learns that a request that was chosen for a stage ended without a usable response.
+    /// Notes that a request that was chosen for a stage ended without a usable response.
     pub(crate) fn give_up(&mut self, stage: StageNumber) {
         self.stage.ended += u32::from(stage.0 == self.stage.number);
     }
 
-    /// Learns from a response that arrived at `now`. Do not report responses that say nothing of
-    /// the origin's load, such as server errors.
+    /// Takes the wait of a response that arrived at `now`. Do not report responses that say nothing
+    /// of the origin's load, such as server errors.
     pub(crate) fn observe(&mut self, response: OriginWait, now: Monotonic) {
         let wait = response.wait.min(WAIT_MAX).as_secs_f32();
         let usual = self.pages.learn(response.page, wait);
@@ -239,7 +239,7 @@ impl AdaptiveLimit {
         }
     }
 
-    /// By which factor the limit should change; `None` without enough evidence.
+    /// The factor for a change of the limit; `None` without enough evidence.
     fn factor(&self) -> Option<f32> {
         // The mean of a stage is that of the same pages plus its own difference from their waits.
         let (loaded, light) = (self.loaded, self.light);
@@ -283,7 +283,8 @@ impl StageWaits {
 }
 
 impl PageWaits {
-    /// Learns the wait of a response. Returns the usual wait of its page; `None` if there is none.
+    /// Updates the usual wait of a page by the wait of a response. Returns the usual wait before;
+    /// `None` if there was none.
     fn learn(&mut self, page: u64, wait: f32) -> Option<f32> {
         let group = (page % PAGE_GROUPS as u64) as usize;
         let next = self.next.get_mut(group)?;

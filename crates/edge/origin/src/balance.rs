@@ -36,7 +36,7 @@ pub(crate) struct Candidate {
 /// take turns by weight, spread evenly (smooth weighted round robin, as in nginx).
 #[derive(Debug)]
 pub(crate) struct Balancer {
-    /// What each origin is ahead of the others in its turns.
+    /// The lead of each origin over the others in its turns.
     credits: Vec<i64>,
 }
 

@@ -1,4 +1,5 @@
-//! The breaker of one origin: a state machine that learns from fetches whether the origin answers.
+//! The breaker of one origin: a state machine that concludes from fetches whether the origin
+//! answers.
 //!
 //! ```text
 //!            a connection is refused                        a connection, or a first byte
@@ -56,7 +57,7 @@ const UNTOLD_MAX: usize = 64;
 pub struct BreakerLimits {
     /// The shortest time without a first byte after which a fetch counts as silent.
     pub silence_min: Duration,
-    /// The longest such time, however slow the origin usually is.
+    /// The upper limit of this time, however slow the origin usually is.
     pub silence_max: Duration,
     /// The longest wait for a probe's response, and the longest pause between probes.
     pub probe_pause_max: Duration,
@@ -120,7 +121,7 @@ impl OriginFailure {
             FetchError::Unreachable(ErrorKind::WouldBlock | ErrorKind::AddrNotAvailable) => Self::Other,
             FetchError::Unreachable(_) => Self::Unreachable,
             // An origin that accepts the connection and then ends or refuses it may be busy, and
-            // may refuse one request only. A certificate that is not valid fails all requests.
+            // may refuse one request only. An invalid certificate fails all requests.
             FetchError::Tls(TlsError::Broken(_) | TlsError::Refused(_)) => Self::Reset,
             FetchError::Tls(_) => Self::Unreachable,
             FetchError::ConnectTimeout => Self::ConnectTimeout,
@@ -643,7 +644,7 @@ mod tests {
         ]
     }
 
-    /// Everything that happened since the last first byte or change of state, in plain lists.
+    /// All events since the last first byte or change of state, in plain lists.
     #[derive(Default)]
     struct Model {
         open: Vec<BegunFetch>,

@@ -1,4 +1,4 @@
-//! Health checks: requests that Petasos makes itself to learn whether an origin works.
+//! Health checks: Petasos's own requests, which test whether an origin works.
 //!
 //! Invariant: at most one check of an origin is under way, and it ends in time.
 
@@ -59,7 +59,8 @@ impl Origin {
         self.service.checked(is_well, now)
     }
 
-    /// What the origin answers; `None` if it was not asked, because its next probe is not due.
+    /// The result of a check; `None` if no request was sent, because the origin's next probe is not
+    /// due.
     async fn try_check(self: &Arc<Self>, check: &HealthCheck) -> Option<CheckResult> {
         let request = FetchRequest {
             head: check.head.clone(),

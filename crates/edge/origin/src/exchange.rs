@@ -392,9 +392,9 @@ impl OriginExchange {
         if self.request.framing == BodyFraming::Chunked
             && h1::write_last_chunk(&mut self.link.output, trailer).is_err()
         {
-            // Trailer fields are parsed as strictly as they are written, so this is not expected. A
-            // recipient may discard trailer fields (RFC 9110 section 6.5.1). Without trailer fields
-            // the write cannot fail.
+            // Trailer fields are parsed as strictly as the writer checks them, so this is not
+            // expected. A recipient may discard trailer fields (RFC 9110 section 6.5.1). Without
+            // trailer fields the write cannot fail.
             let _ = h1::write_last_chunk(&mut self.link.output, None);
         }
     }
@@ -456,8 +456,8 @@ impl OriginExchange {
         }
     }
 
-    /// Tells the origin of a response to a visitor's request. The limit learns nothing from errors,
-    /// which are often quick, nor from a request whose client decides when it is complete.
+    /// Reports a response to a visitor's request to the origin. Errors, which are often quick, do
+    /// not count for the limit, nor does a request whose client decides when it is complete.
     fn learn(&mut self, status: u16) {
         let now = self.origin.clock.monotonic();
         if self.is_check {
@@ -511,7 +511,7 @@ impl OriginLink {
         self.output.is_empty() && !self.holds_output
     }
 
-    /// Discards what is left to be written.
+    /// Discards the unwritten output.
     fn give_up_output(&mut self) {
         self.output.clear();
         self.holds_output = false;

@@ -216,7 +216,7 @@ impl Alternatives {
             self.tried.push(place);
             match origin.fetch(request.clone()).await {
                 Ok(exchange) => return Ok(exchange.with_alternatives(self)),
-                // An origin that was asked says more than one that was not.
+                // The error of an origin that received the request says more than an open breaker.
                 Err(FetchError::BreakerOpen) => {}
                 Err(unsent) if is_unsent(&unsent) => error = unsent,
                 Err(other) => return Err(other),

@@ -124,7 +124,7 @@ impl Origin {
     /// Decides whether a fetch may go to the origin. While the origin is unreachable, only probes
     /// may.
     ///
-    /// Returns the turn if the fetch is a probe: the given one or one that is claimed here.
+    /// Returns the turn if the fetch is a probe: the given one or a newly claimed one.
     pub(crate) fn admit(
         self: &Arc<Self>,
         turn: Option<Arc<ProbeTurn>>,
@@ -154,7 +154,7 @@ pub struct ProbeTurn {
 }
 
 impl ProbeTurn {
-    /// The origin that is to be probed.
+    /// The origin to probe.
     pub(crate) const fn origin(&self) -> &Arc<Origin> {
         &self.origin
     }
@@ -194,7 +194,7 @@ impl WatchedFetch {
     /// did answer.
     pub(crate) fn failed(&mut self, error: &FetchError, request: &FetchRequest) {
         if !std::mem::replace(&mut self.is_over, true) {
-            // The breaker learns nothing of silence from passes, but no client causes these.
+            // Passes give the breaker no evidence of silence, but no client causes these.
             if matches!(error, FetchError::Closed | FetchError::ConnectTimeout | FetchError::Unreachable(_)) {
                 self.origin.service.failed(request.page_digest(), self.origin.clock.monotonic());
             }

@@ -1,4 +1,4 @@
-//! Whom a request is for, and how a connection states it to the origin (PROXY protocol).
+//! The client of a request, and how a connection states it to the origin (PROXY protocol).
 //!
 //! Invariant: a connection that names one client carries no request of another client.
 
@@ -6,7 +6,7 @@ use address::{Address, OriginUrl};
 use proxy_protocol::{Header, Version, write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Whom a request is for.
+/// The client of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchClient {
     /// The client at this address alone.
@@ -36,8 +36,8 @@ impl FetchClient {
 
 /// The header with which a connection to this origin names the client of its requests.
 pub(crate) fn header(version: Version, client: FetchClient, url: &OriginUrl) -> Vec<u8> {
-    // The origin learns the port at which it was reached. The client's own destination is not
-    // known: a shared fetch has none.
+    // The header states the port at which the origin was reached. The client's own destination is
+    // not known: a shared fetch has none.
     let to = match url.address() {
         Address::Ip(address) => *address,
         other => SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), other.port().unwrap_or(0)),

@@ -6,8 +6,8 @@
 //!
 //! Invariant: an origin never works on more requests at a time than its limit allows, except while
 //! stalled fetches go on again (see [`FetchLimit`]). A response that did not end as its framing
-//! said is an error, never a complete response. The edge decides what to request and what a
-//! response means.
+//! said is an error, never a complete response. The edge chooses the requests and interprets the
+//! responses.
 
 mod adaptive;
 mod balance;

@@ -177,8 +177,8 @@ impl FetchPermit {
         Self { turns: Arc::clone(turns), client, stage, is_stalled: false }
     }
 
-    /// Tells an adaptive limit how long the fetch waited for its first byte, which came at `now`.
-    /// `page` returns a digest of its page.
+    /// Reports to an adaptive limit how long the fetch waited for its first byte, which came at
+    /// `now`. `page` returns a digest of its page.
     pub(crate) fn answered(&mut self, page: impl FnOnce() -> u64, wait: Duration, now: Monotonic) {
         {
             let mut turns = lock(&self.turns);
@@ -433,7 +433,7 @@ mod tests {
             while turns.begin(None, false) {
                 queue.push_back((turns.choose(), now));
             }
-            // An origin with four workers, each of which takes 10 ms.
+            // An origin with four workers, each busy for 10 ms per request.
             now = now.plus(Duration::from_micros(2500));
             let (stage, sent) = queue.pop_front().unwrap();
             turns.end(None, false);

@@ -63,7 +63,7 @@ const NAMED_CONNECTION_LASTS: Duration = Duration::from_secs(30);
 const BUSY_WAIT: Duration = Duration::from_millis(500);
 const BUSY_LASTS: Duration = Duration::from_secs(2);
 
-/// A connection that is ready for a request.
+/// A connection, ready for a request.
 pub(crate) struct OriginConnection {
     pub stream: Stream,
     /// When it was made.
@@ -88,7 +88,7 @@ pub struct FetchRequest {
     pub is_conditional: bool,
     /// Which clients wait for the response.
     pub urgency: Urgency,
-    /// Whom the request is for, as the PROXY protocol tells the origin.
+    /// The client of the request, for the PROXY protocol.
     pub client: FetchClient,
     /// A digest of the page's cache key if the response may be shared. Only then does a missing
     /// first byte count for the breaker: a pass may be a long poll, or wait for its client.
@@ -143,7 +143,8 @@ pub struct Origin {
 }
 
 impl FetchRequest {
-    /// A digest of the path. It tells pages apart that differ in their cost; parameters seldom do.
+    /// A digest of the path. It distinguishes pages that differ in their cost; parameters seldom
+    /// do.
     pub(crate) fn page_digest(&self) -> u64 {
         let target = self.head.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
         let mut hasher = DefaultHasher::new();
@@ -230,8 +231,8 @@ impl Origin {
         Ok(OriginExchange::new(Arc::clone(self), Some(permit), watched, request, connection, timing))
     }
 
-    /// Sends a request beside the limit, on a connection of its own: a health check, which must not
-    /// wait behind the requests that it is about.
+    /// Sends a request beside the limit, on a new connection: a health check, which must not wait
+    /// behind the requests that it is about.
     ///
     /// # Errors
     /// As for [`Origin::fetch`], except that the origin is never busy.
@@ -259,7 +260,7 @@ impl Origin {
     ) -> Result<(FetchPermit, Monotonic), FetchError> {
         let permit = self.limit.acquire(urgency, is_probe).await;
         let now = self.clock.monotonic();
-        // A client that waits for its own share makes the origin busy for nobody else.
+        // A client that waits for its own share does not make the origin busy for the others.
         if (permit.is_err() || now.since(begun) >= BUSY_WAIT) && self.limit.is_full() {
             self.busy_until_nanos.store(now.plus(BUSY_LASTS).as_nanos(), Ordering::Relaxed);
         }
@@ -274,8 +275,8 @@ impl Origin {
         until > 0 && self.clock.monotonic().as_nanos() < until
     }
 
-    /// Makes a connection that carries no request, to see whether that is possible. The breaker
-    /// learns only of a success.
+    /// Makes a connection without a request, to test whether the origin accepts one. Only a success
+    /// is reported to the breaker.
     ///
     /// # Errors
     /// [`FetchError`] if there is no connection.
@@ -312,7 +313,7 @@ impl Origin {
         self.pool.retire();
     }
 
-    /// What the origin has done up to now.
+    /// The origin's record up to now.
     pub fn record(&self) -> OriginRecord {
         self.tally.record(self.clock.monotonic())
     }

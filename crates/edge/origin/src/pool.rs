@@ -1,7 +1,7 @@
 //! The idle connections to one origin, shared by all workers.
 //!
 //! Invariant: each connection in the pool has carried its last response completely. A connection
-//! that is taken out was not idle for too long, and neither closed nor readable a moment ago. The
+//! taken from the pool was not idle for too long, and neither closed nor readable a moment ago. The
 //! newest connection is used first, so that surplus ones grow old and are closed. A connection that
 //! began with a PROXY header carries only requests for the address in it.
 

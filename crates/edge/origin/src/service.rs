@@ -1,5 +1,4 @@
-//! What responses and health checks say of an origin that answers: whether it works, and since
-//! when.
+//! The record of an origin's responses and health checks: whether it works, and since when.
 //!
 //! Invariant: the record uses no clock. It is one of several origins' or of one; only a choice
 //! among several uses it.
@@ -8,7 +7,7 @@ use clock::Monotonic;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// So many server errors in a row take an origin out of the choice.
+/// This many server errors in a row take an origin out of the choice.
 const ERRORS_MAX: u32 = 5;
 
 /// The errors must be for this many different pages. Otherwise a client with one broken URL could
@@ -18,7 +17,7 @@ const ERROR_PAGES: usize = 3;
 /// The time for which they do.
 const OUT_FOR: Duration = Duration::from_secs(10);
 
-/// So many health checks in a row with another result change the verdict.
+/// This many health checks in a row with another result change the verdict.
 const CHECKS: u32 = 2;
 
 /// The time in which an origin that has come back gets its full share of requests again.
@@ -59,7 +58,7 @@ impl Service {
     }
 
     /// Notes the status of a response for the page with this digest. Server errors are 500 to 504:
-    /// others say what a request asked for (501, 505) or are about its storage (507).
+    /// others depend on the request (501, 505) or on its storage (507).
     pub(crate) fn responded(&self, status: u16, page: impl FnOnce() -> u64, now: Monotonic) {
         if matches!(status, 500 | 502..=504) {
             self.failed(page(), now);

@@ -1,5 +1,5 @@
-//! What an origin has done since it was configured: its counts, its last health check, and how long
-//! it was not well.
+//! The history of an origin since it was configured: its counts, its last health check, and how
+//! long it was not well.
 //!
 //! Invariant: nothing here decides anything. The state changes with the breaker, and otherwise with
 //! the first sweep after it changed, so it may be a second late.
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What an origin has done. Counts are since the start, or since the origin was configured.
+/// The history of an origin. Counts are since the start, or since the origin was configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OriginRecord {
     /// Requests, health checks excluded.
@@ -47,11 +47,11 @@ pub struct LastCheck {
     pub at: Monotonic,
     /// How long it took.
     pub took: Duration,
-    /// What came of it.
+    /// The result.
     pub result: CheckResult,
 }
 
-/// What came of a health check.
+/// The result of a health check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckResult {
     /// A response with this status.
@@ -146,7 +146,7 @@ impl Tally {
         rest.standing = Some((standing, now));
     }
 
-    /// What the origin has done up to `now`.
+    /// The history of the origin up to `now`.
     pub(crate) fn record(&self, now: Monotonic) -> OriginRecord {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let mut record = OriginRecord {

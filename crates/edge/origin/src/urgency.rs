@@ -17,7 +17,7 @@ pub struct Urgency(Arc<UrgencyState>);
 /// The rank of a person without a session.
 pub(crate) const PERSON: u8 = Rank::Person as u8;
 
-/// Who waits for a fetch, beginning with the least urgent.
+/// The kinds of clients that wait for a fetch, beginning with the least urgent.
 #[derive(Clone, Copy, Debug)]
 enum Rank {
     Person = 1,

@@ -9,9 +9,9 @@
 //! In quotes a backslash before the quote keeps it; any other backslash is taken literally, so that
 //! regular expressions need no doubling.
 //!
-//! Invariant: every fault names the column and what is possible there. A filter decides about a
-//! record in time that is linear in the record's size. The memory of all regular expressions of a
-//! filter together is bounded.
+//! Invariant: every fault names the column and the possible input there. A filter decides about a
+//! record in time linear in the record's size. The memory of all regular expressions of a filter
+//! together is bounded.
 
 mod condition;
 mod fault;
@@ -36,7 +36,7 @@ pub const PATTERNS_MAX: usize = 32;
 /// Deepest nesting of parentheses and `not`.
 pub const DEPTH_MAX: usize = 32;
 
-/// An expression that is true of some records.
+/// An expression that holds for some records.
 #[derive(Clone, Debug)]
 pub struct Filter {
     root: Node,

@@ -1,4 +1,4 @@
-//! The record of one request, and all that is made of it: lines in several formats, and a filter.
+//! The record of one request, and its uses: lines in several formats, and a filter.
 //!
 //! Invariant: text from clients cannot leave its place in a line. A combined line is printable
 //! ASCII, a JSON line is one line of valid UTF-8, and a field of the journal or of a span has a

@@ -2,7 +2,7 @@
 //!
 //! Invariants: every text is UTF-8 and at most [`TEXT_BYTES_MAX`] long, whatever a client sent.
 //! Names of spans come from a small set, and attributes have the names of OpenTelemetry's semantic
-//! conventions for HTTP; what those do not have begins with `petasos.`.
+//! conventions for HTTP; other attributes begin with `petasos.`.
 //!
 //! A function appends one span to others. [`export_message`] puts a message for a collector around
 //! them.
@@ -41,7 +41,7 @@ pub struct SpanTimes {
     pub ended: u64,
 }
 
-/// A part of a request's time that is a span of its own.
+/// A part of a request's time with a separate span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Waiting for a read of the response from the disk.
@@ -91,7 +91,7 @@ pub struct Resource {
     pub service: String,
     /// The version of Petasos.
     pub version: String,
-    /// What distinguishes this process from others with the same name.
+    /// An identifier that distinguishes this process from others with the same name.
     pub instance: String,
     /// The name of the machine.
     pub host: String,
@@ -99,7 +99,7 @@ pub struct Resource {
     pub pid: u32,
 }
 
-/// What all spans have.
+/// The common fields of all spans.
 struct SpanHead<'a> {
     context: SpanContext,
     parent: Option<u64>,
@@ -372,7 +372,7 @@ fn shortened(text: &[u8]) -> Cow<'_, str> {
     if text.len() <= TEXT_BYTES_MAX {
         return text;
     }
-    // Each byte that is no UTF-8 has become three.
+    // Each byte outside UTF-8 has become three.
     let end = text.floor_char_boundary(TEXT_BYTES_MAX);
     Cow::Owned(text.get(..end).unwrap_or_default().to_owned())
 }

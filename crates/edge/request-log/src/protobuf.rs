@@ -1,7 +1,7 @@
 //! Protocol Buffers in their binary form, as far as OTLP needs them: numbers, bytes, and messages
 //! within messages.
 //!
-//! Invariant: what is written can be read by every decoder of version 3, and reading hostile bytes
+//! Invariant: every decoder of version 3 can read the written messages, and reading hostile bytes
 //! ends. The crate `opentelemetry-proto`, which is generated from the definitions, reads it in
 //! tests.
 
@@ -103,7 +103,7 @@ impl<'a> MessageFields<'a> {
     }
 }
 
-/// Ends before the first field that is no correct one.
+/// Ends before the first incorrect field.
 impl<'a> Iterator for MessageFields<'a> {
     /// The number of a field and its value.
     type Item = (u64, FieldValue<'a>);

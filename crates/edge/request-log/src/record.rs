@@ -1,4 +1,4 @@
-//! The record of one request: everything that logs and live views know about it.
+//! The record of one request: all facts about it for logs and live views.
 //!
 //! Invariant: a record borrows its texts, so that making one allocates nothing.
 
@@ -114,8 +114,7 @@ pub struct FetchPhases {
     pub first_byte: Duration,
     /// When the head of the response was received.
     pub received: Monotonic,
-    /// The span that the edge began for it in a trace of its own. `None` for a client's own
-    /// request.
+    /// The span of a trace that the edge began for the request. `None` for a client's own request.
     pub trace: Option<SpanContext>,
 }
 
@@ -141,7 +140,7 @@ impl<'a> RequestRecord<'a> {
         self.status >= 500 || matches!(self.verdict(), Verdict::Failed)
     }
 
-    /// The time of the delivery: all that remains after the other phases.
+    /// The time of the delivery: the rest after the other phases.
     pub fn send_time(&self) -> Duration {
         let Phases { disk, wait, pass } = self.phases;
         self.time.saturating_sub(disk + wait + pass)

@@ -2,7 +2,7 @@
 //!
 //! Invariant: its own path is the operator's and may lead through links. It is opened again at most
 //! once in each period, so a deployment that replaces the directory or a link to it takes effect
-//! without a reload, and a directory that is missing at the start may come later.
+//! without a reload, and a directory missing at the start may come later.
 
 use crate::opening::{Mode, Stop};
 use clock::Monotonic;
@@ -38,7 +38,7 @@ impl Directory {
         Self { path, valid_for, current: Mutex::new(None) }
     }
 
-    /// The directory as it is now.
+    /// The present directory.
     pub(crate) fn current(&self, mode: Mode, now: Monotonic) -> Result<Arc<OwnedFd>, Stop> {
         let has_cached_opens = {
             let current = sound(self.current.lock());

@@ -20,8 +20,8 @@ pub(crate) struct FileIdentity {
     pub(crate) inode: u64,
     pub(crate) bytes: u64,
     pub(crate) modified: FileTime,
-    /// When content or attributes changed last. Nobody can set it, so it also tells a file from its
-    /// replacement by a tool that copies the time of modification.
+    /// When content or attributes changed last. No call can set it, so it also distinguishes a file
+    /// from its replacement by a tool that copies the time of modification.
     pub(crate) changed: FileTime,
 }
 

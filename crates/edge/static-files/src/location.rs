@@ -15,7 +15,7 @@ pub(crate) fn with_slash(path: &[u8], query: Option<&[u8]>) -> Bytes {
     if let Some(query) = query {
         location.push(b'?');
         for &byte in query {
-            // Encodings of the client stay as they are.
+            // Percent-encodings of the client stay unchanged.
             push(&mut location, byte, b"/-._~!$&'()*+,;=:@?%");
         }
     }

@@ -1,4 +1,4 @@
-//! Opening a file below a directory, and what can come of it.
+//! Opens a file below a directory, and states the possible results.
 //!
 //! Invariant: the kernel resolves the name below the directory (`RESOLVE_BENEATH`), also while
 //! others rename or link: a name that would leave it at any moment is refused. The file that a
@@ -20,9 +20,9 @@ const RACES_MAX: u64 = 32;
 /// Whether an operation may wait for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Only what is in the kernel's memory.
+    /// It must not: only the kernel's memory is used.
     Cached,
-    /// Also what the disk has.
+    /// It may read from the disk.
     Waiting,
 }
 
@@ -47,7 +47,7 @@ pub enum NotFoundReason {
     /// The rules refuse files with this name.
     #[error("files with this name are refused")]
     RefusedName,
-    /// A loop of symbolic links, or a link to a file that is hidden or refused.
+    /// A loop of symbolic links, or a link to a hidden or refused file.
     #[error("a symbolic link is refused")]
     LinkRefused,
     /// The process may not read it.
@@ -58,7 +58,7 @@ pub enum NotFoundReason {
     NotRegular,
 }
 
-/// Why a look-up has no result. The response is an error that nobody stores (503).
+/// Why a look-up has no result. The response is an error that must not be stored (503).
 #[derive(Debug, thiserror::Error)]
 pub enum SearchFailure {
     /// Too many look-ups wait for a disk.

@@ -33,7 +33,7 @@ pub struct Representation {
     identity: FileIdentity,
     is_settled: bool,
     serialised: OnceLock<Bytes>,
-    /// What is known about [`Content::File`].
+    /// The parts of [`Content::File`] that are known to be in memory.
     residency: Residency,
     /// Counts the descriptor of [`Content::File`].
     _slot: Option<OpenSlot>,

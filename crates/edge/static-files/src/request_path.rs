@@ -2,8 +2,8 @@
 //!
 //! Invariant: an accepted path begins with a slash. Its segments are not empty (except after a
 //! final slash), begin with no dot (except `.well-known` as the first one), and have no slash,
-//! backslash or control byte. So it never names a directory's parent, and no redirect that is
-//! formed from it leads to another host.
+//! backslash or control byte. So it never names a directory's parent, and no redirect formed from
+//! it leads to another host.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ const PATH_BYTES_MAX: usize = 2048;
 /// The hidden segment that clients may name as the first one (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
 
-/// Why a path names no file, whatever the directory holds. Clients do not learn it.
+/// Why a path names no file, whatever the directory holds. Clients do not receive it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathRefusal {
     /// It does not begin with a slash.

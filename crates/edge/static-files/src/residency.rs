@@ -31,7 +31,7 @@ impl Residency {
         Self { file_bytes, probed: (0..chunks).map(|_| AtomicU32::new(0)).collect() }
     }
 
-    /// Memory of its own, in bytes.
+    /// The size of its allocation, in bytes.
     pub(crate) const fn cost_bytes(&self) -> usize {
         self.probed.len() * size_of::<AtomicU32>()
     }

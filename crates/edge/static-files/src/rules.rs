@@ -1,7 +1,7 @@
 //! The operator's rules for a directory, checked.
 //!
 //! Invariant: no rule names a hidden file, a parent directory or an absolute name, so that rules
-//! cannot undo what the path of a request is checked for.
+//! cannot undo the checks of a request's path.
 
 use crate::request_path::RequestPath;
 use profiles::Pattern;
@@ -10,7 +10,7 @@ use semantics::{AcceptedCodings, Coding};
 /// The beginning of an attempt: the path of the request.
 const PATH: &str = "{path}";
 
-/// The rules as they are written. The default serves what the path names, with `index.html` for
+/// The rules before their check. The default serves the file at the path, with `index.html` for
 /// directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSettings {
@@ -146,7 +146,7 @@ impl FileRules {
     }
 }
 
-/// The name of the file of which this name says that it is a compressed or numbered copy.
+/// The name of the original, if this is the name of a compressed or numbered copy.
 fn original(name: &[u8]) -> Option<&[u8]> {
     let dot = name.iter().rposition(|&byte| byte == b'.')?;
     let (original, extension) = (name.get(..dot)?, name.get(dot + 1..)?);
@@ -158,7 +158,7 @@ fn original(name: &[u8]) -> Option<&[u8]> {
 fn suffix(attempt: &str) -> Result<Vec<u8>, RuleFault> {
     let fault = || RuleFault::Attempt(attempt.to_owned());
     let suffix = attempt.strip_prefix(PATH).ok_or_else(fault)?;
-    // What a request's path may be extended by is what a longer path may have there.
+    // A suffix may extend a request's path if a longer path may end with it.
     let is_suffix =
         is_plain(&format!("/a{suffix}")) && !suffix.ends_with('/') && !suffix.contains(['{', '}']);
     if is_suffix { Ok(suffix.as_bytes().to_vec()) } else { Err(fault()) }

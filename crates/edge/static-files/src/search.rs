@@ -1,8 +1,8 @@
 //! The search for the file that answers a path: the attempts of the rules, index files, and the
 //! compressed files beside the plain one.
 //!
-//! Invariant: every name that is opened is an accepted path with suffixes of the rules and of
-//! codings behind it.
+//! Invariant: every opened name is an accepted path, followed by suffixes of the rules and of
+//! codings.
 
 use crate::media_type::media_type;
 use crate::open_files::OpenFiles;
@@ -46,7 +46,7 @@ pub(crate) enum Finding {
     Nothing(NotFoundReason),
 }
 
-/// A search, with what it needs.
+/// A search, with its rules and files.
 #[derive(Debug)]
 pub(crate) struct Search<'a> {
     pub(crate) opener: Opener<'a>,

@@ -1,9 +1,9 @@
-//! A directory's files with what is known about them: the entry of this crate.
+//! A directory's files with their known state: the entry of this crate.
 //!
-//! Invariant: what is known counts for one period, by default a second, and is then looked up
-//! again. Content in memory is at most this old; a file that is open is asked for its state on
-//! every use. Nothing that leaves the tables is closed while their lock is held. Look-ups that wait
-//! for a disk are at most as many as the limit says.
+//! Invariant: a result counts for one period, by default a second, and is then looked up again.
+//! Content in memory is at most this old; the state of an open file is read on every use. No file
+//! that leaves the tables is closed while their lock is held. Look-ups that wait for a disk are at
+//! most as many as the limit says.
 
 use crate::directory::Directory;
 use crate::location::with_slash;
@@ -29,7 +29,7 @@ use std::time::Duration;
 /// The parts of the tables. Each has its own lock and its part of the limits.
 const SHARDS: usize = 16;
 
-/// How long a file that nobody requests stays open.
+/// How long a file without requests stays open.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// The key of the file that answers if no attempt finds one. No path has this byte.
@@ -77,13 +77,13 @@ pub enum Outcome {
     File(Arc<Representation>),
     /// A redirect to this `Location`: the directory with a slash, and the request's query.
     Redirect(Bytes),
-    /// A 404. Clients do not learn the reason.
+    /// A 404. Clients do not receive the reason.
     NotFound(NotFoundReason),
     /// The rules leave the request to the origin.
     Origin(NotFoundReason),
     /// The answer needs the disk: [`ColdSearch::run`] finds it on a thread that may wait.
     Cold(ColdSearch),
-    /// An error that nobody may store (503).
+    /// An error that must not be stored (503).
     Failed(SearchFailure),
 }
 
@@ -196,8 +196,8 @@ impl StaticFiles {
         }
     }
 
-    /// Closes files that nobody has requested for ten seconds, so that the space of deleted ones
-    /// becomes free. The caller must call this every few seconds.
+    /// Closes files without a request for ten seconds, so that the space of deleted ones becomes
+    /// free. The caller must call this every few seconds.
     pub fn sweep(&self, now: Monotonic) {
         self.0.close_idle(now, IDLE_MAX);
     }
@@ -254,7 +254,7 @@ impl Inner {
         }
     }
 
-    /// Forgets what nobody has requested for longer than `idle`.
+    /// Removes entries without a request for longer than `idle`.
     fn close_idle(&self, now: Monotonic, idle: Duration) {
         for shard in &self.shards {
             let out = sound(shard.lock()).sweep(now, idle);
@@ -301,7 +301,7 @@ impl Inner {
             before: before.as_deref(),
         };
         let found = match find(&search) {
-            // Files that nobody requests at the moment make room.
+            // Files without a request at the moment make room.
             Err(Stop::Failed(Errno::MFILE | Errno::NFILE)) => {
                 self.close_idle(now.monotonic, Duration::ZERO);
                 find(&search)?

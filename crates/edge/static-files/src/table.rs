@@ -1,4 +1,4 @@
-//! A bounded table of what was found for paths.
+//! A bounded table of the results for paths.
 //!
 //! Invariant: entries, bytes and descriptors are at most the limits. A value that was used since
 //! the last round stays for another one; the others leave in the order of their arrival (second
@@ -110,7 +110,7 @@ impl<V> Table<V> {
         Some(value)
     }
 
-    /// Removes what nobody has checked for longer than `idle`.
+    /// Removes values that have not been checked for longer than `idle`.
     #[must_use = "what leaves the table is dropped outside of its lock"]
     pub(crate) fn sweep(&mut self, now: Monotonic, idle: Duration) -> Vec<V> {
         let Self { slots, queue, .. } = self;

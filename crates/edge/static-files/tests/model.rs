@@ -1,8 +1,8 @@
 //! Property tests: random trees with links of all kinds and random encoded paths, against a slow
 //! model that resolves names in memory, segment by segment.
 //!
-//! What is proved for each of them: the answer is the model's, no content comes from outside of the
-//! directory, and none from a hidden file, also if a link of the directory leads there. Renames
+//! The tests prove for each of them: the answer is the model's, no content comes from outside of
+//! the directory, and none from a hidden file, also if a link of the directory leads there. Renames
 //! during a resolution have no model here: openat2 resolves and opens in one system call, and the
 //! kernel refuses a resolution whose directories are renamed out while it runs. One test does
 //! rename, but without the kernel's promise it fails only in one run of several.
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Names in trees. Hidden ones, and those that look like encodings, are among them.
 const NAMES: [&str; 9] = ["a", "b", "c", "a.txt", "b.txt", ".h", ".well-known", "index.html", "%2e%2e"];
 
-/// Targets of links, below the directory of the link. `/site` stands for the directory's own path,
+/// Targets of links, below the directory of the link. `/site` means the directory's own path,
 /// `/out` for the one beside it.
 const TARGETS: [&str; 22] = [
     "a",
@@ -53,7 +53,7 @@ const TARGETS: [&str; 22] = [
     "/proc/self/root",
 ];
 
-/// Segments of requests, as they are sent.
+/// Segments of requests, with their encodings.
 const SEGMENTS: [&str; 38] = [
     "a",
     "b",
@@ -343,7 +343,7 @@ fn renames_during_resolution_lead_nowhere() {
     fs::write(path("secret"), "secret").expect("a file");
     fs::write(path("out/secret"), "secret").expect("a file");
     fs::write(path("site/secret"), "inside").expect("a file");
-    // Leads to `site/secret` while `a` is in its place, and out if `b` is moved away meanwhile.
+    // Leads to `site/secret` while `b` is below `a`, and out if `b` is moved away meanwhile.
     // The detours before it make the walk long enough for a rename in its midst.
     let target = format!("{}../../../secret", "../c/".repeat(400));
     symlink(target, path("site/a/b/c/link")).expect("a link");
@@ -362,7 +362,7 @@ fn renames_during_resolution_lead_nowhere() {
             }
         });
         for round in 0..1_000_u64 {
-            // Each round is later than what is known counts.
+            // Each round is later than the lifetime of a result.
             let monotonic = Monotonic::from_nanos(round * 2_000_000_000);
             let now = Moment { wall: Timestamp::from_secs(4_000_000_000), monotonic };
             let outcome = match files.find(b"/a/b/c/link", AcceptedCodings::NONE, now) {

@@ -1,5 +1,5 @@
 //! Requests against real directories: attempts, index files, links, kinds of files, codings,
-//! validators, and what the table of open files notices.
+//! validators, and changes noticed by the table of open files.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -160,7 +160,7 @@ fn directories_without_a_slash_redirect_to_themselves() {
     assert_eq!(site.reason("//evil.test/.."), NotFoundReason::Refused(PathRefusal::EmptySegment));
     assert_eq!(site.reason("/\\evil.test"), NotFoundReason::Refused(PathRefusal::Backslash));
     assert_eq!(site.reason("/%5cevil.test"), NotFoundReason::Refused(PathRefusal::Backslash));
-    // Nothing tells an empty directory from none.
+    // An empty directory cannot be distinguished from a missing one.
     assert_eq!(site.reason("/empty"), NotFoundReason::NoIndex);
     assert_eq!(site.reason("/empty/"), NotFoundReason::Absent);
 }
@@ -407,7 +407,7 @@ fn replaced_and_changed_files_are_seen_within_a_second() {
         let after = site.file("/a.txt", AcceptedCodings::NONE);
         assert_eq!(content(&after).as_bytes(), new);
         assert_ne!(tag(&before), tag(&after));
-        // The response that is under way keeps its file.
+        // The response in progress keeps its file.
         assert_eq!(content(&before).as_bytes(), old);
         fs::remove_file(site.path("a.txt")).expect("removal");
         site.advance(1_000);
@@ -535,7 +535,7 @@ fn waiting_searches_are_limited() {
     let limits = CacheLimits { waiting: 2, ..CacheLimits::default() };
     let site = Site::with_limits(limits, |_| {});
     let mut waiting = Vec::new();
-    // Names that nobody has asked for are not in the kernel's memory on most file systems.
+    // Names without an earlier request are not in the kernel's memory on most file systems.
     for name in 0..20 {
         match site.files.find(format!("/never-{name}").as_bytes(), AcceptedCodings::NONE, site.now) {
             Outcome::Cold(cold) => waiting.push(cold),

@@ -21,7 +21,7 @@ use url::Url;
 /// Pages of one path that are visited although they differ in order, filters or dates only.
 pub const RESTRICTED_PER_PATH_MAX: u32 = 2;
 
-/// Paths of such pages that are remembered; those of further paths are not visited.
+/// Paths of such pages that are remembered; pages of further paths are not visited.
 const RESTRICTED_PATHS_MAX: usize = 10_000;
 
 /// Skipped URLs that are remembered, so that each counts once.
@@ -30,8 +30,8 @@ const SKIPPED_MAX: usize = 100_000;
 /// The format of [`FrontierState`]; another number cannot be resumed.
 const STATE_FORMAT: u32 = 1;
 
-/// Parameters that put the same things into another order, or filter them. A name that ends with
-/// `*` stands for all that begin with the rest.
+/// Parameters that sort or filter the same list. A name with a final `*` covers all names that
+/// begin with the rest.
 const SORTING: &[&str] = &[
     "attribute_*",
     "color",
@@ -134,7 +134,7 @@ pub enum PageSource {
 /// How important a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageHints {
-    /// Visits as far as the caller knows; 0 if it does not.
+    /// Visits, as far as known to the caller; 0 if unknown.
     pub popularity: u32,
     /// The priority of a sitemap in thousandths.
     pub priority_permille: u16,
@@ -496,7 +496,7 @@ impl Frontier {
     }
 }
 
-/// The path of which a sorted list or a page of a calendar is one of many.
+/// The path and the cause if a URL is one of many sorted lists or calendar pages with this path.
 fn restricted_path(url: &Url) -> Option<(SkipCause, String)> {
     let has = |known: &[&str]| {
         url.query_pairs().any(|(name, _)| {

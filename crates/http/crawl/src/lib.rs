@@ -12,7 +12,7 @@
 //!
 //! Invariant: the crate is pure. Its inputs are bytes and `now`; it uses no socket, clock, disk or
 //! random source. The same inputs in the same order give the same pages in the same order. Every
-//! list that a site can lengthen has a limit with a name, and what a limit or rule leaves out is
+//! list that a site can lengthen has a limit with a name, and URLs left out by a limit or rule are
 //! counted.
 
 mod frontier;

@@ -4,9 +4,9 @@
 //! buy by a link. The table [`RULES`] lists the forms of such links in the usual systems, and of
 //! links that lead to endlessly many pages.
 //!
-//! Invariant: in doubt a link is refused. A page that is left out costs a figure, and a followed
-//! action costs data. The rules look at the URL alone, with percent-encodings decoded and in lower
-//! case; they look at whole words of a path, so that an article about deleting is not refused.
+//! Invariant: in doubt a link is refused. A missing page costs a figure, and a followed action
+//! costs data. The rules look at the URL alone, with percent-encodings decoded and in lower case;
+//! they look at whole words of a path, so that an article about deleting is not refused.
 
 mod table;
 
@@ -97,7 +97,7 @@ const SPECIAL_NAMESPACES: &[&str] = &[
     "speciel",
 ];
 
-/// What a refused link would do.
+/// The consequence of following a refused link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RuleClass {
     /// Following the link may change something.
@@ -160,19 +160,18 @@ pub enum LinkRule {
 pub struct RuleRow {
     /// The rule.
     pub rule: LinkRule,
-    /// What the link would do.
+    /// The consequence of following the link.
     pub class: RuleClass,
     /// The name in reports, such as "add-to-cart link".
     pub name: &'static str,
     /// Why such links are not followed: a sentence.
     pub reason: &'static str,
-    /// Whole segments of the path without extension, in lower case. A pair with a slash stands for
-    /// two segments that follow each other.
+    /// Whole segments of the path without extension, in lower case. A pair with a slash means two
+    /// adjacent segments.
     segments: &'static [&'static str],
     /// Texts anywhere in a segment.
     within_segments: &'static [&'static str],
-    /// Names of parameters. With a `*` at its beginning or end, a name stands for all that end or
-    /// begin with the rest.
+    /// Names of parameters. A `*` at the beginning or end of a name matches any text there.
     parameters: &'static [&'static str],
     /// Extensions of the last segment.
     extensions: &'static [&'static str],
@@ -286,7 +285,7 @@ impl Looked {
         by_table || self.matches_form(row.rule)
     }
 
-    /// What a table of names cannot say.
+    /// Whether a rule matches by conditions beyond the table of names.
     fn matches_form(&self, rule: LinkRule) -> bool {
         match rule {
             LinkRule::SpecialPage => self.segments.iter().any(|segment| {

@@ -38,8 +38,8 @@ pub const SHARE_MIN: f64 = 1.0 / 16.0;
 /// Responses of a window.
 pub const WINDOW: usize = 8;
 
-/// Windows whose lowest median is the base. A site that became slower for another reason is
-/// measured against the new time after so many windows.
+/// Windows whose lowest median is the base. After this many windows, a site that became slower for
+/// another reason is measured against its new time.
 pub const BASE_WINDOWS: usize = 20;
 
 /// Smallest target of the added delay; smaller differences are noise of the network.
@@ -63,13 +63,13 @@ pub const PAUSE_FIRST: Duration = Duration::from_secs(1);
 /// Longest pause after a failure.
 pub const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// Longest `Retry-After` that is waited for.
+/// Longest `Retry-After` to wait for.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
 
 /// Longest rest after a response, so that one slow page does not end the progress.
 const REST_MAX: Duration = Duration::from_secs(60);
 
-/// What the caller permits.
+/// The limits that the caller sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaceLimits {
     /// Shortest time between two starts: from a rate, or robots.txt's `Crawl-delay`.
@@ -105,14 +105,14 @@ pub struct PacedOutcome {
     pub took: Duration,
     /// Whether the site is in trouble: no response, or a status of 429, 500, 502, 503 or 504.
     pub is_failure: bool,
-    /// Whether a cache answered, so that the application was not asked. Such times say nothing
-    /// about it, and no rest follows.
+    /// Whether a cache answered, so that the application was not asked. Its time says nothing about
+    /// the application, and no rest follows.
     pub is_hit: bool,
     /// The value of `Retry-After`.
     pub retry_after: Option<Duration>,
 }
 
-/// What the caller does next.
+/// The caller's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PaceDecision {
     /// Start a request now.
@@ -128,9 +128,9 @@ pub enum PaceDecision {
 /// Why a visit stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopCause {
-    /// So many requests in a row failed.
+    /// This many requests in a row failed.
     FailuresInRow(u32),
-    /// So many of the last [`RECENT`] requests failed.
+    /// This many of the last [`RECENT`] requests failed.
     RecentFailures(u32),
     /// The site asks to come back after so long.
     RetryAfter(Duration),
@@ -153,7 +153,7 @@ pub struct Pace {
     /// No request that was sent has started later than this.
     last_sent: Option<Monotonic>,
     not_before: Monotonic,
-    /// Times of the window that is filling.
+    /// Times of the current, incomplete window.
     window: Vec<Duration>,
     /// Medians of the last [`BASE_WINDOWS`] windows, the latest last.
     medians: VecDeque<Duration>,
@@ -183,7 +183,7 @@ impl Pace {
         }
     }
 
-    /// What to do at `now`.
+    /// The action at `now`.
     pub fn decide(&self, now: Monotonic) -> PaceDecision {
         if let Some(cause) = self.stop {
             return PaceDecision::Stop(cause);
@@ -329,8 +329,8 @@ mod tests {
             Self { pace: Pace::new(limits), now: Monotonic::default(), open: Vec::new(), most: 0 }
         }
 
-        /// Sends `count` requests, each of which takes what `took` says for the number in progress.
-        /// Returns the seconds it took, or the cause of the stop.
+        /// Sends `count` requests. `took` gives the outcome of each for the number of requests in
+        /// progress. Returns the seconds of all, or the cause of the stop.
         fn visit(&mut self, count: usize, took: impl Fn(usize) -> PacedOutcome) -> Result<f64, StopCause> {
             let begin = self.now;
             let mut left = count;

@@ -156,7 +156,7 @@ impl PageQueue {
     }
 }
 
-/// The part of the site to which a URL belongs.
+/// The part of the site that contains a URL.
 ///
 /// It is the first segment, and for a site with languages (`/de/shop/x`) the first two. Pages right
 /// below the root, where blogs have their posts, share one part; years and other numbers are one

@@ -1,4 +1,4 @@
-//! The documentation of what is visited: `docs/crawling.md`.
+//! The documentation of the visited pages: `docs/crawling.md`.
 //!
 //! Invariant: every rule and every cause has a row, because the tables are made from them.
 

@@ -8,19 +8,19 @@ use semantics::percent_decoded;
 use std::time::Duration;
 use url::{Position, Url};
 
-/// The product token by which robots.txt and `meta` elements address Petasos, in lower case.
+/// The product token of Petasos in robots.txt and `meta` elements, in lower case.
 pub const PRODUCT_TOKEN: &str = "petasos";
 
 /// Bytes of a robots.txt that are read. RFC 9309 section 2.5 demands at least this much.
 pub const ROBOTS_BYTES_MAX: usize = 500 * 1024;
 
-/// Longest `Crawl-delay` that is honoured. With it, the 50 pages of `try` take 25 minutes.
+/// Longest `Crawl-delay` that a visit honours. With it, the 50 pages of `try` take 25 minutes.
 pub const CRAWL_DELAY_MAX: Duration = Duration::from_secs(30);
 
 /// `Sitemap` lines that are kept.
 const SITEMAP_LINES_MAX: usize = 100;
 
-/// What a site permits.
+/// The rules of a site's robots.txt for Petasos.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Robots {
     rules: Vec<Rule>,
@@ -43,7 +43,7 @@ struct Rule {
     bytes: usize,
 }
 
-/// What a group, or all groups for one name, say.
+/// The lines of a group, or of all groups for one name.
 #[derive(Default)]
 struct Group {
     /// Whether there is a `User-agent` line for it.
@@ -135,9 +135,9 @@ impl Robots {
 /// The state between two lines of a robots.txt.
 #[derive(Default)]
 struct Reading {
-    /// What the groups for this robot say.
+    /// The lines of the groups for this robot.
     own: Group,
-    /// What the groups for `*` say.
+    /// The lines of the groups for `*`.
     others: Group,
     sitemaps: Vec<String>,
     /// Whether the current group names this robot, and whether it names `*`.

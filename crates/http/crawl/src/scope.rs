@@ -1,4 +1,4 @@
-//! The site that is visited, and the normal form of its URLs.
+//! The visited site, and the normal form of its URLs.
 //!
 //! Invariant: two URLs with equal normal forms name the same page for every server that follows
 //! RFC 3986, or differ only in parameters that track where a visitor came from. The normal form of
@@ -8,7 +8,7 @@ use profiles::Policy;
 use semantics::{canonical_target, keyed_target};
 use url::{Position, Url};
 
-/// Longest URL that is visited, in bytes, as in the protocol of sitemaps.
+/// Longest URL to visit, in bytes, as in the protocol of sitemaps.
 pub const URL_BYTES_MAX: usize = 2_048;
 
 /// The site: scheme, host and port.
@@ -33,8 +33,8 @@ pub enum OutOfScope {
 impl Scope {
     /// The site of `start`.
     ///
-    /// With `accepts_www`, the same host with or without a leading `www.` is the same site. Such
-    /// URLs get the host of `start`.
+    /// With `accepts_www`, the same host with or without a leading `www.` is the same site, and
+    /// URLs with it get the host of `start`.
     pub fn new(start: &Url, accepts_www: bool) -> Self {
         Self { start: start.clone(), accepts_www, policy: Policy::default_profile() }
     }
@@ -104,7 +104,7 @@ impl Scope {
     }
 }
 
-/// The text by which two URLs are compared: the normal form with its parameters sorted by name.
+/// The text for comparing two URLs: the normal form with its parameters sorted by name.
 ///
 /// Parameters of one name keep their order, because applications read them as a list. A server that
 /// distinguishes the order of different names has one page less visited, and no page twice.

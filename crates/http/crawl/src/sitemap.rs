@@ -19,7 +19,7 @@ pub const SITEMAP_BYTES_MAX: usize = 50 * 1024 * 1024;
 /// Entries of one file, as in the protocol of sitemaps.
 pub const SITEMAP_ENTRIES_MAX: usize = 50_000;
 
-/// Deepest nesting of elements that is read.
+/// Deepest nesting of elements; deeper ones are not read.
 const DEPTH_MAX: usize = 64;
 
 /// Bytes of the text of an element, with white space around it.
@@ -54,14 +54,14 @@ pub struct SitemapEntry {
     pub modified: Option<Timestamp>,
 }
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sitemap {
     /// The kind of the file.
     pub kind: SitemapKind,
     /// Its entries in their order.
     pub entries: Vec<SitemapEntry>,
-    /// Entries without a URL, or with one that is too long or has an unknown entity.
+    /// Entries without a URL, or with an overlong URL or an unknown entity.
     pub dropped: u64,
     /// Whether a limit on bytes, entries or nesting was reached, so that entries are missing.
     pub is_cut: bool,
@@ -211,7 +211,7 @@ struct XmlReading {
     /// The open elements.
     path: Vec<Tag>,
     entry: SitemapEntry,
-    /// Whether the entry has an unknown entity or a text that is too long.
+    /// Whether the entry has an unknown entity or an overlong text.
     is_bad: bool,
     /// The text of the innermost element that means something.
     buffer: String,
@@ -277,7 +277,7 @@ impl XmlReading {
         true
     }
 
-    /// Whether the innermost element is an entry in its place.
+    /// Whether the innermost element is an entry at a valid place.
     fn is_at_entry(&self) -> bool {
         matches!(
             self.path.as_slice(),

@@ -1,6 +1,6 @@
 //! Dates of sitemaps and feeds: the W3C profile of ISO 8601, and the dates of RFC 822 with a zone.
 //!
-//! Invariant: the dates only order pages. A date that is not understood is no date.
+//! Invariant: the dates only order pages. A date with a syntax error counts as missing.
 
 use clock::Timestamp;
 use semantics::parse_date;

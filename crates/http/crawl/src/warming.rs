@@ -1,15 +1,16 @@
-//! Filling a cache with the pages of a site: what is requested next, and when.
+//! Fills a cache with the pages of a site: chooses the next request and its time.
 //!
 //! ```text
 //! robots.txt -> sitemaps and feeds -> pages (those that failed once more at the end) -> end
 //! ```
 //!
-//! The caller asks with [`Warming::step`], does what the step says, and reports the outcome. It may
-//! have several pages in progress, and one document.
+//! The caller asks with [`Warming::step`], performs the step, and reports the outcome. It may have
+//! several pages in progress, and one document.
 //!
 //! Invariants: a request starts only when [`Pace`] permits it, and no second one while visitors use
-//! the origin. Each page is reported once in [`WarmCounts`]. What a site's documents can lengthen
-//! is bounded by [`FrontierLimits::WARM`], [`URLS_BYTES_MAX`] and the limits of `sitemap_plan`.
+//! the origin. Each page is reported once in [`WarmCounts`]. Every list that a site's documents can
+//! lengthen is bounded by [`FrontierLimits::WARM`], [`URLS_BYTES_MAX`] and the limits of
+//! `sitemap_plan`.
 
 use crate::frontier::{Frontier, FrontierLimits, FrontierState, PageHints, PageSource, PlannedPage};
 use crate::pace::{Pace, PaceDecision, PaceLimits, PacedOutcome, StopCause};
@@ -52,7 +53,7 @@ const REST_MAX: Duration = Duration::from_secs(5);
 /// The format of [`WarmState`]; another number cannot be resumed.
 const STATE_FORMAT: u32 = 1;
 
-/// What to fill a cache with.
+/// The site and the pages for filling a cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmOrder {
     /// The front page of the site as visitors write it. Only its scheme, host and port are visited.
@@ -80,7 +81,7 @@ pub enum WarmError {
     OtherSite(String),
 }
 
-/// What the caller does next.
+/// The caller's next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WarmStep {
     /// Request this document and report it with [`Warming::document_ended`].
@@ -144,7 +145,7 @@ pub enum PageOutcome {
     Postponed,
 }
 
-/// What a run has done so far.
+/// The results of a run so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmCounts {
     /// Pages found.
@@ -177,7 +178,7 @@ impl WarmCounts {
 pub struct WarmState {
     /// The format, to recognise files of other versions.
     format: u32,
-    /// What was ordered.
+    /// The order.
     pub order: WarmOrder,
     counts: WarmCounts,
     /// The pages that are left; `None` while documents are read, which are then read again.
@@ -192,7 +193,7 @@ impl WarmState {
     }
 }
 
-/// A document that is to be requested, or is in progress.
+/// A document that waits for its request or is in progress.
 #[derive(Debug)]
 struct PendingDocument {
     url: Url,
@@ -314,12 +315,12 @@ impl Warming {
         WarmState { format: STATE_FORMAT, order: self.order.clone(), counts: self.counts(), frontier }
     }
 
-    /// What was ordered.
+    /// The order.
     pub fn order(&self) -> &WarmOrder {
         &self.order
     }
 
-    /// What was done so far.
+    /// The counts so far.
     pub fn counts(&self) -> WarmCounts {
         let found = self.frontier.as_ref().map(|frontier| frontier.handed() + frontier.waiting());
         let found = found.map_or(self.counts.found, |found| found as u64);
@@ -337,7 +338,7 @@ impl Warming {
         &self.notes
     }
 
-    /// What to do at `now`. `visitors`: requests of others that the origin works on.
+    /// The action at `now`. `visitors`: requests of others that the origin works on.
     pub fn step(&mut self, now: Monotonic, visitors: usize) -> WarmStep {
         if let Some(end) = self.end {
             return if self.in_progress == 0 { WarmStep::Done(end) } else { WarmStep::Wait(None) };
@@ -470,7 +471,7 @@ impl Warming {
         !self.usual.is_empty() || self.sitemaps.has_waiting()
     }
 
-    /// What is next: documents come before pages, because they say which pages matter most.
+    /// The next request: documents come before pages, because they say which pages matter most.
     fn next_step(&mut self) -> Option<WarmStep> {
         if self.document.is_none() {
             self.document = self.next_sitemap();

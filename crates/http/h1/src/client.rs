@@ -1,5 +1,5 @@
-//! The client's side of one exchange: reads everything that a server sends in response to one
-//! request (RFC 9112), up to the end of the response.
+//! The client's side of one exchange: reads a server's bytes in response to one request (RFC 9112),
+//! up to the end of the response.
 //!
 //! Invariants:
 //!
@@ -168,7 +168,7 @@ impl Exchange {
     }
 
     /// Takes the next event from the front of `input`. `None` means that more bytes are needed.
-    /// After the end, it returns the end again and leaves `input` as it is.
+    /// After the end, it returns the end again and leaves `input` unchanged.
     ///
     /// # Errors
     ///
@@ -194,8 +194,8 @@ impl Exchange {
         })))
     }
 
-    /// Reads the part of the response that is in `input`, and passes each run of content to
-    /// `content`, in order.
+    /// Reads the part of the response in `input`, and passes each run of content to `content`, in
+    /// order.
     ///
     /// # Errors
     ///
@@ -207,7 +207,7 @@ impl Exchange {
     }
 
     /// Reads as [`Exchange::skim`] does, but has the heads read by `read_head`. Its input starts
-    /// with a head, of which the end may be missing; its result must be that of
+    /// with a head, whose end may be missing; its result must be that of
     /// [`skim_response`](crate::skim_response), which it may remember from an equal head.
     ///
     /// # Errors
@@ -378,8 +378,8 @@ mod tests {
 
     const STRICT: Terms = Terms { strictness: Strictness::Strict, ..Terms::TOLERANT };
 
-    /// What an exchange gives for `wire`, followed by the end of the connection: a line for each
-    /// event, and the error.
+    /// The results of an exchange for `wire`, followed by the end of the connection: a line for
+    /// each event, and the error.
     fn read(method: &Method, terms: Terms, wire: &str) -> Vec<String> {
         let mut exchange = Exchange::new(method, terms);
         let mut input = BytesMut::from(wire);

@@ -90,7 +90,7 @@ impl BodyDecoder {
         })
     }
 
-    /// Reads the part of the body that is in `input` and counts its content.
+    /// Reads the part of the body in `input` and counts its content.
     ///
     /// # Errors
     ///
@@ -271,8 +271,8 @@ impl BodyDecoder {
         Ok(())
     }
 
-    /// Reads up to one line of the trailer section, of which `line_bytes` were read before. Returns
-    /// the number of bytes used.
+    /// Reads up to one line of the trailer section, after `line_bytes` bytes of it were read.
+    /// Returns the number of bytes used.
     fn read_trailer(&mut self, input: &[u8], line_bytes: usize) -> Result<usize, BodyError> {
         if self.trailer.is_empty() && input.starts_with(b"\r\n") && self.limits.trailer_bytes_max >= 2 {
             self.state = DecoderState::Done;

@@ -24,7 +24,7 @@ pub enum HeadError {
     /// A line that starts with white space: obsolete line folding (RFC 9112 section 5.2).
     #[error("a field line starts with white space (obsolete folding)")]
     Folded,
-    /// A field name that is not a token, or a field line without a colon.
+    /// A field name outside the `token` syntax, or a field line without a colon.
     #[error("a field name is not a token")]
     FieldName,
     /// A control byte, such as NUL or a bare CR, in a field value (RFC 9110 section 5.5).
@@ -45,7 +45,7 @@ pub enum HeadError {
     VersionMalformed,
 }
 
-/// A body length that is not certain (RFC 9112 section 6).
+/// An ambiguous body length (RFC 9112 section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum FramingError {
     /// Content-Length is not a plain decimal number below 2^64.
@@ -85,8 +85,7 @@ pub enum TargetError {
     /// None of the four forms, or a form that the method does not allow.
     #[error("the target has no form that goes with the method")]
     Form,
-    /// An authority that is empty, or that has user information, an invalid host or an invalid
-    /// port.
+    /// An authority that is empty or has user information, an invalid host or an invalid port.
     #[error("the target's authority is invalid")]
     Authority,
 }
@@ -115,7 +114,7 @@ pub enum RequestError {
     /// More than one Host line.
     #[error("Host is repeated")]
     HostRepeated,
-    /// A Host that is not `host [":" port]`.
+    /// A Host other than `host [":" port]`.
     #[error("Host is invalid")]
     HostInvalid,
 }
@@ -178,7 +177,7 @@ pub enum BodyError {
     /// CR without LF in a line of the chunked coding.
     #[error("CR without LF in the chunked coding")]
     LineEnd,
-    /// A trailer section that is not a list of field lines.
+    /// An invalid list of field lines in the trailer section.
     #[error("trailer section: {0}")]
     Trailer(HeadError),
     /// A trailer section of more than

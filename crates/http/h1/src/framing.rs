@@ -29,7 +29,7 @@ impl BodyFraming {
     }
 
     /// Makes `fields` announce this framing: removes Content-Length and Transfer-Encoding, then
-    /// adds the one that is needed.
+    /// adds the needed one.
     ///
     /// Do not call this for a response to HEAD or for a 304, which announce the length of a body
     /// that they do not have.

@@ -36,9 +36,9 @@
 //!
 //! # Strictness
 //!
-//! Input that is not in this table is treated alike in both modes. *Refused* means a typed error,
-//! after which the connection is of no use. *Closes* means that the message is read but
-//! `persistent` is false.
+//! Input outside this table is treated alike in both modes. *Refused* means a typed error, after
+//! which the connection is of no use. *Closes* means that the message is read but `persistent` is
+//! false.
 //!
 //! | The peer sends | RFC 9112 | Strict | Tolerant |
 //! |---|---|---|---|
@@ -75,9 +75,9 @@
 //! Accepted in both modes: a status line that ends after the code, since every reader reads it
 //! alike.
 //!
-//! RFC 9112 section 6.3 leaves it to the recipient whether to refuse a Content-Length that is
-//! repeated with the same number. Strict mode does: the next reader may join, pick or reject the
-//! lines, and no correct client or server sends them.
+//! RFC 9112 section 6.3 leaves it to the recipient whether to refuse a repeated Content-Length with
+//! the same number. Strict mode does: the next reader may join, pick or reject the lines, and no
+//! correct client or server sends them.
 
 mod chunk_extension;
 pub mod client;

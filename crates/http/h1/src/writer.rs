@@ -16,7 +16,7 @@ pub const CHUNK_END: &[u8] = b"\r\n";
 ///
 /// # Errors
 ///
-/// [`WriteError`] for a method, target, name or value that is not allowed. Nothing is written.
+/// [`WriteError`] for an invalid method, target, name or value. Nothing is written.
 pub fn write_request_head(out: &mut impl BufMut, head: &RequestHead) -> Result<(), WriteError> {
     check_fields(&head.fields)?;
     write_request_line(out, &head.method, &head.target, head.version)?;
@@ -29,7 +29,7 @@ pub fn write_request_head(out: &mut impl BufMut, head: &RequestHead) -> Result<(
 ///
 /// # Errors
 ///
-/// [`WriteError`] for a reason, name or value that is not allowed. Nothing is written.
+/// [`WriteError`] for an invalid reason, name or value. Nothing is written.
 pub fn write_response_head(out: &mut impl BufMut, head: &ResponseHead) -> Result<(), WriteError> {
     check_fields(&head.fields)?;
     write_status_line(out, head.version, head.status, &head.reason)?;
@@ -42,7 +42,7 @@ pub fn write_response_head(out: &mut impl BufMut, head: &ResponseHead) -> Result
 ///
 /// # Errors
 ///
-/// [`WriteError`] for a method or target that is not allowed. Nothing is written.
+/// [`WriteError`] for an invalid method or target. Nothing is written.
 pub fn write_request_line(
     out: &mut impl BufMut,
     method: &Method,
@@ -94,7 +94,7 @@ pub fn write_status_line(
 ///
 /// # Errors
 ///
-/// [`WriteError`] for a name or value that is not allowed. Nothing is written.
+/// [`WriteError`] for an invalid name or value. Nothing is written.
 pub fn write_fields(out: &mut impl BufMut, fields: &Fields) -> Result<(), WriteError> {
     check_fields(fields)?;
     put_fields(out, fields);
@@ -105,7 +105,7 @@ pub fn write_fields(out: &mut impl BufMut, fields: &Fields) -> Result<(), WriteE
 ///
 /// # Errors
 ///
-/// [`WriteError`] for a name or value that is not allowed. Nothing is written.
+/// [`WriteError`] for an invalid name or value. Nothing is written.
 pub fn write_field(out: &mut impl BufMut, name: &str, value: &[u8]) -> Result<(), WriteError> {
     check_field(name.as_bytes(), value)?;
     put_field(out, name.as_bytes(), value);
@@ -165,7 +165,7 @@ pub fn write_chunk(out: &mut impl BufMut, data: &[u8]) {
 ///
 /// # Errors
 ///
-/// [`WriteError`] for a trailer field that is not allowed. Nothing is written.
+/// [`WriteError`] for an invalid trailer field. Nothing is written.
 pub fn write_last_chunk(out: &mut impl BufMut, trailer: Option<&Fields>) -> Result<(), WriteError> {
     if let Some(fields) = trailer {
         check_fields(fields)?;

@@ -1,5 +1,5 @@
 //! A client that skims allocates nothing per response in the steady state. This test runs in a
-//! process of its own, so that no other test allocates.
+//! separate process, so that no other test allocates.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -47,8 +47,8 @@ fn allocations_of_round(exchange: &mut Exchange) -> usize {
 fn skimmed_responses_allocate_nothing() {
     let mut exchange = Exchange::new(&Method::Get, Terms::TOLERANT);
     read_all(&mut exchange);
-    // The test harness's own thread allocates at times of its own choice. An allocation per
-    // response would occur in each of the rounds.
+    // The test harness's own thread allocates now and then. An allocation per response would occur
+    // in each of the rounds.
     let allocations = (0..10).map(|_| allocations_of_round(&mut exchange));
     assert_eq!(allocations.min(), Some(0));
 }

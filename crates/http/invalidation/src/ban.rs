@@ -27,7 +27,7 @@ pub trait Ban: fmt::Debug + Send + Sync {
 
 /// The view that a ban has of a response, already stored or about to be.
 pub trait ResponseView {
-    /// The host, in lower case, with its port unless that is the default.
+    /// The host, in lower case, with its port unless it has the default port.
     fn host(&self) -> &[u8];
 
     /// Path and query.

@@ -1,5 +1,5 @@
-//! What purge requests and the store agree on: the effect of an invalidation, and bans with the
-//! attributes of stored responses that they test.
+//! The terms shared by purge requests and the store: the effect of an invalidation, and bans with
+//! the attributes of stored responses that they test.
 //!
 //! Invariant: everything here is a value or a trait. This crate neither reads requests nor searches
 //! a store.

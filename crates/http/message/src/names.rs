@@ -1,5 +1,5 @@
-//! Field names that Petasos uses, spelled as they are sent. Field names are compared without regard
-//! to case, so these constants match other spellings too.
+//! Field names that Petasos uses, spelled as in sent messages. Field names are compared without
+//! regard to case, so these constants match other spellings too.
 
 macro_rules! names {
     ($($constant:ident = $name:literal;)*) => {

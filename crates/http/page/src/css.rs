@@ -35,7 +35,7 @@ pub(crate) struct Sheet {
 /// A rule with at least one relevant declaration.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
-    /// The selectors of the elements to which the rule applies.
+    /// The selectors of the elements that the rule applies to.
     pub(crate) selectors: Vec<ComplexSelector>,
     /// The relevant declarations.
     pub(crate) declarations: Vec<Declaration>,
@@ -65,8 +65,8 @@ struct EnclosingBlocks<'a> {
 }
 
 impl Sheet {
-    /// Parses a stylesheet that was loaded from `base`, or that is inline in a document with this
-    /// base URL.
+    /// Parses a stylesheet that was loaded from `base`, or is inline in a document with this base
+    /// URL.
     pub(crate) fn parse(text: &str, base: &Url, viewport: &Viewport, limits: &PageLimits) -> Self {
         let sheet = Self::default();
         let mut reading =

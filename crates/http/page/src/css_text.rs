@@ -67,7 +67,7 @@ pub(crate) fn strings(value: &str) -> String {
 }
 
 /// Calls `read` with the content of the block or function whose opening token was just returned.
-/// Skips what `read` leaves of it.
+/// Skips the rest that `read` leaves.
 pub(crate) fn inside<'i, T>(input: &mut Parser<'i>, read: impl FnOnce(&mut Parser<'i>) -> T) -> Option<T> {
     let found = input.parse_nested_block(|inner| {
         let found = read(inner);

@@ -24,7 +24,7 @@ pub(crate) struct Declaration {
     pub(crate) is_important: bool,
 }
 
-/// The properties that decide what is loaded.
+/// The properties that decide which resources are loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Property {
     /// `background`, `background-image`

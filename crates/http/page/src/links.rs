@@ -14,7 +14,7 @@ pub const LINKS_MAX: usize = 10_000;
 /// Bytes of a URL as written in an attribute; a longer one is no page of a site.
 const HREF_BYTES_MAX: usize = 8 * 1024;
 
-/// Attributes by which a script turns a link into a request with another method, or asks first.
+/// Attributes for scripts that turn a link into a request with another method, or ask first.
 const SCRIPTED: [&str; 6] =
     ["data-method", "data-turbo-method", "data-confirm", "data-turbo-confirm", "hx-delete", "hx-post"];
 
@@ -64,8 +64,8 @@ pub struct DocumentLinks {
 
 /// Finds the links of the document at `url`, which is its URL after redirects.
 ///
-/// `content` is the document without content coding. `robot` is the name for which `meta` elements
-/// may have a rule of its own, in lower case.
+/// `content` is the document without content coding. `robot` is the robot's name in `meta`
+/// elements, in lower case.
 pub fn document_links(content: &[u8], url: &Url, robot: &str, limits: &PageLimits) -> DocumentLinks {
     let kept = content.get(..limits.decoded_bytes_max).unwrap_or(content);
     let is_long = kept.len() < content.len();
@@ -146,7 +146,7 @@ fn is_scripted(node: &DomNode) -> bool {
     let asks = |name: &str| {
         node.attribute(name).is_some_and(|script| script.contains("confirm(") || script.contains("submit("))
     };
-    // `data-method=get` is what a link does anyway.
+    // `data-method=get` does not change a link.
     let has_script = SCRIPTED.iter().any(|name| node.has(name) && !node.says(name, "get"));
     has_script || node.has("download") || asks("onclick") || asks("href")
 }

@@ -285,11 +285,11 @@ impl Loading {
         }
     }
 
-    /// The stylesheets of a document in cascade order, imports before the importing sheet. Of a
-    /// stylesheet that is imported several times, the last place counts, as in browsers. `None`
-    /// while a stylesheet is still awaited.
+    /// The stylesheets of a document in cascade order, imports before the importing sheet. If a
+    /// stylesheet is imported several times, its last place counts, as in browsers. `None` while a
+    /// stylesheet is still awaited.
     fn sheets_of(&self, frame: &FrameState) -> Option<Vec<Rc<Sheet>>> {
-        // From the last to the first, so that the first place that is found is the one that counts.
+        // From the last to the first, so that the first place found is the one that counts.
         let mut found = Vec::new();
         let mut seen = HashSet::new();
         for sheet in frame.parsed.sheets.iter().rev() {
@@ -383,7 +383,8 @@ impl Memo {
             Some(base) => Rc::new(style(&parsed.tree, &rules, &faces, base, limits)),
             None => Rc::default(),
         };
-        // If this empties the memo, the vector `kept` below still holds what the key refers to.
+        // If this empties the memo, the vector `kept` below still holds the sheets that the key
+        // refers to.
         self.make_room(sheets.len() * size_of::<usize>());
         self.styled.insert(key, Rc::clone(&styled));
         self.kept.push((Rc::clone(parsed), sheets));

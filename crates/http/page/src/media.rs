@@ -253,7 +253,7 @@ impl Arithmetic<'_, '_> {
         loop {
             self.rest = self.rest.trim_start();
             // After a value, a sign is always an operator. CSS also requires white space around it;
-            // that is not checked.
+            // this is not checked.
             match self.rest.bytes().next() {
                 Some(b'+') => total += self.after(1)?.product()?,
                 Some(b'-') => total -= self.after(1)?.product()?,

@@ -66,7 +66,7 @@ struct SelectorSize {
     tokens: u64,
     /// Tokens on the longest way to an innermost selector.
     chain: u64,
-    /// Number of places that stand for the selectors of the enclosing rule.
+    /// Number of places for the selectors of the enclosing rule.
     parents: u64,
 }
 
@@ -113,7 +113,7 @@ impl SelectorSize {
 }
 
 impl RuleSelectors {
-    /// Parses the prelude of a rule that is inside a rule with the selectors `parent`.
+    /// Parses the prelude of a rule inside a rule with the selectors `parent`.
     pub(crate) fn parse(input: &mut Parser<'_>, parent: Option<&Self>) -> Result<Self, SelectorRefusal> {
         // The parser recurses at each function and bracket, and so does matching. Both are measured
         // before, because no later point can stop a recursion.
@@ -188,7 +188,7 @@ impl ComplexSelector {
     /// An id, class or type that every matching element has; rules are indexed by it.
     pub(crate) fn handle(&self) -> RuleIndexKey<'_> {
         let mut components = self.parsed.iter();
-        // A pseudo-element is a compound of its own, to the right of its element's compound.
+        // A pseudo-element is a separate compound, to the right of its element's compound.
         if self.parsed.has_pseudo_element() {
             components.by_ref().for_each(drop);
             components.next_sequence();
@@ -226,7 +226,7 @@ impl ComplexSelector {
     }
 }
 
-/// The types of which selectors are made.
+/// The types for selectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SelectorTypes;
 

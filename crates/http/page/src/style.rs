@@ -51,7 +51,7 @@ type WinningDeclaration<'a> = (Rank, &'a Declaration);
 /// The winning declarations of a document.
 #[derive(Default)]
 struct Cascade<'a> {
-    /// By box, for the boxes to which any declaration applies.
+    /// By box, for the boxes with any declaration.
     boxes: HashMap<(NodeIndex, StyledBox), BTreeMap<&'a Property, WinningDeclaration<'a>>>,
     /// Custom properties, by name.
     variables: HashMap<&'a str, WinningDeclaration<'a>>,
@@ -361,7 +361,7 @@ impl<'a> BoxWalk<'a, '_> {
     }
 
     /// Copies the tokens of a value with each `var()` substituted. Recurses at most `depth` deep,
-    /// and leaves out what is deeper.
+    /// and leaves out deeper ones.
     fn copy(&self, input: &mut Parser<'_>, depth: u32, out: &mut String) {
         loop {
             let start = input.position();

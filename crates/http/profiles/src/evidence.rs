@@ -78,7 +78,7 @@ impl FieldPattern {
 }
 
 impl JsonFact {
-    /// Reads `PATH=PATTERN, PATH=PATTERN`, all of which must hold.
+    /// Reads `PATH=PATTERN, PATH=PATTERN`, a list of conditions that must all hold.
     pub(crate) fn parse_all(text: &str) -> Result<Vec<Self>, String> {
         let fault = || format!("a [[write]] has the JSON value `{text}`; write it as `path=pattern`");
         let read = |fact: &str| {

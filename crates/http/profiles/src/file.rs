@@ -236,7 +236,7 @@ pub(crate) struct MaintenanceRow {
     pub(crate) source: String,
 }
 
-/// Notes on how the application purges, for the person who sets it up. Every profile accepts all
+/// Notes on how the application purges, for the person that sets it up. Every profile accepts all
 /// dialects.
 #[derive(Clone, Debug)]
 pub(crate) struct PurgeRow {

@@ -46,7 +46,7 @@ pub struct KnownCookie {
     pub software: &'static str,
     /// The purpose.
     pub purpose: CookiePurpose,
-    /// Why the application sets it, and what to do about that, in one or two sentences.
+    /// Why the application sets it, and advice, in one or two sentences.
     pub remedy: &'static str,
     /// The source of this information.
     pub source: &'static str,

@@ -2,8 +2,8 @@
 //!
 //! A profile is a TOML file. Its rows name, for example, the cookies that mark a session, the
 //! cookies that change nothing, and the paths that are never shared. It resolves to a [`Policy`],
-//! by which `semantics` decides. The shipped profiles are in `data/`, where each row names its
-//! source. A site may bring its own profile.
+//! the basis of decisions in `semantics`. The shipped profiles are in `data/`, where each row names
+//! its source. A site may bring its own profile.
 //!
 //! The crate also detects the system that a site runs on, and so the profile for it.
 //!

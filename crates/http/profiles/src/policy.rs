@@ -187,7 +187,7 @@ pub enum Changes {
     Page,
 }
 
-/// The devices that get variants of their own.
+/// The devices that get separate variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceClass {
     /// None: every device gets the same page, unless `Vary` says otherwise.
@@ -196,8 +196,8 @@ pub enum DeviceClass {
     Mobile,
 }
 
-/// A response that is shared for a short time although it forbids sharing. The origin sends the ban
-/// with every response of this kind, and the response is the same for every visitor.
+/// A rule for a response that is shared for a short time although it forbids sharing. The origin
+/// sends the ban with every response of this kind, and the response is the same for every visitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BriefRule {
     /// The status of the response must be one of these.
@@ -258,23 +258,23 @@ pub struct Policy {
     pub session_cookies: Vec<Pattern>,
     /// Cookies that never change a page. They take precedence over `session_cookies`.
     pub noise_cookies: Vec<Pattern>,
-    /// Cookies by which pages differ. They are part of the cache key and forwarded, without any
-    /// other cookie. They take precedence over the other lists; their names are compared whole.
+    /// Cookies that change pages. They are part of the cache key and forwarded, without any other
+    /// cookie. They take precedence over the other lists; their names are compared whole.
     pub keyed_cookies: Vec<String>,
     /// Cookies that are removed from responses to fetches whose response may be shared. In requests
     /// they are treated by the other lists.
     pub stripped_cookies: Vec<Pattern>,
     /// Whether requests with any cookies may be answered with stored static files.
     pub static_files: bool,
-    /// Whether browsers get a lifetime for static files of which the application states none.
+    /// Whether browsers get a lifetime for static files if the application states none.
     pub browser_caching: bool,
     /// File name extensions of static files, without the dot.
     pub static_extensions: Vec<String>,
     /// Paths where cookies change no response of a static type, whatever the response says.
     /// Compared after one percent-decoding.
     pub static_paths: Vec<Pattern>,
-    /// The longest lifetime that is derived from the modification date of a static file that states
-    /// none. `None` disables this.
+    /// The longest lifetime derived from the modification date of a static file without a stated
+    /// one. `None` disables this.
     pub static_guess_max: Option<Duration>,
     /// The time for which a file at `static_paths` is used without validation although it says
     /// `no-cache`.
@@ -313,11 +313,12 @@ pub struct Policy {
     pub routes: Vec<RouteRule>,
     /// Rules for the identity of the one post that a page shows.
     pub identities: Vec<IdentityRule>,
-    /// The requests by which an application's own pages change it, and the pages that each changes.
+    /// The requests from an application's own pages that change its content, and the pages that
+    /// each changes.
     pub writes: Vec<WriteRule>,
     /// The front page and the feeds, as targets relative to the application's base path.
     pub fronts: Vec<String>,
-    /// The devices that get variants of their own.
+    /// The devices that get separate variants.
     pub device_class: DeviceClass,
     /// Targeted fields in order of precedence: the first one present and valid counts.
     pub targeted_fields: Vec<TargetedField>,
@@ -356,7 +357,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The profile for a site of which nothing is known.
+    /// The profile for an unknown site.
     pub fn default_profile() -> Self {
         shipped(DEFAULT)
     }
@@ -374,7 +375,7 @@ impl Policy {
     }
 
     /// The base of a profile that extends no other. It has no lists, assumes no lifetime, and
-    /// shares only what is certain to be shareable.
+    /// shares only certainly shareable responses.
     pub(crate) const fn bare(name: String) -> Self {
         Self {
             name,

@@ -58,7 +58,7 @@ impl Profile {
     }
 }
 
-/// The policy of the profile called `base`, or what to do if there is none.
+/// The policy of the profile called `base`, or advice if there is none.
 fn extended(base: &str, others: &[Profile]) -> Result<Policy, String> {
     if let Some(known) = others.iter().find(|other| other.name == base) {
         return Ok(known.policy.clone());
@@ -341,7 +341,7 @@ pub(crate) fn patterns(row: &str, key: &'static str, texts: &[String]) -> Result
     listed(row, key, texts)
 }
 
-/// Reads patterns, of which a row may have none.
+/// Reads the patterns of a row, which may be none.
 pub(crate) fn listed(row: &str, key: &'static str, texts: &[String]) -> Result<Vec<Pattern>, Fault> {
     each(key, texts, |text| {
         if text.bytes().all(|octet| matches!(octet, b'*' | b' ' | b'/')) {

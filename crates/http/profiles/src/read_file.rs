@@ -233,7 +233,7 @@ fn rows<T>(keys: &mut Keys<'_, '_>, key: &'static str, read: impl Fn(&mut Keys<'
     keys.tables(key).into_iter().map(|keys| row(keys, &read)).collect()
 }
 
-/// Reports a key that is missing.
+/// Reports a missing key.
 fn need(keys: &Keys<'_, '_>, key: &str, example: &str) {
     if !keys.has(key) {
         keys.missing(key, example);
@@ -270,7 +270,7 @@ fn statuses(keys: &mut Keys<'_, '_>) -> Vec<u16> {
     numbers.into_iter().filter_map(|number| u16::try_from(number).ok()).collect()
 }
 
-/// Reads a required word; a wrong one is reported, and `placeholder` stands for it.
+/// Reads a required word; a wrong one is reported and replaced by `placeholder`.
 fn word<T: Copy>(
     keys: &mut Keys<'_, '_>,
     key: &'static str,

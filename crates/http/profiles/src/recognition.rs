@@ -10,7 +10,7 @@
 //! or, on the start page, the generator and an asset.
 //!
 //! Only responses to requests that no visitor can have crafted count: GET, 200, HTML, without a
-//! query. A sign that is part of the request's target may be reflected and does not count.
+//! query. A sign within the request's target may be reflected and does not count.
 
 use crate::software::{SIGNS, Sign, contains_ignoring_case};
 use crate::{DocumentHead, Profile};

@@ -12,7 +12,7 @@ pub const AUTO: &str = "auto";
 /// The profile for an unknown site.
 pub const DEFAULT: &str = "default";
 
-/// The profile that never does anything that a response forbids.
+/// The profile that never breaks a prohibition of a response.
 pub const LETTER: &str = "rfc";
 
 /// Names and texts, in the order of the documentation. A profile comes after the one that it

@@ -141,8 +141,8 @@ pub(crate) const SIGNS: &[(&str, Sign)] = &[
 
 /// Guesses the systems behind a response, in the order of the table.
 ///
-/// `content` is the content without content coding. For each system the first sign that is found is
-/// the evidence.
+/// `content` is the content without content coding. For each system the first found sign is the
+/// evidence.
 pub fn recognise(fields: &Fields, head: &DocumentHead, content: &[u8]) -> Vec<Software> {
     let content = content.get(..SEARCHED_BYTES_MAX).unwrap_or(content);
     let mut found: Vec<Software> = Vec::new();
@@ -177,7 +177,7 @@ pub fn cookies_set(fields: &Fields) -> Vec<String> {
 }
 
 impl Sign {
-    /// The part of the response that is this sign of `software`. `None` if there is none, and for
+    /// The part of the response with this sign of `software`. `None` if there is none, and for
     /// [`Sign::Content`].
     pub(crate) fn evidence(self, software: &str, fields: &Fields, head: &DocumentHead) -> Option<String> {
         let evidence = match self {

@@ -24,8 +24,8 @@ pub struct PageLimits {
     pub imports_max: u32,
     /// Nesting depth of frames. Default 3.
     pub frames_max: u32,
-    /// Selectors in the style rules of one stylesheet. A rule with a selector that is too long to
-    /// match counts under this limit, too. Default 100,000.
+    /// Selectors in the style rules of one stylesheet. A rule with an overlong selector counts
+    /// under this limit, too. Default 100,000.
     pub rules_max: usize,
     /// Steps of applying styles to one document: elements that selectors look at, words of their
     /// attributes, declarations, `var()` substitutions, and ranges of fonts. Default 20 million,

@@ -13,11 +13,11 @@ const VERSIONED: &str = "max-age=31536000, immutable";
 /// The `Cache-Control` of any other file: a week.
 const UNVERSIONED: &str = "max-age=604800";
 
-/// Query parameters by which applications version their files.
+/// Query parameters that applications use to version their files.
 const VERSION_PARAMETERS: [&[u8]; 3] = [b"ver", b"v", b"version"];
 
 /// Fewest hexadecimal digits of a hash in a file's name. Django uses 12, webpack 20, Rails 64, and
-/// bundlers that are told to be short 8.
+/// bundlers with a setting for short names 8.
 const HASH_DIGITS_MIN: usize = 8;
 
 /// The `Cache-Control` that browsers get for the response with this head; `None` to leave it as it

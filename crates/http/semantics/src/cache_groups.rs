@@ -1,8 +1,8 @@
 //! Groups of stored responses that are invalidated together (RFC 9875).
 //!
-//! Invariant: a group is a string that is compared byte by byte, within one origin. The caller
-//! keeps origins apart. A field that is not a list of strings names no group. Invalidating a group
-//! does not invalidate other groups.
+//! Invariant: a group is a string, compared byte by byte, within one origin. The caller keeps
+//! origins apart. A field with another syntax than a list of strings names no group. Invalidating a
+//! group does not invalidate other groups.
 
 use crate::structured::{MemberValue, combined_lines, parse_list};
 use bytes::Bytes;

@@ -4,7 +4,7 @@
 //! forms (RFC 9110 section 8.8.3.3). The origin never receives a tag that Petasos has made.
 //!
 //! The tag of a form is that of the response with a mark before the last quote. The mark names
-//! Petasos, because some web servers mark the tags of their own forms with the coding alone.
+//! Petasos, because some web servers mark the tags of their forms with the coding alone.
 
 use crate::accepted_codings::{AcceptedCodings, Coding};
 use bytes::Bytes;
@@ -18,7 +18,7 @@ pub(crate) fn form_tag(tag: &[u8], coding: Coding) -> Option<Bytes> {
     Some(Bytes::from([start, MARK.as_bytes(), coding.name().as_bytes(), b"\""].concat()))
 }
 
-/// The tag of the response of which the form with this tag was made, and the coding of the form.
+/// The tag of the response that the form with this tag was made from, and the coding of the form.
 /// `None` if the tag is not one of a form.
 fn origin_of(tag: &[u8]) -> Option<(Bytes, Coding)> {
     let inside = tag.strip_suffix(b"\"")?;
@@ -29,15 +29,15 @@ fn origin_of(tag: &[u8]) -> Option<(Bytes, Coding)> {
     unmarked.contains(&b'"').then(|| (Bytes::from([unmarked, b"\""].concat()), coding))
 }
 
-/// The tag of the response of which the form with this tag was made, or the tag itself if it is not
-/// one of a form.
+/// The tag of the response that the form with this tag was made from, or the tag itself if it is
+/// not one of a form.
 fn tag_of_response(tag: &[u8]) -> Bytes {
     origin_of(tag).map_or_else(|| Bytes::copy_from_slice(tag), |(response, _)| response)
 }
 
 /// Whether a client that accepts these codings can use the form with this tag. A cache in front
 /// lists the tags of all forms that it has, also those that this client of it refuses, and sends
-/// the one that is confirmed.
+/// the confirmed one.
 fn is_usable(tag: &[u8], accepted: AcceptedCodings) -> bool {
     origin_of(tag).is_none_or(|(_, coding)| accepted.has(coding))
 }
@@ -53,9 +53,9 @@ pub fn wants_part_of_form(request: &Fields) -> bool {
     request.all(names::IF_RANGE).any(|validator| is_form_tag(validator))
 }
 
-/// The head with the entity tag by which the client knows it, if that differs: the request's
-/// conditions may name the response itself, or another of its forms. All of them have the same
-/// content. A form with a coding that the client does not accept does not count.
+/// The head with the entity tag that the client has for it, if it differs: the request's conditions
+/// may name the response itself, or another of its forms. All of them have the same content. A form
+/// with a coding that the client does not accept does not count.
 ///
 /// If a condition then holds, the response to it names the client's own tag.
 pub fn as_known_to(request: &Fields, head: &ResponseHead) -> Option<ResponseHead> {

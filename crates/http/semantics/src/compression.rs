@@ -1,7 +1,7 @@
-//! The responses of which Petasos makes coded forms.
+//! The responses that Petasos makes coded forms of.
 //!
 //! Invariants: only a complete and successful response is coded. A response that must not be
-//! transformed stays as it is, as does one with a coding of the origin other than gzip. Streams of
+//! transformed stays unchanged, as does one with a coding of the origin other than gzip. Streams of
 //! messages are never coded.
 
 use crate::Directives;
@@ -26,9 +26,9 @@ pub struct CompressionRules {
     pub codings: Vec<Coding>,
     /// The media types of responses that are coded.
     pub types: Vec<Pattern>,
-    /// The shortest content that is coded, in bytes.
+    /// The shortest content to code, in bytes.
     pub bytes_min: u64,
-    /// The longest content that is coded, in bytes.
+    /// The longest content to code, in bytes.
     pub bytes_max: u64,
     /// How a response is sent while it is fetched.
     pub misses: MissForm,

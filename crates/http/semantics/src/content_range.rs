@@ -41,7 +41,7 @@ impl ContentRange {
         is_valid.then_some(Self { first, last, complete })
     }
 
-    /// The extent of the content of a 206 that is a single part. `None` for any other status, for a
+    /// The extent of the content of a 206 with a single part. `None` for any other status, for a
     /// multipart response, and if the field is missing, invalid or present twice.
     pub fn of(response: &ResponseHead) -> Option<Self> {
         if response.status != Status::PARTIAL_CONTENT || is_multipart(response) {
@@ -74,7 +74,7 @@ impl ContentRange {
     ///
     /// An origin that ended the message properly but sent fewer bytes than stated has one wrong
     /// number. Its statement of the first position is trusted. If the stated part reached the end
-    /// of the representation, that is trusted too. Responses made from the part are then
+    /// of the representation, its end is trusted too. Responses made from the part are then
     /// consistent. The complete length differs from the stated one, so the part is not joined with
     /// correct parts.
     pub fn received(&self, content_bytes: u64) -> Option<Self> {

@@ -1,8 +1,8 @@
 //! Device classes, which receive different pages.
 //!
-//! Invariant: the class is the only part of `User-Agent` in the key. On a shared fetch the constant
-//! of the class is the only part that is forwarded. No browser therefore chooses the page that
-//! other browsers of its class receive.
+//! Invariant: the class is the only part of `User-Agent` in the key. On a shared fetch, only the
+//! constant of the class is forwarded. No browser therefore chooses the page that other browsers of
+//! its class receive.
 
 use message::{Fields, names};
 use profiles::{DeviceClass, Forwarding, Policy};
@@ -11,10 +11,10 @@ use profiles::{DeviceClass, Forwarding, Policy};
 pub const SHARED_USER_AGENT: &str = "Mozilla/5.0 (compatible; Petasos)";
 
 /// The `User-Agent` of a fetch whose response is shared among mobile devices. It contains the words
-/// by which WordPress and common libraries recognise a telephone.
+/// that WordPress and common libraries look for in a telephone's field.
 pub const SHARED_MOBILE_USER_AGENT: &str = "Mozilla/5.0 (Linux; Android 10; Mobile; compatible; Petasos)";
 
-/// The words by which WordPress' `wp_is_mobile` recognises a mobile device.
+/// The words that WordPress' `wp_is_mobile` looks for in a mobile device's field.
 const MOBILE_WORDS: [&str; 7] =
     ["Mobile", "Android", "Silk/", "Kindle", "BlackBerry", "Opera Mini", "Opera Mobi"];
 

@@ -4,7 +4,7 @@
 //!
 //! - Names ignore case. A comma in a quoted string does not separate. Arguments may be tokens or
 //!   quoted strings.
-//! - A lifetime that is not a number counts as zero. Of two lifetimes the shorter counts.
+//! - A lifetime without a number counts as zero. The shorter of two lifetimes counts.
 //! - A permission with an argument that it does not have is not granted. A restriction with an
 //!   argument still restricts.
 //! - A quoted string that never ends hides the rest of the field, so the field then means

@@ -2,9 +2,9 @@
 //! no purge reaches.
 //!
 //! Invariant: the sent instructions are never laxer than those that the application states. A
-//! static file of which it states nothing gets a lifetime. The age and the validators do not
-//! change, so a downstream cache can still revalidate its copy (RFC 9111 section
-//! 4.3). The stored response keeps the application's instructions.
+//! static file without instructions gets a lifetime. The age and the validators do not change, so a
+//! downstream cache can still revalidate its copy (RFC 9111 section 4.3). The stored response keeps
+//! the application's instructions.
 
 use crate::Directives;
 use crate::coding::with_vary;
@@ -24,10 +24,10 @@ const PAGES: [&str; 8] = [
     "text/xml",
 ];
 
-/// The head to be sent under the policy; `None` if it is the same as `head`. `lifetime` is what
-/// [`browser_lifetime`](crate::browser_lifetime) has given for the response, or `None` for one that
-/// may be meant for this client alone. `rules` are given for a response of which Petasos may make
-/// coded forms.
+/// The head to be sent under the policy; `None` if it is the same as `head`. `lifetime` is the
+/// result of [`browser_lifetime`](crate::browser_lifetime) for the response, or `None` for one that
+/// may be meant for this client alone. `rules` are given if Petasos may make coded forms of the
+/// response.
 pub fn downstream_head(
     head: &ResponseHead,
     lifetime: Option<&'static str>,
@@ -77,7 +77,7 @@ mod tests {
     use message::{ResponseHead, Status};
     use profiles::Policy;
 
-    /// The head that is sent for a response with these fields, as lines.
+    /// The head to send for a response with these fields, as lines.
     fn sent(policy: &Policy, lines: &[(&'static str, &'static str)]) -> Option<Vec<String>> {
         let head = ResponseHead { fields: lines.iter().copied().collect(), ..ResponseHead::new(Status::OK) };
         let text = |octets: &[u8]| String::from_utf8(octets.to_vec()).unwrap();

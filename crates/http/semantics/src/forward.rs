@@ -7,8 +7,8 @@
 //! response may be shared:
 //!
 //! 1. `Host` is forwarded, because it is in the key, as is the target.
-//! 2. `Accept-Encoding` is forwarded as one of two constants, both of which offer gzip. A response
-//!    with another coding varies on it.
+//! 2. `Accept-Encoding` is forwarded as one of two constants; both offer gzip. A response with
+//!    another coding varies on it.
 //! 3. `Accept` and `User-Agent` are sent as constants.
 //! 4. Any other field, and the client's own `Accept` and `User-Agent`, are forwarded only if a
 //!    known Vary of this key names them. They are then part of the variant key, in the same
@@ -24,8 +24,8 @@
 //! The first response for a key is therefore fetched without negotiation. It may turn out to vary
 //! on a field that the client sent. Then `rule.key` of the client's fields differs from that of the
 //! forwarded fields, so the response is another variant than the client's. The client's own variant
-//! is fetched next, with the rule known. A field that is not in the table makes the request pass,
-//! so no application misses it.
+//! is fetched next, with the rule known. A field outside the table makes the request pass, so no
+//! application misses it.
 
 use crate::VaryRule;
 use crate::accepted_codings::AcceptedCodings;
@@ -131,8 +131,8 @@ const NOT_SHARED: &[&str] = &[
 /// The fields of a request forwarded for its client alone.
 ///
 /// Fields are dropped if they claim another URL, host, scheme or client address than the
-/// connection's own. Fields by which a proxy in front describes the client's connection are kept if
-/// the proxy is `trusted`. Hop-by-hop fields are kept here; the connection's writer handles them.
+/// connection's own. Fields about the client's connection from a proxy in front are kept if the
+/// proxy is `trusted`. Hop-by-hop fields are kept here; the connection's writer handles them.
 /// Entity tags that Petasos has made are replaced by the origin's.
 pub fn passed_fields(fields: &Fields, trusted: bool, policy: &Policy) -> Fields {
     let is_claim = |field: &Field| CLAIMS.iter().any(|name| field.is(name));

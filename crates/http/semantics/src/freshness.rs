@@ -9,7 +9,7 @@ use crate::{Directives, Moment, Reason};
 use profiles::Policy;
 use std::time::Duration;
 
-/// The freshness data that is kept with a stored response.
+/// The freshness data of a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freshness {
     /// Freshness lifetime (RFC 9111 section 4.2.1).
@@ -78,7 +78,7 @@ impl Freshness {
     /// Whether the origin must confirm the response before each use from now on.
     ///
     /// The request that fetched it is the one exception. Requests that wait for this response each
-    /// need a response of their own.
+    /// need a separate response.
     pub fn must_be_validated(&self, now: Moment) -> bool {
         self.validate_always || matches!(self.state(now), FreshnessState::Stale(_))
     }
@@ -132,8 +132,8 @@ pub enum Reuse {
 /// Whether a stored response with this freshness may answer a request with these directives at
 /// `now`.
 ///
-/// The policy's `reload_age_min` limits the request's wish for a newer response: a response younger
-/// than that is not fetched again because of the request's directives.
+/// The policy's `reload_age_min` limits the request's wish for a newer response: a response below
+/// this age is not fetched again because of the request's directives.
 pub fn reuse(freshness: &Freshness, request: &Directives, policy: &Policy, now: Moment) -> Reuse {
     if freshness.validate_always {
         return Reuse::Revalidate(freshness.validation_reason());
@@ -168,8 +168,8 @@ pub fn reuse(freshness: &Freshness, request: &Directives, policy: &Policy, now: 
             stale(Reason::StaleWhileRevalidate, true)
         };
     }
-    // Inclusive: max-stale accepts a response that is stale "by no more than" this time (RFC 9111
-    // section 5.2.1.2).
+    // Inclusive: max-stale accepts a response "that has exceeded its freshness lifetime by no more
+    // than" this time (RFC 9111 section 5.2.1.2).
     let accepted = request.max_stale_secs.is_some_and(|secs| over <= seconds(secs));
     if accepted && freshness.may_be_stale && !declined {
         return stale(Reason::StaleClientAllows, false);

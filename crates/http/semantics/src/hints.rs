@@ -9,7 +9,7 @@ use message::{Fields, Method, RequestHead, ResponseHead, Status, names};
 /// The relations of links that a browser acts on before it has the page.
 const RELATIONS: [&[u8]; 3] = [b"preload", b"modulepreload", b"preconnect"];
 
-/// The field by which a browser says what it needs the response for, and its value for a page.
+/// The field that tells the browser's purpose of a request, and its value for a page.
 const SEC_FETCH_MODE: &str = "Sec-Fetch-Mode";
 const NAVIGATE: &[u8] = b"navigate";
 

@@ -2,7 +2,7 @@
 //! beginning of a response is available.
 //!
 //! Invariant: the time is proportional to the length of the text, and nesting is bounded. Text
-//! inside a string is never reported as a value of its own.
+//! inside a string is never reported as a separate value.
 
 /// Maximum nesting depth. Parsing stops at deeper values.
 const DEPTH_MAX: usize = 32;
@@ -120,9 +120,9 @@ impl JsonReader<'_> {
         }
     }
 
-    /// The byte that an escape stands for; the backslash has been read. A `\u` escape of a
-    /// character outside ASCII becomes `?`, because no rule needs such a character. `\b`, `\f` and
-    /// `\r` become their letters.
+    /// The byte that an escape encodes; the backslash has been read. A `\u` escape of a character
+    /// outside ASCII becomes `?`, because no rule needs such a character. `\b`, `\f` and `\r`
+    /// become their letters.
     fn escaped(&mut self) -> Option<u8> {
         let (&octet, rest) = self.rest.split_first()?;
         self.rest = rest;

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use message::{Field, Fields, RequestHead, names};
 use profiles::Policy;
 
-/// The request as it is looked up and shared; `None` if that is the request as sent.
+/// The request for the look-up and the shared fetch; `None` if it is the request as sent.
 ///
 /// Three changes are possible:
 ///
@@ -96,8 +96,7 @@ mod tests {
         RequestHead { method: Method::Get, target: "/".into(), version: Version::Http11, fields }
     }
 
-    /// The variant key of a request with this cookie line, and the cookie line that is forwarded
-    /// for it.
+    /// The variant key of a request with this cookie line, and the forwarded cookie line.
     fn variant(cookie: &str) -> (Vec<u8>, Option<String>) {
         let policy = policy();
         let sent = request(cookie);

@@ -168,8 +168,9 @@ pub(crate) struct StaleWindows {
 ///
 /// `s-maxage` forbids stale use as `proxy-revalidate` does (RFC 9111 section 5.2.2.10), but a stale
 /// window in the same response permits it again, because extensions may modify directives (section
-/// 5.2.3). No stated window permits what `must-revalidate` or `proxy-revalidate` forbids; only the
-/// policy does. Server errors are never used stale, because they would replace the real page.
+/// 5.2.3). No stated window permits a stale use that `must-revalidate` or `proxy-revalidate`
+/// forbids; only the policy does. Server errors are never used stale, because they would replace
+/// the real page.
 pub(crate) fn stale_windows(
     status: Status,
     directives: &Directives,
@@ -351,8 +352,7 @@ mod tests {
                 "{status}"
             );
         }
-        // A clock that is ahead does not lengthen the lifetime, and a year without change gives one
-        // day.
+        // A fast clock does not lengthen the lifetime, and a year without change gives one day.
         assert_eq!(
             lasts(200, &[changed, ("Date", "Sun, 06 Nov 1994 09:49:37 GMT")], &letter),
             Some(Err(100))

@@ -2,8 +2,8 @@
 //!
 //! Invariant: the time between two moments is never shorter than the time that either clock
 //! measured. A wall clock that jumps back therefore cannot make a response younger. Neither can a
-//! monotonic clock that stands still while the machine sleeps. Both remaining errors are on the
-//! safe side: a response seems older than it is.
+//! monotonic clock that stops while the machine sleeps. Both remaining errors are on the safe side:
+//! a response seems older than it is.
 
 use clock::{Clock, Monotonic, Timestamp};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use std::time::Duration;
 pub struct Moment {
     /// The wall time, which may have jumped.
     pub wall: Timestamp,
-    /// The monotonic time. It never goes back, but may stand still while the machine sleeps.
+    /// The monotonic time. It never goes back, but may stop while the machine sleeps.
     pub monotonic: Monotonic,
 }
 
@@ -28,7 +28,7 @@ impl Moment {
         self.wall.since(earlier.wall).max(self.monotonic.since(earlier.monotonic))
     }
 
-    /// The moment that is `duration` later on both clocks.
+    /// The moment `duration` later on both clocks.
     #[must_use]
     pub const fn plus(self, duration: Duration) -> Self {
         Self { wall: self.wall.plus(duration), monotonic: self.monotonic.plus(duration) }

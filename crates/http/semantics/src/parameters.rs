@@ -1,8 +1,8 @@
-//! Query parameters that, as far as the policy knows, the application does not read.
+//! Query parameters that the application does not read, according to the policy.
 //!
 //! Invariant: a parameter is known only if its whole name, as PHP and others decode it, matches a
 //! pattern of the policy. A parameter without a name is unknown, so no variation of an empty query
-//! gives a page of its own.
+//! gives a separate page.
 
 use crate::spelling::percent_decoded;
 use bytes::Bytes;
@@ -34,7 +34,7 @@ fn parameters(query: &[u8]) -> impl Iterator<Item = &[u8]> {
     query.split(|&byte| byte == b'&')
 }
 
-/// Whether the policy knows the parameter. Like PHP, it takes `tag[]=a` and `tag[x]=a` for `tag`.
+/// Whether the policy lists the parameter. Like PHP, it takes `tag[]=a` and `tag[x]=a` for `tag`.
 fn is_known(parameter: &[u8], policy: &Policy) -> bool {
     let name = percent_decoded(parameter.split(|&byte| byte == b'=').next().unwrap_or_default());
     let name = name.split(|&byte| byte == b'[').next().unwrap_or_default();

@@ -36,7 +36,7 @@ pub fn unsatisfiable_head(complete_bytes: u64) -> ResponseHead {
     head
 }
 
-/// The fields that ask the origin for the rest of a representation of which `part` is stored.
+/// The fields that ask the origin for the rest of a representation, if `part` of it is stored.
 ///
 /// They are `Range`, and `If-Range` if `stored` has a strong validator. `None` if the rest is not a
 /// single range. Without `If-Range` a 206 response can never be joined to the part, so the request

@@ -23,8 +23,8 @@ pub(crate) fn canonical(fields: &Fields, name: &str) -> Option<Bytes> {
     Some(Bytes::from(written.join(&b',')))
 }
 
-/// The one member that is preferred to all others, in lower case. `None` if there is not exactly
-/// one, and if it is `*`.
+/// The one member preferred to all others, in lower case. `None` if there is not exactly one, and
+/// if it is `*`.
 pub(crate) fn favourite(fields: &Fields, name: &str) -> Option<Vec<u8>> {
     let preferences = parse(fields, name)?;
     let top = preferences.iter().map(|(_, weight)| *weight).max().filter(|weight| *weight > 0)?;

@@ -1,10 +1,10 @@
-//! Copies of pages for one session: which requests may be answered by them, what their key contains
-//! and which responses they may hold.
+//! Copies of pages for one session: which requests they may answer, the contents of their key, and
+//! which responses they may hold.
 //!
 //! Invariants: a copy is never used for a request that differs in anything its response may depend
-//! on. Its key contains every cookie that is not noise and the fields of [`keyed_fields`]; a
-//! response whose `Vary` names another field is not kept. A response that says `no-store` or
-//! `no-cache`, sets a cookie, or does not state that it may be kept, is not kept.
+//! on. Its key contains every cookie except noise and the fields of [`keyed_fields`]; a response
+//! whose `Vary` names another field is not kept. A response that says `no-store` or `no-cache`,
+//! sets a cookie, or does not state that it may be kept, is not kept.
 
 use crate::keyed_cookies::is_keyed;
 use crate::lifetime::initial_age;
@@ -23,10 +23,10 @@ use std::time::Duration;
 /// fields that change pages whatever `Vary` says.
 const KEYED_FIELDS: [&str; 4] = ["Accept", names::ACCEPT_ENCODING, "Accept-Language", names::USER_AGENT];
 
-/// The cookies of a request as `name=value`, each a part of what its copies belong to.
+/// The cookies of a request as `name=value`, for the key of its copies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionCookies<'a> {
-    /// Those that mark a session. They say whose copies they are.
+    /// The cookies that mark a session. They say whose copies they are.
     pub session: Vec<&'a [u8]>,
     /// All others that are not noise. They select among the copies of the session.
     pub others: Vec<&'a [u8]>,
@@ -126,7 +126,7 @@ pub fn judge_private(
         return Err(Reason::StoreRefusedNoCache);
     }
     let is_keyed = |name: &[u8]| name.eq_ignore_ascii_case(names::COOKIE.as_bytes()) || selects_copy(name);
-    // A template is assembled from fragments with lifetimes of their own.
+    // A template is assembled from fragments with separate lifetimes.
     let is_template = declares_esi(fields.all(names::SURROGATE_CONTROL).map(|value| &value[..]));
     if is_template || !fields.list(names::VARY).all(is_keyed) {
         return Err(Reason::StoreRefusedVaryStar);

@@ -83,7 +83,7 @@ macro_rules! reasons {
                 match self { $(Self::$variant => Verdict::$verdict,)* }
             }
 
-            /// One sentence for an operator: what happened and what to do about it.
+            /// One sentence for an operator: the event, and advice.
             pub const fn advice(self) -> &'static str {
                 match self { $(Self::$variant => $advice,)* }
             }

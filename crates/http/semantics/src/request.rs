@@ -4,9 +4,9 @@
 //! this client. It must have no credentials, no cookie other than noise, no content, and no field
 //! outside the table in `request_fields`. If in doubt the request passes, and the reason says why.
 //!
-//! With the profile `rfc` the origin receives all fields and states in its response what the
-//! response depends on. There only the method, a method override, content, an upgrade, `no-store`
-//! and the policy's paths and parameters make a request pass.
+//! With the profile `rfc` the origin receives all fields and states in its response the fields that
+//! the response depends on. There only the method, a method override, content, an upgrade,
+//! `no-store` and the policy's paths and parameters make a request pass.
 
 use crate::keyed_cookies::{is_keyed, repeated};
 use crate::left_out::wants_events;
@@ -62,7 +62,7 @@ pub fn classify_request(request: &RequestHead, has_content: bool, policy: &Polic
 /// Whether a request carries credentials, or cookies other than noise and keyed cookies. Its fetch
 /// is not shared with followers. Unknown cookies that the policy ignores do not count.
 pub fn is_personal(request: &Fields, policy: &Policy) -> bool {
-    // A cookie that is ignored is not forwarded, so it cannot make the response personal.
+    // An ignored cookie is not forwarded, so it cannot make the response personal.
     let ignored = policy.forwarding == Forwarding::Keyed && policy.unknown_cookie == UnknownCookie::Ignore;
     let is = |name: &[u8], list: &[Pattern]| list.iter().any(|pattern| pattern.matches(name));
     let is_noise = |line: &Bytes| {
@@ -75,7 +75,7 @@ pub fn is_personal(request: &Fields, policy: &Policy) -> bool {
     request.has(names::AUTHORIZATION) || !request.all(names::COOKIE).all(is_noise)
 }
 
-/// Why a request passes, and the part of the request that is the cause.
+/// Why a request passes, and the part of the request that causes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PassCause<'a> {
     pub(crate) reason: Reason,
@@ -211,7 +211,7 @@ fn cookie_cause<'a>(line: &'a [u8], policy: &Policy) -> Option<PassCause<'a>> {
     unknown
 }
 
-/// The path or query parameter because of which the policy never shares this target.
+/// The path or query parameter that makes the policy never share this target.
 fn target_cause<'a>(target: &'a [u8], policy: &Policy) -> Option<PassCause<'a>> {
     Some(match listed(target, &policy.bypass_paths, &policy.bypass_parameters)? {
         (CulpritKind::Path, path) => PassCause::of(Reason::PassPath, CulpritKind::Path, path),
@@ -219,9 +219,8 @@ fn target_cause<'a>(target: &'a [u8], policy: &Policy) -> Option<PassCause<'a>> 
     })
 }
 
-/// The part of the target because of which the policy shares only marked responses. See
-/// [`needs_mark`]. `cause` checks it last, so its reason means that the request has no other cause
-/// to pass.
+/// The part of the target that makes the policy share only marked responses. See [`needs_mark`].
+/// `cause` checks it last, so its reason means that the request has no other cause to pass.
 fn unmarked_cause<'a>(target: &'a [u8], policy: &Policy) -> Option<PassCause<'a>> {
     let (kind, name) = listed(target, &policy.public_paths, &policy.public_parameters)?;
     Some(PassCause::of(Reason::PassUnmarked, kind, name))

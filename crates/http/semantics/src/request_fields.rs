@@ -1,11 +1,11 @@
 //! The meaning of each request field for sharing: one table for classification, forwarding and
 //! Vary.
 //!
-//! Invariant: a field that is not in the table is [`FieldRole::Unknown`]. A request with such a
-//! field is not shared unless the site's policy declares the field noise or forwarded. A field that
-//! may change a response is therefore in the key, or not forwarded, or declared. With the
-//! declaration the operator vouches that the application names the field in `Vary`. A name with
-//! underscores has no more power than the same name with hyphens.
+//! Invariant: a field outside the table is [`FieldRole::Unknown`]. A request with such a field is
+//! not shared unless the site's policy declares the field noise or forwarded. A field that may
+//! change a response is therefore in the key, or not forwarded, or declared. With the declaration
+//! the operator vouches that the application names the field in `Vary`. A name with underscores has
+//! no more power than the same name with hyphens.
 
 use crate::selecting::{ORIGIN, is_selecting};
 use message::{Field, names};
@@ -27,8 +27,8 @@ pub(crate) enum FieldRole {
     /// Identifies or locates the client. Never forwarded; a response that varies on it is for one
     /// client.
     Address,
-    /// Belongs to one hop, is written by the edge, or is absent from every request that is looked
-    /// up. Never forwarded, and constant as far as Vary is concerned.
+    /// Belongs to one hop, is written by the edge, or is absent from every request for a look-up.
+    /// Never forwarded, and constant as far as Vary is concerned.
     Constant,
     /// Names another method than the request line. Forwarded on a pass only. A GET or HEAD with it
     /// passes.
@@ -74,8 +74,8 @@ pub(crate) fn is_forwarded(name: &[u8], policy: &Policy) -> bool {
 /// Whether the operator's declaration of the field called `name` as noise, or as `forwarded`, would
 /// have no effect.
 ///
-/// That is so if the field has a fixed meaning that a declaration cannot change. A redundant
-/// declaration of what is true anyway is harmless and gives `false`.
+/// The declaration has none if the field has a fixed meaning. A declaration that repeats the
+/// field's meaning is harmless and gives `false`.
 pub fn is_void_declaration(name: &str, forwarded: bool) -> bool {
     let is = |known: &str| name.eq_ignore_ascii_case(known);
     match role(name.as_bytes(), &Policy::default_profile()) {

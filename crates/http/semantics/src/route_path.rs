@@ -1,4 +1,4 @@
-//! The paths by which a route is chosen, and the cookies of a request.
+//! The paths for choosing a route, and the cookies of a request.
 
 use crate::spelling::percent_decoded;
 use message::{Fields, names};

@@ -1,5 +1,5 @@
 //! Request fields that change the page although responses often do not name them in `Vary`. They
-//! are `Origin`, and fields by which scripts ask for a part of a page.
+//! are `Origin`, and fields of scripts that ask for a part of a page.
 //!
 //! Invariant: these fields are sent on every fetch for a request that carries them, and are in the
 //! key of the variant that the fetch returns. A request without such a field never receives that
@@ -88,15 +88,15 @@ pub fn selecting_rule(fields: &Fields, policy: &Policy) -> VaryRule {
     VaryRule::of_names(selecting.map(|field| Bytes::from(field.name.to_ascii_lowercase())).collect(), false)
 }
 
-/// Whether the request carries a field of the list that is not among `names`.
+/// Whether the request carries a field of the list, but not of `names`.
 pub(crate) fn is_beyond(fields: &Fields, names: &[Bytes]) -> bool {
     fields.iter().any(|field| {
         is_selecting(&field.name) && !names.iter().any(|name| name.eq_ignore_ascii_case(&field.name))
     })
 }
 
-/// Whether the field is in the list but has no meaning for this request. That is so if the operator
-/// declared it noise, or if `Origin` names the site itself. It is also so if `X-Requested-With`
+/// Whether the field is in the list but has no meaning for this request. This holds if the operator
+/// declared it noise, or if `Origin` names the site itself. It also holds if `X-Requested-With`
 /// names an app, as embedded browsers send it.
 pub(crate) fn says_nothing(field: &Field, fields: &Fields, policy: &Policy) -> bool {
     if policy.forwarding == Forwarding::Everything || !is_selecting(&field.name) {

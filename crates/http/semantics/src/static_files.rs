@@ -38,7 +38,7 @@ pub(crate) fn ignores_cookies(policy: &Policy) -> bool {
     policy.static_files && policy.forwarding == Forwarding::Keyed
 }
 
-/// Whether the target looks like a file: by the extension of its last segment, or by a path that is
+/// Whether the target looks like a file: by the extension of its last segment, or by a path
 /// declared static.
 pub fn is_static_path(target: &[u8], policy: &Policy) -> bool {
     let path = path_of(target);
@@ -79,7 +79,7 @@ fn is_confusing(path: &[u8], decoded: &[u8]) -> bool {
 /// Whether this response to a request without cookies is the one that a request with cookies would
 /// get.
 ///
-/// The response must have a static media type. That is enough at a declared path. Elsewhere it must
+/// The response must have a static media type. This suffices at a declared path. Elsewhere it must
 /// not vary by cookie or set a meaningful one, and one of two things must hold. Either it says that
 /// it may be shared and for how long. Or its path looks like a file and it has a lifetime or a
 /// `Last-Modified`.

@@ -1,4 +1,4 @@
-//! What a status says about storing its response.
+//! The meaning of a status for storing its response.
 
 use crate::Directives;
 use message::Status;
@@ -27,21 +27,21 @@ pub fn is_refusal(status: Status) -> bool {
 pub(crate) const REFUSING_STATUSES: [u16; 5] = [401, 403, 407, 429, 451];
 
 /// Statuses that are never stored. 226, 304, 412, 416, 417 and 425 answer a condition or a field
-/// that is not in the key. 421 concerns one hop. RFC 6585 forbids storing 428, 431 and 511.
+/// outside the key. 421 concerns one hop. RFC 6585 forbids storing 428, 431 and 511.
 const UNSTORABLE_STATUSES: [u16; 10] = [226, 304, 412, 416, 417, 421, 425, 428, 431, 511];
 
 /// Statuses that complain about the client or this one connection. Only the profile `rfc` stores
 /// them.
 const PERSONAL_STATUSES: [u16; 2] = [408, 426];
 
-/// Final statuses that Petasos knows how to reuse and that do not complain about one request or one
-/// moment. They are stored for as long as the response states.
+/// Final statuses that Petasos can reuse and that do not complain about one request or one moment.
+/// They are stored for as long as the response states.
 pub(crate) const LASTING_STATUSES: [u16; 14] =
     [200, 203, 204, 206, 300, 301, 302, 303, 307, 308, 404, 405, 410, 414];
 
 /// Statuses that RFC 9110 defines as heuristically cacheable, that is, without a stated lifetime.
 const HEURISTIC_STATUSES: [u16; 12] = [200, 203, 204, 206, 300, 301, 308, 404, 405, 410, 414, 501];
 
-/// Statuses whose caching requirements Petasos knows and meets, for `must-understand`.
+/// Statuses whose caching requirements Petasos meets, for `must-understand`.
 pub(crate) const UNDERSTOOD_STATUSES: [u16; 20] =
     [200, 203, 204, 206, 300, 301, 302, 303, 307, 308, 400, 404, 405, 410, 414, 500, 501, 502, 503, 504];

@@ -66,8 +66,8 @@ fn add_text(directives: &mut Directives, name: &[u8], list: &[u8]) {
 }
 
 /// The directives of `Surrogate-Control`: `max-age=N`, `max-age=N+M` with M seconds of staleness
-/// after the lifetime, and `no-store`. A field with neither, such as one that only announces
-/// content processing, replaces nothing.
+/// after the lifetime, and `no-store`. A field with neither, such as one for content processing
+/// only, replaces nothing.
 fn surrogate_control(fields: &Fields) -> Option<Directives> {
     let mut directives = Directives::default();
     let mut speaks = false;

@@ -117,8 +117,7 @@ pub fn updated_head(stored: &ResponseHead, answer: &ResponseHead) -> ResponseHea
 }
 
 /// Fields that are not updated, in addition to hop-by-hop fields. They describe the stored content,
-/// and a response without content has no such content. Some origins send the `Content-Type` of an
-/// empty page with every 304.
+/// and the response has none. Some origins send the `Content-Type` of an empty page with every 304.
 const KEPT_FIELDS: &[&str] =
     &[names::CONTENT_ENCODING, names::CONTENT_LENGTH, names::CONTENT_RANGE, names::CONTENT_TYPE];
 
@@ -151,8 +150,8 @@ pub fn head_says(stored: &ResponseHead, stored_bytes: u64, answer: &ResponseHead
 /// valid. It must name a validator that would prove it in a 304 to a GET: see
 /// [`confirming_fields`].
 ///
-/// A response without validators confirms a stored response that is merely expired, because RFC
-/// 9111 section 4.3.5 compares only the fields that are present.
+/// A response without validators confirms a merely expired stored response, because RFC 9111
+/// section 4.3.5 compares only the fields that are present.
 pub fn head_confirms(stored: &ResponseHead, answer: &ResponseHead, doubt: Doubt, policy: &Policy) -> bool {
     let proving = confirming_fields(stored, doubt, policy);
     let tag = same_tag(stored, answer);

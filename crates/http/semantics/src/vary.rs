@@ -124,7 +124,7 @@ impl VaryRule {
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let names = self.names().iter().chain(other.names()).cloned().collect();
-        // The union may exceed VARY_NAMES_MAX. That is harmless: it only widens the set of
+        // The union may exceed VARY_NAMES_MAX. This is harmless: it only widens the set of
         // forwarded fields.
         Self::sorted(names, self.as_sent || other.as_sent)
     }
@@ -187,7 +187,7 @@ impl VaryRule {
         self.matches_octets(fields, &key.0)
     }
 
-    /// The same as [`VaryRule::matches`], for a key that is kept as bytes.
+    /// The same as [`VaryRule::matches`], for the bytes of a key.
     pub fn matches_octets(&self, fields: &Fields, key: &[u8]) -> bool {
         // A selecting field is always in the key of its variant. A rule that does not name it
         // therefore belongs to requests without it.
@@ -249,8 +249,8 @@ fn split_part(key: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     }
 }
 
-/// The meaning of a field that is forwarded as sent, for comparison (RFC 9111 section 4.1); `None`
-/// if the request does not have the field.
+/// The meaning of a field forwarded as sent, for comparison (RFC 9111 section 4.1); `None` if the
+/// request does not have the field.
 ///
 /// Lines are joined. Space around commas is dropped if the field may be a list. Lists of
 /// preferences have one canonical form.
@@ -298,8 +298,7 @@ fn without_space_around_commas(value: &[u8]) -> Vec<u8> {
     evened
 }
 
-/// The value of `name` as it is compared and forwarded; `None` if the request does not have the
-/// field.
+/// The value of `name` for comparing and forwarding; `None` if the request does not have the field.
 ///
 /// Lines are joined and space around commas is made uniform. `Accept-Encoding` is reduced to one of
 /// two values.
@@ -312,8 +311,7 @@ pub(crate) fn normalised_value(fields: &Fields, name: &[u8]) -> Option<Bytes> {
         return None;
     }
     if name.eq_ignore_ascii_case(names::COOKIE) {
-        // Cookie is not a list. In a request that is looked up it is one line with the keyed
-        // cookies.
+        // Cookie is not a list. In a request for a look-up it is one line with the keyed cookies.
         return fields.first(name).cloned();
     }
     if is_selecting(name.as_bytes()) {

@@ -20,10 +20,10 @@ const OVERRIDES: [&str; 3] = ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Meth
 /// The parameter that does the same as the [`OVERRIDES`].
 const METHOD_PARAMETER: &str = "_method";
 
-/// What is known about a request that may be a write.
+/// The effect of a request that may be a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteEffect {
-    /// The request has changed nothing, as far as the policy knows.
+    /// The request has changed nothing, according to the policy.
     Nothing,
     /// The content of the response decides, and it has not been read yet.
     Unread,
@@ -91,7 +91,7 @@ fn may_have_method(rule: &WriteRule, request: &RequestHead) -> bool {
         || rule.methods.iter().any(|method| method.as_bytes() == request.method.as_bytes())
 }
 
-/// What the request has changed, according to the first rule that applies.
+/// The effect of the request, according to the first rule that applies.
 pub fn written(exchanged: WriteExchange<'_>, policy: &Policy) -> WriteEffect {
     if !may_write(exchanged.request, policy) {
         return WriteEffect::Nothing;

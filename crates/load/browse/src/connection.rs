@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-/// The most bytes of a response head: roughly what browsers accept.
+/// The most bytes of a response head: roughly the limit of browsers.
 pub(crate) const HEAD_BYTES_MAX: u32 = 256 * 1024;
 
 const HEAD_LIMITS: Limits =

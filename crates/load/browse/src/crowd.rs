@@ -141,9 +141,9 @@ impl Crowd {
         self.shared().has_page(begin)
     }
 
-    /// Waits until a page load begins at `begin`, and returns its start. After a wait that is the
-    /// current time, so that a late wake-up does not count toward the page's time. A page load of
-    /// the warm-up keeps `begin`, so that it stays in the warm-up.
+    /// Waits until a page load begins at `begin`, and returns its start. After a wait the start is
+    /// the current time, so that a late wake-up does not count toward the page's time. A page load
+    /// of the warm-up keeps `begin`, so that it stays in the warm-up.
     async fn wait_for(&self, begin: Monotonic) -> Monotonic {
         let wait = begin.since(self.shared().clock.monotonic());
         if wait.is_zero() {
@@ -247,7 +247,7 @@ fn pass_on_panic(ended: Result<(), JoinError>) {
 }
 
 /// When the page loads of one thread fall due, after the beginning of the run: thread 0 of two
-/// takes the numbers 0, 2, 4 and so on. If each thread had a schedule of its own, they would all
+/// takes the numbers 0, 2, 4 and so on. If each thread had a separate schedule, they would all
 /// begin a page at the same moment.
 fn due_times((thread, threads): (usize, usize), rate: f64, ramp: Duration) -> impl Iterator<Item = Duration> {
     (thread as u64..).step_by(threads).map(move |number| due_after(number, rate, ramp))

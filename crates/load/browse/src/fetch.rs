@@ -197,9 +197,9 @@ fn is_read(class: ResourceClass) -> bool {
     matches!(class, ResourceClass::Document | ResourceClass::Frame | ResourceClass::Stylesheet)
 }
 
-/// The most bytes of content that are received for a class, and the limit that says so. Beyond an
-/// eighth more than is decoded, content that is parsed is too long in any ordinary coding, so the
-/// rest is neither awaited nor held in memory.
+/// The most bytes of content that are received for a class, and the limit that says so. Beyond the
+/// decoding limit plus an eighth, parsed content is too long in any ordinary coding, so the rest is
+/// neither awaited nor held in memory.
 fn bytes_max(class: ResourceClass, limits: &PageLimits) -> (usize, PageLimit) {
     let parsed_max = limits.decoded_bytes_max.saturating_add(limits.decoded_bytes_max / 8);
     if is_read(class) && parsed_max < limits.content_bytes_max {

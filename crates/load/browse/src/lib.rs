@@ -262,7 +262,7 @@ mod tests {
         let (over, is_over) = mpsc::channel::<()>();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let found = run_to_end(runtime, async {
-            // Stands for a lookup: it ends when the other end of the channel is gone.
+            // A substitute for a lookup: it ends when the other end of the channel is gone.
             drop(tokio::task::spawn_blocking(move || is_over.recv()));
             1
         });

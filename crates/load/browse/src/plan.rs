@@ -1,7 +1,7 @@
 //! The plan of a run of page loads.
 //!
-//! Invariant: a plan that passes [`PagePlan::check`] can be run; an error names the flag that is
-//! wrong. A plan is plain data: it opens no connections and resolves no names.
+//! Invariant: a plan that passes [`PagePlan::check`] can be run; an error names the wrong flag. A
+//! plan is plain data: it opens no connections and resolves no names.
 
 use address::{Address, HttpUrl, HttpUrlError};
 use record::{StatusSet, Think};
@@ -210,7 +210,7 @@ impl PagePlan {
     /// Whether a URL is on a host that may be requested: the page's own host, or one that the plan
     /// names. The page's own host must have the page's port; ports 80 and 443 are interchangeable.
     /// A host that the plan connects to elsewhere must have the page's scheme, too: its name may
-    /// lead to another server, such as the live one of a site that is tested on a copy.
+    /// lead to another server, such as the live one of a site under test on a copy.
     pub fn may_ask(&self, url: &Url) -> bool {
         if !matches!(url.scheme(), "http" | "https") {
             return false;

@@ -2,8 +2,8 @@
 //! are computed.
 //!
 //! Invariant: memory does not depend on the number of pages. It grows only with the number of
-//! seconds, of which at most [`SECONDS_MAX`] are kept. Seconds are in order and without gaps, and
-//! belong to the measured part.
+//! seconds, and at most [`SECONDS_MAX`] are kept. Seconds are in order and without gaps, and belong
+//! to the measured part.
 
 use crate::ramp_up::RampUp;
 use clock::Monotonic;

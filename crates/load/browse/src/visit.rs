@@ -86,7 +86,7 @@ async fn fetch<'a>(
     (asset, result)
 }
 
-/// Waits for the first future that is ready, and removes it. There must be at least one future.
+/// Waits for the first ready future, and removes it. There must be at least one future.
 async fn next(
     under_way: &mut Vec<PendingResource<'_>>,
 ) -> (Subresource, Result<FetchedResource, FetchFailure>) {
@@ -100,7 +100,7 @@ async fn next(
     })
     .await;
     // A finished future must not be polled again. `remove` keeps the order of the others, which
-    // decides who gets a free connection first.
+    // decides the next user of a free connection.
     drop(under_way.remove(at));
     output
 }

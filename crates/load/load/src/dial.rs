@@ -1,8 +1,7 @@
 //! Establishes connections, and establishes them again with a used socket.
 //!
-//! Invariant: nothing here blocks. Events report the progress of a connection; a refusal that is
-//! known at once is an error. The worker keeps track of responses and decides when a socket may be
-//! used again.
+//! Invariant: nothing here blocks. Events report the progress of a connection; an immediate refusal
+//! is an error. The worker keeps track of responses and decides when a socket may be used again.
 //!
 //! A new connection for each request is costly for the kernel. On loopback it takes 50 µs, because
 //! the peer's half of the handshake runs in the caller's time; our own part is 2 µs. Two measures

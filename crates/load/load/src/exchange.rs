@@ -83,7 +83,7 @@ impl HeldBack {
 }
 
 impl ExchangeTimes {
-    /// A request that is meant to start at `started`, and starts then.
+    /// A request meant to start at `started`, and starts then.
     pub(crate) fn starting(started: Monotonic, measured: bool) -> Self {
         Self {
             measured,

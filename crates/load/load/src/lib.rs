@@ -1,7 +1,7 @@
 //! The load tester. It sends requests to one or more URLs, and reads and checks every byte of every
-//! response. It reports what it measured, and how far the figures can be trusted.
+//! response. It reports its measurements, and how far the figures can be trusted.
 //!
-//! A run combines a course (closed or open loop, and what ends it), a transport and a recorder. One
+//! A run combines a course (closed or open loop, and its end), a transport and a recorder. One
 //! driver, the worker, runs them:
 //!
 //! ```text
@@ -187,7 +187,7 @@ pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<RunOutco
 /// a slow server the wake-up latency is small beside the response time.
 const LIGHT_USERS_MAX: usize = 16;
 
-/// The highest rate of a light open loop, in requests a second: a tenth of what a thread can send.
+/// The highest rate of a light open loop, in requests a second: a tenth of a thread's maximum.
 const LIGHT_RATE_MAX: f64 = 5_000.0;
 
 /// How many threads of a run busy-wait. Only a run on the host of its server does: the latency of a

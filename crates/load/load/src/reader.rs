@@ -251,7 +251,7 @@ mod tests {
         (AnswerReader::default(), HeadMemo::new(false, KeepAliveRule::UnlessDenied))
     }
 
-    /// Feeds `octets` in pieces of `size` bytes and returns the first result that is not "more".
+    /// Feeds `octets` in pieces of `size` bytes and returns the first result except "more".
     fn read(octets: &[u8], size: usize) -> Result<Option<ResponseSummary>, ResponseReadError> {
         let (mut reader, mut memo) = reader();
         for piece in octets.chunks(size) {

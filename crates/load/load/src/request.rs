@@ -73,8 +73,8 @@ pub(crate) fn fields(plan: &Plan, target: &HttpUrl, cookies: &[String]) -> Vec<(
     let mut fields = Vec::new();
     let given = |name: &str| plan.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
     let mut field = |name: &str, value: &str| fields.push((name.to_owned(), value.to_owned()));
-    // Each version sends only what is not its default (RFC 9112 section 9.3). A connection that
-    // lingers must not be closed by the server, so it counts as persistent here.
+    // Each version states only a deviation from its default (RFC 9112 section 9.3). A connection
+    // that lingers must not be closed by the server, so it counts as persistent here.
     match (plan.http, plan.keep_alive || !plan.linger.is_zero()) {
         _ if given(names::CONNECTION) => {}
         (Protocol::Http10, true) => field(names::CONNECTION, "Keep-Alive"),

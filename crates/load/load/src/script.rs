@@ -1,4 +1,4 @@
-//! What the users of a run do: which request comes next, and what a response means.
+//! The behaviour of the users of a run: which request comes next, and how a response is judged.
 //!
 //! Invariant: a script reads no clock and makes no connection. The worker decides when a request
 //! starts, and the transport how it travels.
@@ -10,7 +10,7 @@ use crate::shared::LoadContext;
 use stats::Random;
 use std::time::Duration;
 
-/// What the users of one thread do. Requests are indices into the run's list of requests.
+/// The behaviour of the users of one thread. Requests are indices into the run's list of requests.
 pub(crate) trait Script {
     /// A user's next request.
     fn next(&mut self) -> u32;
@@ -21,13 +21,13 @@ pub(crate) trait Script {
     /// How long a user thinks after a response; `None` if users do not think.
     fn think(&mut self) -> Option<Duration>;
 
-    /// How to look at the content of the response to a request that is being sent.
+    /// How to look at the content of the response to the request being sent.
     fn inspect(&mut self, request: u32) -> Inspection;
 
     /// The meaning of a complete response.
     fn judge(&self, request: u32, answer: &ResponseSummary, inspection: Inspection) -> ResponseJudgement;
 
-    /// Learns that a request got no complete response.
+    /// Notes that a request got no complete response.
     fn give_up(&self, request: u32, inspection: &Inspection);
 }
 

@@ -2,7 +2,7 @@
 //! are computed.
 //!
 //! Invariant: memory does not depend on the number of responses. It grows only with the number of
-//! seconds, of which at most [`SECONDS_MAX`] are kept. Seconds are in order and without gaps.
+//! seconds, and at most [`SECONDS_MAX`] are kept. Seconds are in order and without gaps.
 
 use record::{SECONDS_MAX, Second};
 use stats::Histogram;

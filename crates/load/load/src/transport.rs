@@ -7,7 +7,7 @@
 //!   http2        HTTP/2, several requests at a time       /  and keeps requests and results
 //! ```
 //!
-//! Invariant: nothing here blocks or decides what to send next. For every request it takes, a
+//! Invariant: nothing here blocks or chooses the next request. For every request it takes, a
 //! connection returns exactly one [`TransportEvent`], or keeps the request to the end of the run. A
 //! connection continues when its socket has an event or when it gets a request.
 
@@ -43,8 +43,8 @@ const TURN_BYTES_MAX: usize = 1024 * 1024;
 
 /// One connection and the requests on it.
 ///
-/// The worker is generic over this trait, because a run uses only one kind of connection. A call
-/// of a method therefore costs nothing that the method does not.
+/// The worker is generic over this trait, because a run uses only one kind of connection. A call of
+/// a method therefore costs no more than the method itself.
 pub(crate) trait Transport: Sized {
     /// A connection being established on `stream` to `address`, for `first`.
     fn open(stream: TcpStream, address: SocketAddr, first: &ExchangeTimes, tools: &Tools<'_>) -> Self;
@@ -58,8 +58,7 @@ pub(crate) trait Transport: Sized {
     /// Takes a request. Sends it at once, or waits for the next turn: see [`Transport::has_work`].
     fn ask(&mut self, pending: PendingRequest, tools: &mut Tools<'_>);
 
-    /// Works on the connection. Returns whether bytes may be left unread, of which no event will
-    /// tell.
+    /// Works on the connection. Returns whether bytes may be left unread without a further event.
     fn turn(&mut self, ready: Readiness, tools: &mut Tools<'_>) -> bool;
 
     /// Whether it needs a turn, or has events to take, without an event of its socket.
@@ -74,7 +73,7 @@ pub(crate) trait Transport: Sized {
     /// Whether the server has proven that it speaks the protocol.
     fn is_proven(&self) -> bool;
 
-    /// What may become of the connection.
+    /// The state of the connection, for its further use.
     fn state(&self) -> ConnectionState;
 
     /// Number of requests that it has taken and not yet returned.
@@ -89,8 +88,8 @@ pub(crate) trait Transport: Sized {
     /// Takes back all requests of a connection that could not be established.
     fn give_up(&mut self) -> VecDeque<PendingRequest>;
 
-    /// At the end of the run, tells for each request under way when bytes of its response arrived
-    /// that were not read; `None` if there are none. The connection is unusable afterwards.
+    /// At the end of the run, reports for each request under way the arrival of unread bytes of its
+    /// response; `None` if there are none. The connection is unusable afterwards.
     fn last_look(
         &mut self,
         now: Monotonic,
@@ -114,7 +113,7 @@ pub(crate) struct PendingRequest {
     pub(crate) inspection: Inspection,
 }
 
-/// What has happened on a connection.
+/// An event on a connection.
 #[derive(Debug)]
 pub(crate) enum TransportEvent {
     /// A complete response, and when it was read.
@@ -127,7 +126,7 @@ pub(crate) enum TransportEvent {
     Unconnected(ConnectError),
 }
 
-/// What may become of a connection.
+/// The state of a connection, for its further use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionState {
     /// It may get more requests.

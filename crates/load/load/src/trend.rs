@@ -1,4 +1,4 @@
-//! Tells whether most requests of a run fail.
+//! Detects whether most requests of a run fail.
 //!
 //! Invariant: a few requests tell nothing. Relaxed ordering is enough for the counters, because
 //! they guard no other data.

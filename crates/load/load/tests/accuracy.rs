@@ -29,7 +29,7 @@ fn at_rate(rate: f64) -> Arrival {
     Arrival::Open { rate: Rate::Constant(rate), in_flight_max: 1_000 }
 }
 
-/// The most attempts to find a run to which the machine adds no more than [`ADDED_US_MAX`].
+/// The most attempts to find a run in which the machine adds at most [`ADDED_US_MAX`].
 const TRIES_MAX: usize = 30;
 
 /// Compares percentiles with those of the server's record. Returns whether they are close enough.
@@ -105,7 +105,7 @@ fn stall_shows_in_the_latency_of_all_requests_due_meanwhile() {
         assert!(found >= at_least_us, "p{percent} is {found} us");
     }
     assert_eq!((outcome.good, outcome.not_started), (400, 0));
-    // One user who waits for each response meets the stall only once.
+    // One user of a closed loop meets the stall only once.
     let server = stalling();
     let outcome = run(&server, 400, Arrival::Closed, 1);
     assert!(outcome.good_times.total.percentile_us(99.0) < 400_000);

@@ -1,5 +1,5 @@
 //! In its steady state a worker allocates nothing for a request, whether it keeps its connections
-//! or makes one for each request. This test runs in a process of its own, so that no other test
+//! or makes one for each request. This test runs in a separate process, so that no other test
 //! allocates.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]

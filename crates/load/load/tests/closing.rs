@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
 
-/// Serves `connections` connections, each of which it closes first. Counts the ones that the client
+/// Serves `connections` connections and closes each of them first. Counts the ones that the client
 /// then ends with a FIN.
 fn counting_server(connections: usize) -> (String, JoinHandle<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

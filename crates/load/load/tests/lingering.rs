@@ -54,7 +54,7 @@ fn lingering_connection_is_dropped_when_the_server_closes_it() {
     let before = descriptors();
     let mut plan = Plan::new(HttpUrl::parse(&format!("http://{address}/")).unwrap());
     plan.stop = Stop { requests: Some(50), ..Stop::default() };
-    // While the user thinks, the thread learns that the connection is closed.
+    // While the user thinks, the thread notices that the connection is closed.
     plan.think = Think::Constant(Duration::from_millis(10));
     plan.linger = Duration::from_secs(60);
     let plan = Plan { http: Protocol::H2, keep_alive: false, threads: 1, ..plan };

@@ -35,8 +35,8 @@ const CLOSED_SHARE_MAX: f64 = 0.05;
 /// server, as a share of the latter.
 pub const ACCOUNT_GAP_INVALID: f64 = 0.01;
 
-/// What each response may add to that difference, in microseconds, because published times are cut
-/// to whole microseconds.
+/// The contribution of each response to this difference, in microseconds, because published times
+/// are cut to whole microseconds.
 pub const ACCOUNT_GAP_US_PER_ANSWER: f64 = 1.0;
 
 /// The largest deviation from Little's law, as a share. In a closed loop, the time users spend in
@@ -115,10 +115,11 @@ pub struct SelfCheck {
     /// The rate at which requests of an open loop were started, in requests per second. See
     /// [`SelfCheck::rate_asked`].
     pub rate_started: Option<f64>,
-    /// 99th percentile of the time by which requests of an open loop started later than intended,
-    /// in microseconds.
+    /// 99th percentile of the delay of requests of an open loop behind their intended start, in
+    /// microseconds.
     pub schedule_lag_p99_us: Option<u64>,
-    /// How much of what Little's law expects is missing; `None` if the run is too short to tell.
+    /// The share missing from the value that Little's law expects; `None` if the run is too short
+    /// to tell.
     ///
     /// In a closed loop, 0.03 means that requests and the time between them account for 3 percent
     /// fewer users than there are. A value below zero means more users. In an open loop, the times
@@ -193,7 +194,7 @@ pub struct OpenLoop {
     pub started: u64,
     /// Requests that fell due and were not started.
     pub not_started: u64,
-    /// 99th percentile of the time by which requests started later than intended, in microseconds.
+    /// 99th percentile of the delay of requests behind their intended start, in microseconds.
     pub schedule_lag_p99_us: u64,
 }
 

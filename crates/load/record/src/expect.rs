@@ -83,7 +83,7 @@ pub enum Length {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusSet(Vec<(u16, u16)>);
 
-/// A text that is not a set of status codes.
+/// A text with an invalid set of status codes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither a status code such as 200 nor a class such as 2xx; separate several by commas")]
 pub struct StatusSetError(String);

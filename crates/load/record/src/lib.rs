@@ -1,5 +1,5 @@
-//! What a run of the load tester was asked to do, what it measured, and how far its figures can be
-//! trusted: values that the generators write, and that reports and ladders read.
+//! The plan of a run of the load tester, its measurements, and how far its figures can be trusted:
+//! values that the generators write, and that reports and ladders read.
 //!
 //! [`Plan`] and [`RunOutcome`] belong to runs of single requests, [`PageOutcome`] to runs of whole
 //! pages. Their modules define every term and figure.

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Both sides of the law.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LittlesLaw {
-    /// The sum of the times of single requests and, in a closed loop, of what users did between
+    /// The sum of the times of single requests and, in a closed loop, of the users' states between
     /// them.
     accounted: Duration,
     /// The value that `accounted` should have.
@@ -37,8 +37,8 @@ impl LittlesLaw {
         Self { accounted: requests, expected: in_flight, late: Duration::ZERO }
     }
 
-    /// The share of the expected time that is missing, negative if there is too much. `None` if
-    /// none is expected.
+    /// The missing share of the expected time, negative if there is too much. `None` if none is
+    /// expected.
     pub fn residual(self) -> Option<f64> {
         (!self.expected.is_zero()).then(|| 1.0 - self.accounted.as_secs_f64() / self.expected.as_secs_f64())
     }

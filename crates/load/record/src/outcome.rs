@@ -225,7 +225,7 @@ impl FailureKind {
         }
     }
 
-    /// What an operator can do about failures of this kind, where that is not obvious.
+    /// Advice for an operator about failures of this kind, unless it is obvious.
     pub const fn advice(self) -> Option<&'static str> {
         match self {
             Self::Address => Some(
@@ -596,7 +596,7 @@ impl RunOutcome {
         per_second(self.good - self.late.good, self.elapsed)
     }
 
-    /// Complete responses per second, good or wrong: what `ab` calls requests per second. Late
+    /// Complete responses per second, good or wrong: `ab` calls it requests per second. Late
     /// responses are left out.
     pub fn complete_per_second(&self) -> f64 {
         per_second(self.complete - self.late.complete, self.elapsed)

@@ -119,8 +119,8 @@ impl FetchFailure {
         }
     }
 
-    /// If the failure is caused by a limit of this machine, names the limit and what to do about
-    /// it. `None` if the site may be the cause.
+    /// If the failure is caused by a limit of this machine, names the limit and gives advice.
+    /// `None` if the site may be the cause.
     pub const fn local_limit(self) -> Option<&'static str> {
         match self {
             Self::Address => Some(
@@ -193,8 +193,8 @@ pub struct TracedUrl {
     pub url: String,
     /// The class of the resource.
     pub class: ResourceClass,
-    /// What happened: `loaded`, `redirected` (the target of a redirect), `cached`, `lazy`,
-    /// `foreign`, or the name of a failure.
+    /// The result: `loaded`, `redirected` (the target of a redirect), `cached`, `lazy`, `foreign`,
+    /// or the name of a failure.
     pub what: &'static str,
 }
 
@@ -351,7 +351,7 @@ impl PageFigures {
         }
     }
 
-    /// Counts a resource on a host that is not requested.
+    /// Counts a resource on a host without requests.
     pub fn foreign(&mut self, host: &str) {
         if let Some(count) = self.foreign_hosts.get_mut(host) {
             *count += 1;

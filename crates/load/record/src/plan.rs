@@ -1,6 +1,6 @@
 //! The plan of a run: targets, users, requests, stop conditions and expectations.
 //!
-//! Invariant: a plan that passes [`Plan::check`] can be run; an error names what is wrong. A plan
+//! Invariant: a plan that passes [`Plan::check`] can be run; an error names the wrong part. A plan
 //! is plain data: it opens no sockets and resolves no names.
 
 use crate::ab_account::Counting;
@@ -167,8 +167,8 @@ pub struct RequestBody {
     pub content_type: String,
 }
 
-/// When a run ends: at the first limit that is reached. Unless the plan has stages, `requests` or
-/// `time` must be given.
+/// When a run ends: at the first limit reached. Unless the plan has stages, `requests` or `time`
+/// must be given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stop {
     /// After this number of requests has ended, successfully or not. Warm-up requests do not count.
@@ -248,10 +248,10 @@ pub enum PlanError {
         /// The text as given.
         text: String,
     },
-    /// A header name that is no token (RFC 9110 section 5.1).
+    /// A header name with other characters than a token's (RFC 9110 section 5.1).
     #[error("{0:?} is not a header field name")]
     HeaderName(String),
-    /// A method that is no token (RFC 9110 section 9.1).
+    /// A method with other characters than a token's (RFC 9110 section 9.1).
     #[error("{0:?} is not a method")]
     Method(String),
     /// The requests of all URLs together are too long.

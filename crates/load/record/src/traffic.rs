@@ -91,7 +91,7 @@ impl fmt::Display for StageLoad {
     }
 }
 
-/// A text that is not the load of a stage.
+/// A text with an invalid load of a stage.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither a number of users such as 100 nor a rate such as 100/s")]
 pub struct StageLoadError(String);

@@ -1,4 +1,4 @@
-//! What a cache did with a request, according to the response's `Cache-Status` field (RFC 9211).
+//! A cache's verdict about a request, according to the response's `Cache-Status` field (RFC 9211).
 //! Without it, `X-Cache` is read; without both, `Age` (RFC 9111 section 5.1).
 //!
 //! Invariant: of several caches the nearest one counts, which is the last member of the list. An
@@ -7,7 +7,7 @@
 
 use message::{list_members, names};
 
-/// What the nearest cache did. The verdicts are coarse enough for the dialects of all caches.
+/// The verdict of the nearest cache. The verdicts are coarse enough for the dialects of all caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CacheVerdict {
     /// The response was stored and fresh.
@@ -54,7 +54,7 @@ impl CacheVerdict {
     }
 
     /// Reads the value of an `Age` field. An age of 0 may belong to a response that was just
-    /// fetched, so it has no verdict. A value that is no number has none either.
+    /// fetched, so it has no verdict. A value without a number has none either.
     fn from_age(value: &[u8]) -> Option<Self> {
         let seconds = list_members(value).next().unwrap_or_default();
         let is_number = seconds.iter().all(u8::is_ascii_digit);

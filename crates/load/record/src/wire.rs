@@ -129,7 +129,7 @@ pub struct SourceNet {
     prefix: u8,
 }
 
-/// A text that is not a range of addresses.
+/// A text with an invalid range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither an address such as 127.0.0.1 nor a range such as 127.0.0.0/8")]
 pub struct SourceNetError(String);

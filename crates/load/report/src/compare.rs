@@ -4,8 +4,8 @@
 //! Invariants:
 //!
 //! * The unit is the run, never the request.
-//! * The sentence is about one figure that is chosen before the sides are compared. Otherwise five
-//!   figures would have five chances to differ. The table shows the intervals of the others.
+//! * The sentence is about one figure, chosen before the sides are compared. Otherwise five figures
+//!   would have five chances to differ. The table shows the intervals of the others.
 //! * A verdict never assumes less noise than the machine has (`pilot`).
 //! * With fewer than five runs a side, or with a run that the generator limited, there are figures
 //!   and no verdict.
@@ -261,7 +261,7 @@ pub enum ComparisonVerdict {
 ///
 /// # Errors
 /// Returns an error if the number of sides, or of the runs of a side, is out of range. Sides of
-/// requests cannot be compared with sides of pages; that is an error, too.
+/// requests cannot be compared with sides of pages; trying it is an error, too.
 pub fn compare(sides: &[Side], options: CompareOptions) -> Result<Comparison, CompareError> {
     let Some((first, others)) = sides.split_first().filter(|(_, others)| !others.is_empty()) else {
         return Err(CompareError::Sides);

@@ -25,7 +25,7 @@ impl<'a, S> CsvColumn<'a, S> {
         Self { name: name.to_owned(), cell: Box::new(move |row| of(row).to_string()) }
     }
 
-    /// Creates a column that is empty where the value is unknown.
+    /// Creates a column with empty fields for unknown values.
     fn optional(name: &str, of: impl Fn(&S) -> Option<u64> + 'a) -> Self {
         Self::new(name, move |row| of(row).map(|value| value.to_string()).unwrap_or_default())
     }

@@ -53,8 +53,8 @@ impl CellNoise {
         Self(largest)
     }
 
-    /// Factor up to which two cells differ by chance: the larger one of their kinds. It is 1 if
-    /// no cells of these kinds measured the same thing.
+    /// Chance may make two cells differ by up to this factor: the larger one of their kinds. It is
+    /// 1 if no cells of these kinds measured the same thing.
     fn between(&self, cells: [&CellRecord; 2]) -> f64 {
         let of = |cell: &CellRecord| self.0.get(&(cell.concurrency, cell.keepalive)).copied();
         cells.into_iter().filter_map(of).fold(1.0, f64::max)
@@ -96,7 +96,7 @@ fn measured_gain(before: &CellRecord, after: &CellRecord, noise: &CellNoise) -> 
     Some(Gain { times: factor.times, interval: factor.interval, is_step, is_lower_bound })
 }
 
-/// Factor up to which two single rounds may differ by chance.
+/// Chance may make two single rounds differ by up to this factor.
 fn one_round_limit(before: &CellSummary, after: &CellSummary) -> f64 {
     let relative = |of: &CellSummary| {
         let spread = of.response.sd_ms / of.response.mean_ms.max(f64::MIN_POSITIVE);

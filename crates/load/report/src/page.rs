@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Name and version of the format: the value of the member `schema`.
 pub const SCHEMA: &str = "petasos-page-run/1";
 
-/// Number of foreign hosts in the text. The JSON lists all that were kept.
+/// Number of foreign hosts in the text. The JSON lists all kept ones.
 const FOREIGN_SHOWN_MAX: usize = 20;
 
 /// A run of page mode.
@@ -95,7 +95,7 @@ pub struct PageRun {
     pub received_bytes: u64,
     /// How often each limit was reached; lists all limits.
     pub limits: BTreeMap<String, u64>,
-    /// Resources of the first page of a new visitor, and what happened to each.
+    /// Resources of the first page of a new visitor, and the result of each.
     pub trace: Vec<TracedResource>,
     /// Figures of each second.
     pub seconds: Vec<PageRunSecond>,

@@ -30,7 +30,7 @@ pub(crate) fn meters_per_page(runs: &[&Measured]) -> Vec<NamedFigure> {
     named(runs, |run| run.meters.iter().filter_map(|meter| figure(run, meter)).collect())
 }
 
-/// What a meter's figures are called: its unit, with its name if another meter has the same unit.
+/// The name of a meter's figures: its unit, with its name if another meter has the same unit.
 fn label(meter: &MeterRecord, all: &[MeterRecord]) -> String {
     let same = all.iter().filter(|other| other.unit == meter.unit).count();
     if same > 1 { format!("{} ({})", meter.name, meter.unit) } else { meter.unit.clone() }

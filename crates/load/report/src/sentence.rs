@@ -1,4 +1,4 @@
-//! Describes each step in one sentence: what its layer does, and what it gained in numbers. Pure
+//! Describes each step in one sentence: the work of its layer, and its gain in numbers. Pure
 //! functions.
 
 use crate::difference::Gain;

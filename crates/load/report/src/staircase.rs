@@ -2,7 +2,7 @@
 //! Pure functions.
 //!
 //! Invariant: a tipping point is reported only if it follows from measured cells, or from a load
-//! without any good response, by the rule of [`tipping_point`]. A cell that is missing, or void for
+//! without any good response, by the rule of [`tipping_point`]. A missing cell, or one void for
 //! another reason, shows nothing and is reported as not measured. A starred cell shows nothing
 //! either and is reported as starred. docs/ladder.md states the same rule.
 
@@ -47,13 +47,13 @@ pub struct Stair {
     pub throughput: RoundsFigure,
     /// 99th percentile of the response times in milliseconds.
     pub p99_ms: f64,
-    /// Share of failed requests among all that ended.
+    /// Share of failed requests among all ended requests.
     pub failed_share: f64,
     /// Whether a load received no good response. The other figures are then unset.
     pub is_silent: bool,
 }
 
-/// Smallest number of users that is too many.
+/// Smallest excessive number of users.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tip {
     /// Number of users.

@@ -183,12 +183,12 @@ pub struct CellSummary {
 
 impl CellSummary {
     /// Whether the load generator instead of the site may have been the limit. The throughput is
-    /// then a lower bound of what the site can serve.
+    /// then a lower bound of the site's capacity.
     pub fn is_limited(&self) -> bool {
         self.bound_by == LimitingResource::Generator || self.trust == "invalid"
     }
 
-    /// Share of failed requests among all that ended, in all rounds.
+    /// Share of failed requests among all ended requests, in all rounds.
     pub fn failed_share(&self) -> f64 {
         self.failed as f64 / (self.failed + self.answers).max(1) as f64
     }

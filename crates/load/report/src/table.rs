@@ -2,8 +2,8 @@
 //! concurrency, caching, throughput, mean and 95% response, bytes per page, observed load. With
 //! `--verbose`, all other tables precede these two.
 //!
-//! Invariant: no line is longer than the given width, if that is at least [`WIDTH_MIN`]. The text
-//! has no colours and no terminal codes.
+//! Invariant: no line is longer than the given width, if the width is at least [`WIDTH_MIN`]. The
+//! text has no colours and no terminal codes.
 
 use crate::details;
 use crate::difference::Gain;
@@ -88,7 +88,7 @@ fn classic(rows: &[ClassicRow<'_>], width: usize, out: &mut String) {
     out.push_str(&grid.text(width));
 }
 
-/// Writes the meaning of the table's signs, and notes on what else was measured.
+/// Writes the meaning of the table's signs, and notes on other measurements.
 fn marks(results: &Results, rows: &[ClassicRow<'_>], is_verbose: bool, width: usize, out: &mut String) {
     let mut say = |text: &str| wrapped(text, width, "  ", out);
     let few = |cell| cell_result(cell).summary().is_some_and(|summary| summary.few);

@@ -201,7 +201,7 @@ impl fmt::Debug for Threshold {
 pub struct ThresholdError {
     /// Column of the faulty part, in characters counted from 1.
     pub column: usize,
-    /// Reason, and what to write instead.
+    /// Reason, and a correct form.
     pub reason: String,
 }
 
@@ -345,7 +345,7 @@ fn check_member(family: &str, member: &str) -> Result<(), String> {
     }
 }
 
-/// Parses a value; the flag tells whether it is a share.
+/// Parses a value; the flag means a share.
 fn value(text: &str, kind: QuantityKind) -> Result<(f64, bool), String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);

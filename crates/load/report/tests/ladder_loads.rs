@@ -1,5 +1,5 @@
 //! Loads other than the anonymous one in the text report and on the page: the place of each figure,
-//! and what is left out without data.
+//! and the parts left out without data.
 
 #![allow(
     clippy::unwrap_used,
@@ -63,7 +63,7 @@ fn verdict(name: &str, answers: u64, per_s: f64, mean_ms: f64) -> VerdictRecord 
     VerdictRecord { name: name.to_owned(), answers, per_s, response: Some(response) }
 }
 
-/// Gives a run everything that a load can have: two kinds of visitors, two verdicts, a write that
+/// Gives a run all parts that a load can have: two kinds of visitors, two verdicts, a write that
 /// failed once, and a twin.
 fn full(round: usize, measured: &mut Measured) {
     let hits = [700, 750, 900][round];

@@ -232,6 +232,6 @@ fn same_steps_at_one_concurrency_show_the_noise() {
     let found: Vec<(u64, i64)> =
         twins(&results).iter().map(|twins| (twins.concurrency, (twins.ratio * 1000.0) as i64)).collect();
     // Steps 6 and 7 both have cells with 1 and with 25 users. At 25 users, the cell of step 7 has
-    // 1.02 times the throughput of its own cell.
+    // 1.02 times the throughput of the step's first cell.
     assert_eq!(found, [(25, 1071), (1, 1050)]);
 }

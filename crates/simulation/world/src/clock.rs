@@ -17,7 +17,7 @@ pub const START_SECONDS: u64 = 1_773_014_160;
 #[derive(Clone, Debug)]
 pub struct SimulatedClock {
     start: Instant,
-    /// What the jumps so far add to the wall time, in microseconds.
+    /// The sum of the jumps so far, in microseconds.
     offset_micros: Arc<AtomicI64>,
 }
 

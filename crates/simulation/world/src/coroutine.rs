@@ -1,4 +1,4 @@
-//! Coroutines with stacks of their own, on which simulated threads run.
+//! Coroutines with separate stacks, on which simulated threads run.
 //!
 //! Invariant: a coroutine runs only inside of [`Coroutine::resume`] and [`Coroutine::cancel`], and
 //! on the system thread that started it. The stacks of ended coroutines are used again.

@@ -1,8 +1,8 @@
 //! One direction of an in-memory connection: bytes on their way from a writer to a reader.
 //!
 //! Invariant: the reader receives the bytes in the order in which they were written. An end or a
-//! reset arrives after the bytes before it. Whoever waits for the other side is woken when the
-//! other side changes something.
+//! reset arrives after the bytes before it. A side that waits is woken when the other side changes
+//! something.
 
 use crate::Random;
 use crate::memory_meter::{CountedMemory, MemoryMeter};
@@ -24,7 +24,7 @@ pub(crate) enum End {
     Reset,
 }
 
-/// What a reader finds.
+/// The state of a direction for its reader.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Readable {
     /// This many bytes have arrived, at least one.
@@ -37,7 +37,7 @@ pub(crate) enum Readable {
     Nothing,
 }
 
-/// What a writer finds.
+/// The state of a direction for its writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writable {
     /// This many bytes fit, at least one.
@@ -62,7 +62,7 @@ pub(crate) struct Direction {
     /// The later arrivals, in order: a number of bytes and their moment.
     arrivals: VecDeque<(usize, Instant)>,
     end: Option<(End, Arrival)>,
-    /// How the reader ended, and when the writer learns it.
+    /// How the reader ended, and when the writer notices.
     reader_gone: Option<(End, Arrival)>,
     /// Whether the writer's next write disappears because it does not know that the reader left.
     swallows: bool,
@@ -181,7 +181,7 @@ impl Direction {
         wake(&mut self.reader);
     }
 
-    /// The moment of something that is sent now, not before the last moment so far.
+    /// The arrival of data sent now, not before the last arrival so far.
     fn arrival(&self, latency: Option<Duration>) -> Arrival {
         let last = self.arrivals.back().map(|(_, moment)| *moment);
         let sent = latency.map(|latency| Instant::now() + latency);
@@ -203,8 +203,8 @@ impl Direction {
         self.arrived = 0;
     }
 
-    /// Ends the direction from the reader's side. The writer learns it after `latency`, and after
-    /// one more write if `swallows` is true.
+    /// Ends the direction from the reader's side. The writer notices after `latency`, and after one
+    /// more write if `swallows` is true.
     pub(crate) fn leave(&mut self, end: End, latency: Option<Duration>, swallows: bool) {
         self.lose();
         if self.reader_gone.is_none() {

@@ -157,13 +157,13 @@ impl WorldDisk {
         Some(path)
     }
 
-    /// Kills the current process. What it has written stays.
+    /// Kills the current process. Its writes stay.
     pub fn kill(&self) {
         self.shared.files.kill();
         self.end_process(FaultKind::Kill);
     }
 
-    /// Kills the current process and restarts the machine. Only what was synced is sure to stay.
+    /// Kills the current process and restarts the machine. Only synced data is sure to stay.
     pub fn power_cut(&self) {
         self.shared.files.power_cut();
         self.end_process(FaultKind::PowerCut);
@@ -430,7 +430,7 @@ impl WorldDisk {
     }
 }
 
-/// An operation that is counted as hung until this is dropped.
+/// Counts an operation as hung until this is dropped.
 struct CountHung<'a>(&'a Mutex<State>);
 
 impl<'a> CountHung<'a> {
@@ -446,7 +446,7 @@ impl Drop for CountHung<'_> {
     }
 }
 
-/// A file that is counted as open until this is dropped.
+/// Counts a file as open until this is dropped.
 struct CountOpen<'a>(&'a WorldDisk);
 
 impl Drop for CountOpen<'_> {

@@ -67,7 +67,7 @@ pub enum DiskHang {
     Nothing,
     /// All but closing a file.
     Everything,
-    /// All that change the disk.
+    /// All operations that change the disk.
     Writing,
     /// Closing a file.
     Closing,

@@ -1,7 +1,7 @@
 //! The kinds of faults of a world, and how often each has hit.
 //!
-//! Invariant: a fault is counted when it changes what an operation does, not when it is switched
-//! on.
+//! Invariant: a fault is counted when it changes the result of an operation, not when it is
+//! switched on.
 
 use crate::pipe::locked;
 use std::collections::BTreeMap;

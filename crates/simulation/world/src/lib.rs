@@ -1,7 +1,7 @@
 //! A deterministic world for simulations: randomness, time, threads, connections and disks.
 //!
-//! Invariant: a world runs on one system thread, without sockets, files and real time. Everything
-//! that happens in it follows from its seed.
+//! Invariant: a world runs on one system thread, without sockets, files and real time. All events
+//! in it follow from its seed.
 
 mod clock;
 mod coroutine;

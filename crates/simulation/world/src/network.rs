@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// What connecting to an address meets.
+/// The behaviour of an address for new connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConnectMode {
     /// Nothing.
@@ -64,7 +64,7 @@ enum Attempt {
 }
 
 impl SimulatedNetwork {
-    /// A network in which nobody listens.
+    /// A network without listeners.
     pub fn new(random: Random, trace: Trace, faults: FaultCounts) -> Self {
         let state = Mutex::new(State { random, places: BTreeMap::new() });
         Self { shared: Arc::new(Shared { trace, faults, open: OpenPipes::default(), state }) }
@@ -79,7 +79,7 @@ impl SimulatedNetwork {
         accepted
     }
 
-    /// Changes what connecting to `address` meets.
+    /// Changes the behaviour of `address` for new connections.
     pub fn set_mode(&self, address: &Address, mode: ConnectMode) {
         locked(&self.shared.state).places.entry(address.to_string()).or_default().mode = mode;
     }

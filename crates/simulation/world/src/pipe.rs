@@ -22,13 +22,13 @@ use tokio::time::Sleep;
 pub struct PipeSettings {
     /// Bytes that each direction holds before its writer must wait; at least 1.
     pub capacity_bytes: usize,
-    /// How often in 100 cases a read or write transfers only a part of what it could.
+    /// How many percent of the reads and writes transfer fewer bytes than possible.
     pub partial_percent: u64,
     /// How often in 100 cases an operation that could proceed lets other tasks run first.
     pub yield_percent: u64,
-    /// The least time in milliseconds until something that was sent arrives.
+    /// The least time in milliseconds until sent bytes arrive.
     pub latency_ms_min: u64,
-    /// The longest such time; 0 if everything arrives at once.
+    /// The longest time until sent bytes arrive; 0 if everything arrives at once.
     pub latency_ms_max: u64,
     /// How often in 100 cases a reset loses the bytes that the peer has not read.
     pub loss_percent: u64,
@@ -173,7 +173,7 @@ impl Pipe {
         yields
     }
 
-    /// Writes what fits. Without a context it does not wait.
+    /// Writes as many bytes as fit. Without a context it does not wait.
     fn send(&self, slices: &[IoSlice<'_>], context: Option<&Context<'_>>) -> Poll<io::Result<usize>> {
         let wanted: usize = slices.iter().map(|slice| slice.len()).sum();
         let mut outgoing = locked(&self.outgoing);

@@ -1,8 +1,8 @@
 //! Random decisions that follow from a seed.
 //!
 //! Invariant: the same seed and the same calls give the same decisions, on every machine. Each part
-//! of a simulation has a generator of its own, made by [`Random::fork`]. Removing one part of a
-//! plan therefore does not change the decisions of the others.
+//! of a simulation has its own generator, made by [`Random::fork`]. Removing one part of a plan
+//! therefore does not change the decisions of the others.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ pub(crate) const fn mix(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// A number that depends on all of `octets`.
+/// A number that depends on every byte.
 pub(crate) fn digest(octets: &[u8]) -> u64 {
     let words =
         octets.chunks(8).map(|word| word.iter().fold(0, |word, octet| (word << 8) | u64::from(*octet)));

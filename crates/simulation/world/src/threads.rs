@@ -29,7 +29,7 @@ pub struct ThreadSettings {
     pub yield_percent: u64,
     /// How often in 100 cases a thread that may continue is delayed, as by a busy machine.
     pub delay_percent: u64,
-    /// The longest such delay in milliseconds.
+    /// The longest of these delays in milliseconds.
     pub delay_ms_max: u64,
 }
 
@@ -199,8 +199,8 @@ impl SimulatedThreads {
         })
     }
 
-    /// A wait of a thread that is being unwound, or whose code is dropped before its first turn.
-    /// Code that has caught the panic is unwound again.
+    /// A wait of a thread during its unwinding, or of one whose code is dropped before its first
+    /// turn. Code that has caught the panic is unwound again.
     #[expect(clippy::panic, reason = "two cancelled threads wait for each other, so neither can be unwound")]
     fn wait_cancelled(
         &self,
@@ -211,7 +211,7 @@ impl SimulatedThreads {
         let mut context = Context::from_waker(Waker::noop());
         let is_over = poll(&mut context).is_ready();
         let has_begun = locked(&thread.waker).is_some();
-        // Also if the wait is over: what it waited for may be a lock that another cancelled thread
+        // Also if the wait is over, because its result may be a lock that another cancelled thread
         // has poisoned, which ends the process.
         if has_begun && !std::thread::panicking() {
             unwind();
@@ -309,7 +309,7 @@ struct Turns {
     delay: Delay,
 }
 
-/// What a thread that may continue waits for.
+/// The delay before a ready thread continues.
 enum Delay {
     /// It was just woken.
     Undecided,

@@ -1,4 +1,4 @@
-//! What happened in a simulated run: a hash of all events, and their last lines if they are wanted.
+//! The trace of a simulated run: a hash of all events, and their last lines if they are wanted.
 //!
 //! Invariant: two runs with the same events at the same simulated times have the same hash. A line
 //! is formatted only if lines are kept.
@@ -31,7 +31,7 @@ impl Trace {
         Self(Arc::new(Mutex::new(Events { start, hash: 0, count: 0, lines_max, lines: VecDeque::new() })))
     }
 
-    /// Adds an event: its kind, a number that tells events of this kind apart, and its line.
+    /// Adds an event: its kind, a number that distinguishes events of this kind, and its line.
     pub fn event(&self, kind: &'static str, number: u64, line: impl FnOnce() -> String) {
         let mut events = locked(&self.0);
         let elapsed = events.start.elapsed();

@@ -13,7 +13,7 @@ pub const VIOLATIONS_MAX: usize = 100;
 pub struct Violations(Arc<Mutex<Vec<String>>>);
 
 impl Violations {
-    /// Adds a violation: a sentence that says what must not happen and has happened.
+    /// Adds a violation: a sentence about a broken promise.
     pub fn record(&self, text: impl Into<String>) {
         let mut list = locked(&self.0);
         if list.len() < VIOLATIONS_MAX {

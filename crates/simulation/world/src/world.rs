@@ -1,4 +1,4 @@
-//! A world: everything that a simulated run needs, made from one seed.
+//! A world: all parts of a simulated run, made from one seed.
 //!
 //! Invariant: two runs of the same code with the same seed and settings have the same trace. After
 //! a run nothing of it is left on the system thread.
@@ -36,7 +36,7 @@ impl WorldSettings {
     }
 }
 
-/// What is left of a world after its run.
+/// The results of a world after its run.
 #[derive(Clone)]
 pub struct Ended {
     /// The violations, in order. Threads that have not ended and ends of connections that are open
@@ -74,8 +74,8 @@ pub struct World {
 }
 
 impl World {
-    /// Makes a world, runs `life` in it, and drops it. Returns the result of `life` and what is
-    /// left of the world.
+    /// Makes a world, runs `life` in it, and drops it. Returns the result of `life` and the results
+    /// of the world.
     ///
     /// # Panics
     /// If `life` panics, if the calling code is in a world already, or if it is in a runtime.

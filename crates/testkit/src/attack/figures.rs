@@ -123,7 +123,7 @@ impl Figures {
             "attack: {name}: p99 of hits with HTTP/{}: {factor:.2} times, at most {factor_max}",
             kind.http
         );
-        // Without optimisation, all times are those of a program that nobody runs.
+        // Without optimisation, the times are not those of the released program.
         if !cfg!(debug_assertions) {
             assert!(rate >= kind.rate_min as f64, "{name}: only {rate:.0} {unit} a second");
             assert!(factor <= factor_max, "{name}: p99 of hits is {factor:.2} times as long");

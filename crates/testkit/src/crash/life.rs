@@ -28,7 +28,7 @@ pub(super) struct Family<'a> {
     origin: &'a Origin,
     directory: Option<TempDir>,
     room: LifeSizes,
-    /// Moment of the model up to which the last life has promised durability.
+    /// The last life has promised durability up to this moment of the model.
     durable: u64,
 }
 

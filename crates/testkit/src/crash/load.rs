@@ -86,7 +86,7 @@ impl<'a> LifeLoad<'a> {
         }
     }
 
-    /// Reads from the status what is durable, until the end.
+    /// Reads the durable state from the status, until the end.
     pub(super) fn watch(&self) {
         let clock = SystemClock::new();
         // Moments of the model, their times, and the numbers that the edge had accepted by then.

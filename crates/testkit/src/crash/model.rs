@@ -14,8 +14,8 @@ use std::sync::{Mutex, MutexGuard};
 /// Upper bound of a page's events that a problem lists.
 const HISTORY_MAX: usize = 40;
 
-/// Largest body that is kept in memory; larger ones are written to the disk while they arrive.
-/// Equals `object_bytes_max` in the configuration of a life.
+/// Largest body in memory; larger ones are written to the disk while they arrive. Equals
+/// `object_bytes_max` in the configuration of a life.
 const MEMORY_BODY_BYTES_MAX: usize = 64 << 10;
 
 pub(crate) struct CrashModel(Mutex<ModelState>);
@@ -184,8 +184,7 @@ impl CrashModel {
         match judged {
             Ok(verdict) => {
                 let fetched = known.fetches[begun.language] - begun.fetches;
-                // A body that is written to the disk while it arrives counts as stored only after a
-                // hit.
+                // A body written to the disk while it arrives counts as stored only after a hit.
                 let is_stored = match answer.body.len() > MEMORY_BODY_BYTES_MAX {
                     true => verdict == ResponseKind::Hit && fetched == 0,
                     false => verdict == ResponseKind::Other && status.contains("; stored") && fetched < 2,

@@ -301,7 +301,7 @@ fn content_of(seen: &Seen) -> Vec<u8> {
     content
 }
 
-/// What a tunnel sends.
+/// The bytes that the origin sends through a tunnel.
 pub(super) const TUNNEL_GREETING: &[u8] = b"through the tunnel\n";
 
 /// Agrees to the protocol that a client asks for, sends a greeting, and ends the tunnel.

@@ -26,11 +26,11 @@ pub(super) enum ConfigurationFault {
     UnknownSetting,
     /// A change of a setting that a running edge cannot change.
     FixedSetting,
-    /// A certificate that is missing.
+    /// A missing certificate.
     MissingCertificate,
 }
 
-/// The files of the edge and what they say.
+/// The files of the edge and their contents.
 pub(super) struct SoakConfiguration {
     directory: PathBuf,
     origin: String,
@@ -98,7 +98,7 @@ impl SoakConfiguration {
     // All visitors but those of the guards share one address, and some write more often than an
     // editor, so the limits for these are raised. The limit for the disk is raised too, because
     // other programs may slow the disk down. The site with two origins never changes, because a
-    // changed site forgets which of its origins fail.
+    // changed site loses the record of its failing origins.
     fn text(&self, round: u64, fault: Option<ConfigurationFault>) -> String {
         let unknown = if fault == Some(ConfigurationFault::UnknownSetting) { "no_setting = 1\n" } else { "" };
         let workers = if fault == Some(ConfigurationFault::FixedSetting) { 3 } else { 2 };

@@ -1,4 +1,4 @@
-//! Clients that ask for more than their share, made-up parameters, and a client that is denied.
+//! Clients that ask for more than their share, made-up parameters, and a denied client.
 //!
 //! Invariant: the edge refuses only these clients, and says when they may come again.
 

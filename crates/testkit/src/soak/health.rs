@@ -113,7 +113,7 @@ impl FailureLog {
     /// As [`FailureLog::is_excused`], for a site that has another origin, which works.
     pub(super) fn is_excused_beside_another(&self, begun: Duration) -> bool {
         lock(&self.spells).iter().rev().any(|spell| match spell.failure {
-            // The edge learns of a response that is cut off when it has begun to send it, and a
+            // The edge notices a truncated response only after it has begun to send it, and a
             // flapping origin ends requests again and again.
             SoakFailure::Truncates | SoakFailure::Flaps | SoakFailure::Slow => spell.is_excuse(begun),
             SoakFailure::Refuses | SoakFailure::Hangs | SoakFailure::Errs => {

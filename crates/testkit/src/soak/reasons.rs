@@ -1,4 +1,4 @@
-//! Rules for the reasons of responses: which occur in a soak, and what must have caused them.
+//! Rules for the reasons of responses: which occur in a soak, and their necessary causes.
 //!
 //! Invariant: a reason without a rule is reported as a problem.
 
@@ -59,5 +59,5 @@ pub(super) const FAILING: [&str; 10] = [
 /// Reasons of requests whose client left.
 pub(super) const LEFT: [&str; 1] = ["visitor-gone"];
 
-/// Reasons by which guards refuse.
+/// Reasons of refusals by guards.
 pub(super) const GUARDED: [&str; 3] = ["client-rate", "client-origin-rate", "parameter-flood"];

@@ -1,6 +1,6 @@
 //! Visits that send content: forms, slow and large uploads, and uploads that are broken off.
 //!
-//! Invariant: the origin's receipt shows that it received exactly what the client sent.
+//! Invariant: the origin's receipt shows that it received exactly the bytes that the client sent.
 
 use super::SoakState;
 use super::application::{SOAK_HOST, octets, receipt};

@@ -252,7 +252,7 @@ impl SoakState<'_> {
         [
             ("petasos_origin_refusals_total", ends * REFUSALS_MAX),
             ("petasos_origin_faults_total", cut),
-            // A response that is cut off may have had every visitor as a follower.
+            // A truncated response may have had every visitor as a follower.
             ("petasos_responses_cut_total", cut * visitors::COUNT),
             ("petasos_visitors_gone_total", gone + breaks),
             ("petasos_origin_breaker_changes_total", changes),
@@ -284,7 +284,7 @@ impl SoakState<'_> {
         figures.push(format!("reasons: {}", seen.join(", ")));
     }
 
-    /// Reports each of these counters that is missing or not zero. `why` is the reason why it must
+    /// Reports each of these counters if it is missing or not zero. `why` is the reason why it must
     /// be zero.
     fn demand_zero(&self, names: &[&str], metrics: &Metrics, why: &str) {
         for name in names {

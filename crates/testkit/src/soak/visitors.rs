@@ -193,7 +193,7 @@ fn expect(
     }
 }
 
-/// Opens a tunnel and reads what the origin sends through it.
+/// Opens a tunnel and reads the origin's bytes through it.
 fn tunnel(stage: &SoakState<'_>, visitor: &Visitor) {
     let sent = stage.health.now();
     let Some(mut client) = visitor.connect_http1(stage, RECEIVE_BYTES) else {

@@ -63,7 +63,7 @@ impl Nginx {
         }
     }
 
-    /// The path of the authority's certificate, by which a client verifies the server.
+    /// The path of the authority's certificate, for a client's verification of the server.
     pub fn authority(&self) -> PathBuf {
         self.directory.path().join("ca.pem")
     }

@@ -46,7 +46,7 @@ struct OriginState {
     connections: Vec<Weak<TcpStream>>,
 }
 
-/// What is wrong with the responses of the application.
+/// A fault in the responses of the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::bench) enum PageFault {
     /// Each takes this long.

@@ -27,7 +27,7 @@ const VISIT_EVERY: Duration = Duration::from_millis(2);
 const PAGES_PER_LOOK: u32 = 250;
 const WAITING_MAX: u64 = 500;
 
-/// What the crawler accepts, as a browser does.
+/// The codings that the crawler accepts, as a browser does.
 const ACCEPTED: &str = "Accept-Encoding: gzip, br, zstd";
 
 /// A form of the crawl.

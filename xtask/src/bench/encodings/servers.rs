@@ -117,7 +117,7 @@ impl ServerDirectory {
         let command = match server {
             EncodingServer::Petasos => {
                 let EdgeForm { memory, compresses } = form;
-                // A profile that is found during the run would remove the pages.
+                // A profile detected during the run would remove the pages.
                 let text = format!("profile = \"default\"\ncompression.enabled = {compresses}\n");
                 place.write("conf/petasos.toml", &text)?;
                 format!(

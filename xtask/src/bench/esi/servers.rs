@@ -20,7 +20,7 @@ pub(super) const DIRECTORY: &str = "target/bench-esi";
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The servers, and the Debian packages of the peers.
 const RIVALS: [Rival; 3] = [("petasos", None), ("varnish", Some("varnish")), ("nginx", Some("nginx-core"))];
-/// Settings of Petasos. A profile that is found during the run would remove the pages.
+/// Settings of Petasos. A profile detected during the run would remove the pages.
 const SETTINGS: &str = "profile = \"default\"\nesi = true\n";
 
 /// The running servers.

@@ -17,7 +17,7 @@ const LIFETIMES: [u32; 5] = [3600, 7200, 14_400, 36_000, 86_400];
 const TEXT_BYTES: usize = 4096;
 const FRAGMENT_BYTES: usize = 1024;
 
-/// The number of the fragment that is never stored, on the page that has one.
+/// The number of the uncacheable fragment, on the page that has one.
 const SLOW_FRAGMENT: usize = 2;
 
 const HTML: &str = "Content-Type: text/html; charset=UTF-8";

@@ -40,7 +40,7 @@ impl EsiVisitor {
         Ok(Self { stream, clock: SystemClock::new() })
     }
 
-    /// Requests a page. `coding` is the only coding that is accepted; the empty one is identity.
+    /// Requests a page. `coding` is the only accepted coding; the empty one is identity.
     pub(super) fn get(&mut self, target: &str, coding: &str) -> Result<Received> {
         let accepted = if coding.is_empty() { "identity" } else { coding };
         let request =

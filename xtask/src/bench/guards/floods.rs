@@ -12,8 +12,8 @@ pub(super) struct Flood {
     pub(super) name: &'static str,
     /// Number of attackers, each with its own thread.
     pub(super) attackers: u16,
-    /// The work of one attacker: its server, its number, whether the flood is over, and the count
-    /// of what it has sent.
+    /// The work of one attacker: its server, its number, whether the flood is over, and the counter
+    /// of sent units.
     pub(super) attack: fn(&VisitedServer, u16, &dyn Fn() -> bool, &AtomicU64),
 }
 
@@ -83,7 +83,7 @@ fn repeat(
         }
         std::thread::sleep(next.since(server.now()));
         let client = Client::try_connect_from(address(number, count), server.address, RECEIVE_BYTES);
-        // A refusal is what the server should do.
+        // The server should refuse.
         let _ = client.and_then(|mut client| client.try_ask(request(count)));
         sent.fetch_add(1, Ordering::Relaxed);
         next = later(next.plus(EVERY), server.now());
@@ -110,8 +110,8 @@ fn slow_readers(server: &VisitedServer, number: u16, is_over: &dyn Fn() -> bool,
     hold(server, (number, SLOW_READERS / 4), is_over, sent, (&begin, &touch));
 }
 
-/// How a slow client begins its connection, and what it does from time to time. The results say
-/// whether the server has kept the connection.
+/// How a slow client begins its connection, and its later actions. The results say whether the
+/// server has kept the connection.
 type SlowClient<'a> = (&'a dyn Fn(SocketAddr, [u8; 4]) -> Option<Client>, &'a dyn Fn(&mut Client) -> bool);
 
 /// Keeps this many connections of slow clients open. Connections that the server closes are opened

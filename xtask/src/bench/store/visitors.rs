@@ -220,8 +220,8 @@ impl VisitorConnection {
         self.content_bytes = 0;
     }
 
-    /// Takes the next bytes. Returns the verdict once the response is complete, or as soon as it is
-    /// known to be wrong.
+    /// Takes the next bytes. Returns the verdict once the response is complete, or as soon as a
+    /// wrong byte is found.
     fn feed(&mut self, input: &[u8]) -> Option<bool> {
         let Self { exchange, beginning, content_bytes, page, .. } = self;
         let taken = exchange.skim(input, |run| {

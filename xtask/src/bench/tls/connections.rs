@@ -21,7 +21,7 @@ const THREADS: usize = 4;
 /// Time for a server to settle after connections were made.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// What a client with HTTP/2 sends first: the preface and empty settings.
+/// The first bytes of a client with HTTP/2: the preface and empty settings.
 const HTTP2_BEGIN: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 /// Makes connections with one request each for some seconds; returns their number, or zero if the
@@ -51,7 +51,7 @@ fn shake_hands_until(
     trust: &Trust,
     resumption: Resumption,
 ) -> Result<u64> {
-    // Each thread has sessions of its own.
+    // Each thread has separate sessions.
     let own = trust.without_sessions();
     let mut count = 0;
     while goes_on() {

@@ -15,7 +15,7 @@ const TEMPORARY: &str = "listen = \"127.0.0.1:0\"\nspool_directory = \"none\"\ns
 /// Begins a proposed setting in the configuration.
 const PROPOSAL: &str = "# With this setting, ";
 
-/// What is wrong with the statements about the pages, by `configuration`.
+/// The faults in the statements about the pages, by `configuration`.
 ///
 /// # Errors
 /// If the configuration cannot be written for the edge.

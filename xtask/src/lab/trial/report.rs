@@ -14,7 +14,7 @@ const ROUNDING: f64 = 1e-6;
 pub(super) struct ReportedPage {
     /// Its URL.
     pub(super) url: String,
-    /// What it needs to be answered from memory.
+    /// The kind of change after which it can be answered from memory.
     pub(super) class: String,
     /// Whether the page is the same with and without Petasos.
     is_same: bool,
@@ -77,7 +77,7 @@ impl Report {
         statements.to_string()
     }
 
-    /// What is wrong with the report in itself.
+    /// The faults that the report itself shows.
     pub(super) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for page in self.pages.iter().filter(|page| !page.is_same) {
@@ -126,7 +126,7 @@ impl Report {
         before / self.pages.iter().map(after).sum::<f64>()
     }
 
-    /// The URLs with what they need, for a comparison.
+    /// The URLs with their classes, for a comparison.
     pub(super) fn classes(&self) -> BTreeMap<&str, &str> {
         self.pages.iter().map(|page| (page.url.as_str(), page.class.as_str())).collect()
     }

@@ -1,4 +1,4 @@
-//! The sites that are tried, and what the report must say about each.
+//! The sites for trials, and the expected report about each.
 //!
 //! Invariant: docs/try.md has the table of [`table`].
 
@@ -19,13 +19,13 @@ pub(super) struct TrialSite {
     pub(super) path: &'static str,
     /// The log with its requests, below the lab's directory of logs.
     pub(super) log: &'static str,
-    /// What must be the same afterwards.
+    /// The content that must be the same afterwards.
     pub(super) content: Content,
-    /// What the command must say.
+    /// The expected result of the command.
     pub(super) expected: Expected,
 }
 
-/// What the command must say.
+/// The expected result of the command.
 pub(super) enum Expected {
     /// It refuses with these words.
     Refused(&'static str),

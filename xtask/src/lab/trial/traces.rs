@@ -1,4 +1,4 @@
-//! What a trial leaves at a site: the requests in its log, and changed content.
+//! The traces of a trial at a site: the requests in its log, and changed content.
 //!
 //! Invariant: both are read from the site's own files and database, not from the report.
 
@@ -42,7 +42,7 @@ pub(super) struct Traces {
 }
 
 impl Traces {
-    /// Those of `site` now.
+    /// The traces at `site` now.
     ///
     /// # Errors
     /// If a file cannot be read, or the database does not answer.
@@ -62,7 +62,7 @@ impl Traces {
         Ok(Self { log: String::from_utf8_lossy(&log).into_owned(), content })
     }
 
-    /// What is wrong with the traces of a trial that took place between `self` and `after`.
+    /// The faults in the traces of a trial that took place between `self` and `after`.
     pub(super) fn faults(&self, after: &Self, site: &TrialSite) -> Vec<String> {
         let mut faults = Vec::new();
         let names = self.content.keys().chain(after.content.keys());
@@ -90,7 +90,7 @@ impl Traces {
     }
 }
 
-/// What is wrong with the end of a load that met failures.
+/// The faults in the end of a load that met failures.
 fn load_faults(requests: &[LoggedRequest<'_>]) -> Vec<String> {
     let Some(first) = requests.iter().position(|request| request.status == "500") else {
         return vec!["the site did not fail".to_owned()];

@@ -55,7 +55,7 @@ pub enum CertificateError {
     /// The file with the key has no private key in PEM.
     #[error("{} holds no private key; it must hold the unencrypted private key as PEM", .0.display())]
     NoKey(PathBuf),
-    /// The file has PEM that is damaged.
+    /// The file has damaged PEM.
     #[error("{} is damaged: {reason}", file.display())]
     Damaged {
         /// The file.
@@ -172,8 +172,8 @@ impl Certificate {
         self.names.iter().any(|own| own == name)
     }
 
-    /// Whether the certificate is for this name, which is lower case. A wildcard stands for one
-    /// label (RFC 6125 section 6.4.3).
+    /// Whether the certificate is for this name, which is lower case. A wildcard matches one label
+    /// (RFC 6125 section 6.4.3).
     pub fn is_for(&self, name: &str) -> bool {
         let parent = name.split_once('.').map(|(_, parent)| parent);
         self.names

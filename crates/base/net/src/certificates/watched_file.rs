@@ -1,4 +1,4 @@
-//! Tells whether the files of a certificate have changed.
+//! Detects changes in the files of a certificate.
 //!
 //! Invariant: a change counts once, and, except with `at_once`, only after two looks in a row have
 //! found the same states. Files that could not be read are to be read again after each look,
@@ -31,8 +31,8 @@ pub(super) enum Look {
     Again,
 }
 
-/// What tells one version of a file from another: modification time, length, inode and time of
-/// the last status change. `None`: there is no file, or its metadata cannot be read.
+/// The attributes that distinguish two versions of a file: modification time, length, inode and
+/// time of the last status change. `None`: there is no file, or its metadata cannot be read.
 type FileState = Option<(SystemTime, u64, u64, (i64, i64))>;
 
 impl WatchedFiles {

@@ -1,4 +1,4 @@
-//! Where the access log goes, and what is written there.
+//! The access log: its destination, and the form and selection of its lines.
 //!
 //! Invariant: a running edge cannot change the destination. It can change the terms.
 
@@ -8,7 +8,7 @@ use address::Address;
 use request_log::filter::Filter;
 use std::path::PathBuf;
 
-/// The socket to which programs of a machine send their syslog messages.
+/// The socket for syslog messages of the programs of a machine.
 const DEV_LOG: &str = "/dev/log";
 
 /// The socket of the system's journal for entries in its native protocol.

@@ -1,4 +1,4 @@
-//! Certificates that Petasos obtains itself: from whom, for which names, and where they are kept.
+//! Certificates that Petasos obtains itself: the authority, the names, and the directory.
 //!
 //! Invariant: a plan with such certificates has a directory for them.
 
@@ -16,8 +16,8 @@ pub struct AcmePlan {
     pub directory_url: String,
     /// The operator's mail address.
     pub contact: Option<String>,
-    /// The file with the authorities by which the authority's own server is verified. `None`: those
-    /// of the system.
+    /// The file with the authorities that verify the server of the certificate authority. `None`:
+    /// those of the system.
     pub ca_file: Option<PathBuf>,
     /// The file with the external account binding. `None`: the authority needs none.
     pub eab_file: Option<PathBuf>,
@@ -53,8 +53,8 @@ impl EdgePlan {
     }
 }
 
-/// Refuses terms that cannot work: no directory for the certificates, a URL that is not https, and
-/// two certificates with one file.
+/// Refuses terms that cannot work: no directory for the certificates, a URL without https, and two
+/// certificates with one file.
 pub(super) fn problems(
     top: &SettingLevels<'_>,
     machine: &Machine,

@@ -17,8 +17,8 @@ pub struct OriginBalance {
     pub weight: u32,
     /// The other origins.
     pub others: Vec<OriginMember>,
-    /// The path by which Petasos checks each origin. `None`: it checks origins that have failed, if
-    /// there are others, by the path `/`.
+    /// The path of Petasos's health checks of each origin. `None`: it checks origins that have
+    /// failed, if there are others, by the path `/`.
     pub check_path: Option<String>,
     /// The time between two checks.
     pub check_interval: Duration,
@@ -76,7 +76,7 @@ pub(super) fn resolve(levels: &SettingLevels<'_>) -> Option<(OriginUrl, OriginBa
     Some((first.url, balance))
 }
 
-/// What is wrong with the origins of a site.
+/// The faults in the origins of a site.
 pub(super) fn problems(
     (first, balance): &(OriginUrl, OriginBalance),
     levels: &SettingLevels<'_>,

@@ -127,8 +127,8 @@ pub(super) fn treed_routes(site: &SiteTable, top: &Level, flags: &Level) -> Opti
     Some(problem.with_help("use `path` alone, or write static_tree.layout = \"none\" in the [[site]]"))
 }
 
-/// Refuses names in full beside names below one: the former are aliases with the same pages, each
-/// of the latter has pages of its own.
+/// Refuses a site that lists names in full beside a wildcard: the names in full are aliases with
+/// the same pages, and each name below the wildcard has separate pages.
 fn mixed_names(names: &[&str], place: &Place) -> Option<Diagnostic> {
     let below = names.iter().find(|name| name.starts_with("*."))?;
     let full = names.iter().find(|name| !name.starts_with("*."))?;

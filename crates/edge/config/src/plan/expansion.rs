@@ -26,7 +26,7 @@ use document::{Diagnostic, Place};
 use profiles::DEFAULT;
 use std::sync::Arc;
 
-/// The sites and routes of a document, and what is wrong with them.
+/// The sites and routes of a document, and their problems.
 #[derive(Default)]
 pub(super) struct Expansion {
     pub(super) sites: Vec<SitePlan>,
@@ -57,7 +57,7 @@ pub(super) fn expand(document: &ConfigDocument, flags: &Level, read: &ReadFile<'
     if document.sites.is_empty() {
         expansion.problems.extend(route::contradictions(&document.top, false));
     }
-    // Routes inherit what is wrong with their site.
+    // Each route repeats the problems of its site.
     let mut told: Vec<Diagnostic> = Vec::new();
     for problem in std::mem::take(&mut expansion.problems) {
         if !told.contains(&problem) {

@@ -1,6 +1,6 @@
 //! Changes to header fields that an operator orders.
 //!
-//! Invariant: no rule changes a field by which messages are framed, or that Petasos writes itself.
+//! Invariant: no rule changes a field that frames messages or that Petasos writes itself.
 
 use crate::levels::SettingLevels;
 use crate::setting::SettingValue;
@@ -30,7 +30,7 @@ const OF_FRAMING: [&str; 9] = [
     "Upgrade",
 ];
 
-/// Fields of responses that say what the content is, or that Petasos writes by what it did.
+/// Response fields that describe the content, or that Petasos writes about its own work.
 const OF_CONTENT: [&str; 9] = [
     "Age",
     "Cache-Status",
@@ -71,7 +71,7 @@ pub fn is_about_storing(name: &[u8]) -> bool {
         || known.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// Whether a rule about a field is for responses that say what was asked for, and not for errors.
+/// Whether a rule about a field is for successful responses only, and not for errors.
 fn is_for_success(name: &str) -> bool {
     is_about_storing(name.as_bytes()) || name.eq_ignore_ascii_case("Retry-After")
 }
@@ -112,8 +112,8 @@ impl FieldRules {
         self.set.iter().chain(&self.add)
     }
 
-    /// The rules without those about whether and how long a response may be stored. They are for
-    /// responses that say what was asked for, and an error is none.
+    /// The rules for errors: without those about whether and how long a response may be stored,
+    /// which are for successful responses only.
     #[must_use]
     pub fn for_errors(&self) -> Self {
         let of = |lines: &[(String, String)]| {

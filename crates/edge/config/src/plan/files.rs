@@ -1,4 +1,4 @@
-//! Static files of a route: the directory, and the rules by which Petasos serves its files.
+//! Static files of a route: the directory, and the rules for serving its files.
 //!
 //! Invariant: no name of a rule is hidden, leads to a parent directory, or is absolute.
 
@@ -144,7 +144,7 @@ const NAME_BYTES_MAX: usize = 1024;
 type Checked<T> = Result<T, Diagnostic>;
 
 impl FilesPlan {
-    /// The files of a table that states `files`. `missing` says what answers without a file.
+    /// The files of a table that states `files`. `missing` is the answer if there is no file.
     pub(super) fn resolve(levels: &SettingLevels<'_>, missing: MissingFile) -> Checked<Self> {
         let place = levels.place("files").unwrap_or(Place::Default);
         let directory = levels.text("files").unwrap_or_default();

@@ -38,7 +38,7 @@ pub struct RateLimit {
 const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1/128"];
 
 impl Default for GuardPlan {
-    /// Nobody is refused.
+    /// No client is refused.
     fn default() -> Self {
         let (deny, allow) = (Prefixes::default(), Prefixes::default());
         Self { deny, allow, requests: None, origin_requests: None, ban: None, stale_when_busy: true }

@@ -1,4 +1,4 @@
-//! Listeners: where clients connect, and what they meet there.
+//! Listeners: the addresses that clients connect to, with the protocols and limits there.
 //!
 //! Invariant: at least one listener exists, and no two have the same address.
 

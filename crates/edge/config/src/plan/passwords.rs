@@ -18,7 +18,7 @@ const BAD_LINES_REPORTED_MAX: usize = 10;
 /// The password that a site or route asks for, by basic authentication (RFC 7617).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PasswordPlan {
-    /// The text by which browsers say what the password is for.
+    /// The realm, which browsers show in the password dialog.
     pub realm: String,
     /// The path of the password file.
     pub path: String,

@@ -125,8 +125,8 @@ fn has_same_tls(old: &[ListenerPlan], new: &[ListenerPlan]) -> bool {
     old.iter().zip(new).all(|(old, new)| old.tls.is_some() == new.tls.is_some())
 }
 
-/// Whether an address that is listened on is the one that a plan states. With port 0 the system has
-/// chosen the port.
+/// Whether a bound address is the one that a plan states. With port 0 the system has chosen the
+/// port.
 fn is_same_address(bound: &Address, stated: &Address) -> bool {
     match (bound, stated) {
         (Address::Ip(bound), Address::Ip(stated)) => {

@@ -39,7 +39,7 @@ pub struct RoutePlan {
     pub maintenance: Option<MaintenancePlan>,
 }
 
-/// The requests that a route is for. Each list that is not empty must have an entry that matches.
+/// The requests that a route is for. Each list must be empty or have an entry that matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteMatcher {
     paths: Vec<Pattern>,
@@ -103,7 +103,7 @@ pub struct FixedAnswer {
     pub media_type: String,
 }
 
-/// A site that is being maintained.
+/// A site under maintenance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaintenancePlan {
     /// The HTML page of all responses.
@@ -191,7 +191,7 @@ impl fmt::Display for FieldPattern {
     }
 }
 
-/// The matchers in one line, by which messages and metrics name the route.
+/// The matchers in one line, as the name of the route in messages and metrics.
 impl fmt::Display for RouteMatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let paths = self.paths.iter().map(ToString::to_string);
@@ -203,7 +203,7 @@ impl fmt::Display for RouteMatcher {
     }
 }
 
-/// The settings by which a table says how its requests are answered, the strongest first.
+/// The settings that choose how a table answers its requests, the strongest first.
 const ACTIONS: [&str; 4] = ["redirect", "answer.status", "files", "origin"];
 
 /// The kind of answer that the strongest table states.

@@ -43,8 +43,8 @@ pub struct SitePlan {
     pub id: u32,
     /// Host names in lower case, without port. Empty: the site answers to any name.
     pub names: Vec<String>,
-    /// Further ports in `Host` by which visitors reach the site. The port of `listen`, the default
-    /// port and the port that a trusted proxy forwards need not be listed.
+    /// Further ports that `Host` may name. The port of `listen`, the default port and the port that
+    /// a trusted proxy forwards need not be listed.
     pub ports: Vec<u16>,
     /// The route that the pages belong to, by its matchers. `None`: the site itself.
     pub route: Option<String>,
@@ -141,7 +141,7 @@ impl SitePlan {
     }
 
     /// Whether the site has names that its settings do not list: any name, or all names below one.
-    /// Each such name has pages of its own.
+    /// Each such name has separate pages.
     pub fn has_open_names(&self) -> bool {
         self.names.first().is_none_or(|name| name.starts_with("*."))
     }
@@ -255,7 +255,7 @@ fn assumed_lifetimes(policy: &Policy) -> String {
     text
 }
 
-/// The time in seconds, rounded up: 0 ends what any other number begins.
+/// The time in seconds, rounded up, because 0 has a special meaning in HSTS.
 pub(super) fn whole_secs(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

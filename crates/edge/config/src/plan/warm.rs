@@ -49,7 +49,8 @@ impl WarmPlan {
     }
 }
 
-/// A URL that is none or belongs to another site, and settings without effect.
+/// Refuses a `warm.url` that cannot be parsed or belongs to another site, and settings without
+/// effect.
 pub(super) fn problems(levels: &SettingLevels<'_>) -> Vec<Diagnostic> {
     let place = |key| levels.place(key).unwrap_or(Place::Default);
     let Some(url) = levels.text("warm.url") else {

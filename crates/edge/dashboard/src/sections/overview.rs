@@ -1,4 +1,5 @@
-//! The first section: the figures that an operator looks at first, and what needs attention.
+//! The first section: the figures that an operator looks at first, and problems that need
+//! attention.
 
 use super::bar;
 use crate::View;
@@ -8,7 +9,7 @@ use crate::sample::Counts;
 use api::status::{DiskStatus, EdgeStatus};
 use maud::{Markup, html};
 
-/// Maximum number of sentences about what needs attention.
+/// Maximum number of sentences about problems.
 const ATTENTION_MAX: usize = 20;
 
 /// A certificate needs attention when it expires within this time.
@@ -137,7 +138,7 @@ fn last_minutes(view: &View<'_>) -> Markup {
     }
 }
 
-/// What an operator should look at, as sentences.
+/// Warnings for an operator, as sentences.
 fn attention(view: &View<'_>) -> Vec<String> {
     let status = &view.data.status;
     let mut found = Vec::new();

@@ -170,6 +170,13 @@ impl OriginWork {
         tables.week = Top::new(PAGES_MAX);
     }
 
+    /// Goes on with a week that [`Self::end_week`] has ended too early.
+    pub(crate) fn resume_week(&self) {
+        let before =
+            std::mem::take(&mut self.tables.lock().unwrap_or_else(PoisonError::into_inner).week_before);
+        self.restore_week(before, PageList::new());
+    }
+
     /// Adds what a process before this one has counted in this week, and in the week before.
     pub(crate) fn restore_week(&self, pages: PageList, before: PageList) {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);

@@ -209,7 +209,10 @@ fn write_rows(disk: &dyn Disk, directory: &Path, open: Option<OpenHistory>, rows
         }
         rows.pop_front();
     }
-    Written { open: Some(open), rows, outcome: Outcome::Done }
+    // Once a minute, so that a power cut takes the last minute and never the header.
+    let outcome =
+        open.file.sync().map_or_else(|error| Outcome::Failed(problem(directory, &error)), |()| Outcome::Done);
+    Written { open: Some(open), rows, outcome }
 }
 
 fn problem(directory: &Path, error: &io::Error) -> String {

@@ -4,7 +4,8 @@
 //! Invariants: one piece of work runs at a time, on a thread for disks, and only the end of the
 //! process waits for it. The pages of a week stay in their file until its summary is written: a
 //! write that fails is repeated each minute, and a process that does not run when a week ends
-//! writes its summary when it starts. What was counted in the hour before an unclean end is lost.
+//! writes its summary when it starts. A file that the disk does not give is read again each minute,
+//! and nothing is written over it. What was counted in the hour before an unclean end is lost.
 
 use crate::memory::origin_work::{PageList, PageWork, Work};
 use crate::shared::Shared;
@@ -48,7 +49,7 @@ pub(crate) struct StoredWeeks {
 }
 
 /// What a page has cost in a week.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(crate) struct StoredPage {
     url: String,
     reason: String,
@@ -68,11 +69,13 @@ struct DueWeek {
 pub(crate) struct Weekly {
     /// The week that the pages are counted for. `None`: the file was not read yet.
     week: Option<Week>,
+    /// The week that this process has ended last.
+    ended: Option<Week>,
     /// The last week, until its summary is written.
     due: Option<DueWeek>,
     /// Minutes since the pages were written.
     unsaved: u32,
-    reading: Option<oneshot::Receiver<Option<StoredWeeks>>>,
+    reading: Option<oneshot::Receiver<io::Result<StoredWeeks>>>,
     writing: Option<Writing>,
 }
 
@@ -91,12 +94,17 @@ impl Weekly {
         let Some(counted) = self.week else {
             return self.read(shared, (disk, directory), now);
         };
-        if counted != week {
+        if counted < week {
             shared.origin_work.end_week();
-            self.week = Some(week);
+            self.ended = Some(counted);
             let pages = weeks_of(shared, week).before;
             self.fall_due(DueWeek { week: counted, pages }, now);
+        } else if counted > week && self.ended == Some(week) {
+            // The clock was ahead and had ended this week, which goes on.
+            shared.origin_work.resume_week();
+            (self.ended, self.due) = (None, None);
         }
+        self.week = Some(week);
         self.unsaved += 1;
         if self.due.is_some() || self.unsaved >= SAVE_EVERY {
             self.unsaved = 0;
@@ -163,10 +171,17 @@ impl Weekly {
         };
         let stored = match reading.try_recv() {
             Err(oneshot::error::TryRecvError::Empty) => return,
-            Ok(stored) => stored.unwrap_or_default(),
-            Err(oneshot::error::TryRecvError::Closed) => StoredWeeks::default(),
+            Ok(stored) => stored,
+            Err(oneshot::error::TryRecvError::Closed) => Ok(StoredWeeks::default()),
         };
         self.reading = None;
+        let stored = match stored {
+            Ok(stored) => stored,
+            Err(error) => {
+                let problem = format!("{PAGES_FILE} in state_directory cannot be read: {error}");
+                return shared.complaints.tell(&problem, shared.clock.monotonic());
+            }
+        };
         let week = iso_week(now);
         self.week = Some(week);
         if stored.week == week {
@@ -288,10 +303,16 @@ fn works(pages: &[StoredPage]) -> PageList {
     pages.iter().take(PAGES_MAX).map(work).collect()
 }
 
-/// The pages in their file; `None` without a file, or with one that cannot be read.
-fn load(disk: &dyn Disk, directory: &Path) -> Option<StoredWeeks> {
-    let content = read_at_most(disk, &directory.join(PAGES_FILE), PAGES_BYTES_MAX).ok()?;
-    serde_json::from_slice(&content).ok()
+/// The pages in their file; none without a file, or with one that is damaged.
+///
+/// # Errors
+/// As the disk reports them.
+fn load(disk: &dyn Disk, directory: &Path) -> io::Result<StoredWeeks> {
+    match read_at_most(disk, &directory.join(PAGES_FILE), PAGES_BYTES_MAX) {
+        Ok(content) => Ok(serde_json::from_slice(&content).unwrap_or_default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(StoredWeeks::default()),
+        Err(error) => Err(error),
+    }
 }
 
 fn save(disk: &dyn Disk, directory: &Path, weeks: &StoredWeeks) -> io::Result<()> {
@@ -462,7 +483,46 @@ mod tests {
     fn damaged_file_of_pages_is_none() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join(PAGES_FILE), "{\"week\": 1}").unwrap();
-        assert_eq!(load(&SystemDisk, directory.path()), None);
+        assert_eq!(load(&SystemDisk, directory.path()).unwrap(), StoredWeeks::default());
+    }
+
+    #[test]
+    fn file_of_pages_that_cannot_be_read_stays_until_it_can() {
+        let directory = tempfile::tempdir().unwrap();
+        let pages = directory.path().join(PAGES_FILE);
+        std::fs::create_dir(&pages).unwrap();
+        let (shared, mut weekly) = (edge(directory.path()), Weekly::default());
+        for minute in 0..3 {
+            weekly.tick(&shared, MONDAY + WEEK + minute);
+            testkit::eventually("the read has failed", || {
+                weekly.tick(&shared, MONDAY + WEEK + minute);
+                weekly.reading.is_none()
+            });
+        }
+        end(&mut weekly, &shared, MONDAY + WEEK + 3);
+        assert!(pages.is_dir() && weekly.week.is_none());
+        std::fs::remove_dir(&pages).unwrap();
+        let page = StoredPage { url: "http://a.test/x".to_owned(), ..StoredPage::default() };
+        let weeks = StoredWeeks { week: (2026, 48), pages: vec![page], before: Vec::new() };
+        save(&SystemDisk, directory.path(), &weeks).unwrap();
+        settle(&mut weekly, &shared, MONDAY + WEEK + 4);
+        assert!(directory.path().join(SUMMARIES).join("2026-W48.md").exists());
+    }
+
+    #[test]
+    fn week_goes_on_after_a_clock_that_was_ahead() {
+        let directory = tempfile::tempdir().unwrap();
+        let (shared, mut weekly) = (edge(directory.path()), Weekly::default());
+        settle(&mut weekly, &shared, MONDAY + 5);
+        miss(&shared, "http://a.test/shop");
+        settle(&mut weekly, &shared, MONDAY + WEEK + 5);
+        miss(&shared, "http://a.test/shop");
+        for now in [MONDAY + 6, MONDAY + 7, MONDAY + WEEK] {
+            settle(&mut weekly, &shared, now);
+        }
+        let text = std::fs::read_to_string(directory.path().join(SUMMARIES).join("2026-W48.md")).unwrap();
+        assert!(text.contains("1. `http://a.test/shop`: 2 requests"), "{text}");
+        assert!(!directory.path().join(SUMMARIES).join("2026-W49.md").exists());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 trait Limiter {
     fn permitted(&self) -> usize;
 
-    /// A request is sent; so many are active with it.
+    /// A request is sent; `_active` requests are active, including it.
     fn begin(&mut self, _active: usize) -> Option<StageNumber> {
         None
     }
@@ -184,7 +184,7 @@ struct World {
     seed: u64,
 }
 
-/// What a simulation has shown.
+/// The outcome of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outcome {
     /// Responses a second.
@@ -466,7 +466,7 @@ proptest! {
         }
     }
 
-    /// Requests that do not fill the limit leave it as it is.
+    /// Requests that do not fill the limit do not change it.
     #[test]
     fn light_load_is_no_evidence(users in 1_usize..40, workers in 1_usize..60, millis in 1_u64..2_000) {
         let world = World { users, ..World::of(workers, &[(1, 40, millis)]) };
@@ -495,7 +495,7 @@ fn limit_follows_the_origin() {
     assert!((4..=10).contains(&before) && (24..=60).contains(&after), "{before} {after}");
 }
 
-/// Errors that a permit reports as given up leave the limit as it is.
+/// Errors that a permit reports as given up do not change the limit.
 #[test]
 fn stages_with_too_few_responses_change_nothing() {
     let (mut limit, mut now) = (AdaptiveLimit::new(MAX), 0);

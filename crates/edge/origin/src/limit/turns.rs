@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 #[derive(Debug)]
 pub(super) struct Turns {
     bounds: FetchBounds,
-    /// Learns how many fetches the origin should work on; `None` if `fetches_max` is the limit.
+    /// Adapts the number of concurrent fetches; `None` if `fetches_max` is the limit.
     adaptive: Option<Box<AdaptiveLimit>>,
     active: usize,
     /// Whether only half of the permits is for fetches that are no probes, because the breaker is
@@ -97,7 +97,7 @@ impl Turns {
         self.adaptive.as_mut()?.begin(active)
     }
 
-    /// Tells an adaptive limit that a chosen fetch had no usable response.
+    /// Reports to an adaptive limit that a chosen fetch had no usable response.
     pub(super) fn give_up(&mut self, stage: StageNumber) {
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.give_up(stage);
@@ -116,7 +116,7 @@ impl Turns {
         self.adaptive.as_ref().map_or(self.bounds.fetches_max, |adaptive| adaptive.permitted())
     }
 
-    /// Largest number of active fetches for a fetch that is no probe.
+    /// Largest number of active fetches for a fetch other than a probe.
     fn ceiling(&self) -> usize {
         if self.is_halved { self.permitted().div_ceil(2) } else { self.permitted() }
     }

@@ -150,7 +150,7 @@ fn prefix(row: &FieldRow, value: &str) -> Result<Test, FilterFault> {
     parsed.map(|prefix: Prefix| Test::Within([prefix].into_iter().collect()))
 }
 
-/// The value of a field that is a number, in the unit in which the field is read.
+/// The value of a numeric field, in the unit in which the field is read.
 fn number(row: &FieldRow, value: &str) -> Result<u128, FilterFault> {
     let (kind, read) = match row.value {
         FieldValue::Time(_) => (

@@ -18,12 +18,12 @@ pub enum FilterFault {
     /// An unexpected text.
     #[error("expected {expected}, found {found}")]
     Expected {
-        /// What is possible there.
+        /// The possible input in that place.
         expected: String,
         /// The text in that place.
         found: String,
     },
-    /// A name that is no field.
+    /// A name without a field.
     #[error("there is no field `{name}`{hint}; the fields are {known}")]
     UnknownField {
         /// The name.

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub struct FieldRow {
     /// Its name.
     pub name: &'static str,
-    /// What it is, for the documentation.
+    /// Its description, for the documentation.
     pub help: &'static str,
     pub(super) value: FieldValue,
 }

@@ -1,4 +1,4 @@
-//! What a decoder that is generated from OpenTelemetry's definitions reads in spans.
+//! Spans as a decoder generated from OpenTelemetry's definitions reads them.
 
 use super::{
     FetchSpan, Phase, Resource, SpanTimes, TEXT_BYTES_MAX, export_message, push_fetch, push_phase,

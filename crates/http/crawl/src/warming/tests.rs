@@ -48,7 +48,7 @@ impl Site {
         DocumentOutcome::Response { status, location, content: content.into_bytes(), retry_after: None }
     }
 
-    /// Goes on until the end, or until so many pages were looked at.
+    /// Goes on until the end, or until `pages_max` pages were looked at.
     fn run(&mut self, run: &mut Warming, pages_max: usize) -> Option<WarmEnd> {
         let mut open = Vec::new();
         loop {

@@ -1,5 +1,5 @@
-//! Everything that a server may send in response to one request, read as an exchange. The checks
-//! are those of the property tests.
+//! A server's bytes in response to one request, read as an exchange. The checks are those of the
+//! property tests.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Everything that a server may send in response. The checks are those of the property tests.
+//! A server's bytes in response. The checks are those of the property tests.
 
 #![no_main]
 

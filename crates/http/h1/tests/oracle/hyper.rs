@@ -1,5 +1,5 @@
 //! Runs hyper on bytes in memory, without sockets and without a runtime. Its connection future is
-//! polled until it ends, with input that is always ready.
+//! polled until it ends, with input always ready.
 
 use crate::message::{Message, Start};
 use ::message::Method;
@@ -101,7 +101,7 @@ fn poll_to_end<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     })
 }
 
-/// A peer that sends its input, closes, and discards everything that is written to it.
+/// A peer that sends its input, closes, and discards everything it receives.
 struct Wire {
     input: Vec<u8>,
     at: usize,

@@ -26,7 +26,7 @@ pub(crate) fn exchanges(octets: &[u8]) {
     }
 }
 
-/// Everything that an exchange gives for an input.
+/// All events of an exchange for an input.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     informational: Vec<ResponseHead>,

@@ -21,7 +21,7 @@ pub(crate) struct CacheExchange {
     pub(crate) cache_control: Vec<&'static str>,
     /// The members of CDN-Cache-Control, if the response has the field.
     pub(crate) cdn_cache_control: Option<Vec<&'static str>>,
-    /// Seconds since the epoch. The inner `None` is a value that is not a date.
+    /// Seconds since the epoch. The inner `None` means a value without a valid date.
     pub(crate) expires: Option<Option<i128>>,
     pub(crate) date: Option<i128>,
     pub(crate) last_modified: Option<Option<i128>>,
@@ -68,7 +68,7 @@ impl CacheExchange {
         self.directives().contains(&name)
     }
 
-    /// The shortest of several values. A value that is not a number is zero.
+    /// The shortest of several values. A value without a number is zero.
     fn seconds(&self, name: &str) -> Option<i128> {
         let arguments =
             self.directives().iter().filter_map(|member| member.strip_prefix(name)?.strip_prefix('='));
@@ -142,8 +142,7 @@ impl CacheExchange {
 
     /// Section 4.2.3, with its own names.
     pub(crate) fn current_age(&self, now: i128) -> i128 {
-        // Section 5.1: the first member of a list counts, and a value that is not a number is
-        // ignored.
+        // Section 5.1: the first member of a list counts, and a value without a number is ignored.
         let age = self.age.and_then(|age| age.split(',').next());
         let age_value = age.and_then(|age| age.parse::<u32>().ok()).map_or(0, i128::from);
         let apparent_age = self.date.map_or(0, |date| (self.response_time - date).max(0));
@@ -286,7 +285,7 @@ impl CacheExchange {
         ExpectedReuse::AskTheOrigin
     }
 
-    /// RFC 5861 section 4, for a request at `now` to which the origin gave no usable response.
+    /// RFC 5861 section 4, for a request at `now` without a usable response from the origin.
     pub(crate) fn answer_on_error(&self, profile: RuleSet, wish: &Wish, now: i128) -> ExpectedReuse {
         if self.reaches_all("no-cache", profile) || wish.no_cache && profile == RuleSet::Letter {
             return ExpectedReuse::AskTheOrigin;

@@ -63,7 +63,7 @@ pub(crate) fn compare(
     (asked.iter().filter(is_both).count(), chromium)
 }
 
-/// What page mode did with a URL of the page's host.
+/// The result of page mode for a URL of the page's host.
 struct Ours {
     class: ResourceClass,
     what: &'static str,

@@ -2,7 +2,7 @@
 //!
 //! Invariant: at most one request is in flight. System calls are made only when they can succeed:
 //! one write and one read for a request on a reused connection. A connection counts as connected
-//! when requests can be sent; with TLS, that is after the handshake. All byte counts are of HTTP
+//! when requests can be sent; with TLS, this means after the handshake. All byte counts are of HTTP
 //! bytes, also over TLS. In the steady state nothing is allocated.
 
 use super::{
@@ -121,7 +121,7 @@ impl Transport for Http1 {
         let turn = if self.connected {
             self.write(self.exchange.started, tools)
         } else if self.is_loopback {
-            // On the loopback interface a connection is established as soon as it is requested.
+            // On the loopback interface, a connection is established immediately.
             self.write(tools.clock.monotonic(), tools)
         } else {
             Turn::Waiting
@@ -415,8 +415,8 @@ impl Http1 {
                 Ok(Some(answer)) => return self.answered(answer, now, tools),
                 Err(_) if tools.takes_ends => return self.cut_short(now, tools),
                 Err(_) => return Turn::Failed(FailureKind::Malformed, None),
-                // A short read has emptied the socket, and further bytes cause a new event. A close
-                // that is already known causes no further event, so it has to be read now.
+                // A short read has emptied the socket, and further bytes cause a new event. An
+                // already known close causes no further event, so it has to be read now.
                 Ok(None) if is_all && !self.closed => return Turn::Waiting,
                 Ok(None) if turn_bytes + bytes >= TURN_BYTES_MAX => return Turn::Unread,
                 Ok(None) => {

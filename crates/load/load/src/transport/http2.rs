@@ -54,7 +54,7 @@ pub fn is_of_connections(name: &[u8]) -> bool {
     fields.iter().any(|field| name.eq_ignore_ascii_case(field.as_bytes()))
 }
 
-/// The requests of a plan in the form of HTTP/2, and what a thread keeps of their responses.
+/// The requests of a plan in the form of HTTP/2, and the first response head of a thread.
 #[derive(Debug, Default)]
 pub(crate) struct Http2Requests {
     keep_alive: bool,

@@ -1,4 +1,4 @@
-//! A connection that carries several requests at a time: what the protocols of this kind share. It
+//! A connection that carries several requests at a time: the common part of these protocols. It
 //! connects, keeps the requests that are not sent, and keeps results until the worker takes them.
 //! The protocol itself is a [`Layer`].
 //!

@@ -106,7 +106,7 @@ pub(crate) struct Octets {
     greeting: OnceLock<Greeting>,
 }
 
-/// Number of bytes that tell what a server speaks.
+/// Number of bytes that identify a server's protocol.
 const GREETING_BYTES: usize = 4;
 
 /// The first bytes that a server sends on an HTTP/2 connection.
@@ -169,7 +169,7 @@ impl Octets {
         known.or_else(|| (!self.first().is_empty()).then_some(Greeting::Other))
     }
 
-    /// Learns the kind of the first bytes. They may come one by one.
+    /// Determines the kind of the first bytes. They may come one by one.
     fn greet(&self, octets: &[u8]) {
         if self.greeting.get().is_some() {
             return;

@@ -56,13 +56,13 @@ impl BusyWait {
         self.is_wanted && now.since(self.event_at) < QUIET_MAX && now >= self.paused_until
     }
 
-    /// Learns that events came.
+    /// Notes that events came.
     pub(super) fn woken(&mut self, now: Monotonic) {
         self.event_at = now;
     }
 
-    /// Learns that a poll of a busy-wait began at `from` and returned at `now`. `is_measured` tells
-    /// whether its time counts.
+    /// Notes that a poll of a busy-wait began at `from` and returned at `now`. `is_measured`: its
+    /// time counts.
     pub(super) fn polled(&mut self, from: Monotonic, now: Monotonic, is_measured: bool) {
         let time = now.since(from);
         if is_measured {

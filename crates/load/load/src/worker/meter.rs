@@ -16,7 +16,7 @@ pub(super) struct InFlightMeter {
     /// Whether requests in flight are summed up over time. A closed loop is checked against its
     /// number of users instead.
     counts_in_flight: bool,
-    /// The moment up to which requests in flight are part of the recorder's sum over time.
+    /// Requests in flight up to this moment are part of the recorder's sum over time.
     counted_until: Monotonic,
     /// Requests whose response came or was read after the end of the run.
     pub(super) too_late: Vec<ExchangeTimes>,

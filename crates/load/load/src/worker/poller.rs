@@ -99,7 +99,7 @@ impl Poller {
         }
     }
 
-    /// Measures the wake-up latency, if the timer was what woke this thread.
+    /// Measures the wake-up latency, if the timer woke this thread.
     fn learn_waking(&mut self, events: &Events) {
         let Some(at) = self.timer_at.take() else { return };
         if events.iter().next().is_some_and(|event| event.token() == TIMER) {

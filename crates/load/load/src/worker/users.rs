@@ -37,7 +37,7 @@ impl Users {
         self.wakes.peek().map(|Reverse((moment, ..))| *moment)
     }
 
-    /// Ends the earliest pause that is over at `now`.
+    /// Ends the earliest pause, if it is over at `now`.
     pub(super) fn wake(&mut self, now: Monotonic) -> Option<Wake> {
         self.next_wake().filter(|&moment| moment <= now)?;
         self.wakes.pop().map(|Reverse(wake)| wake)

@@ -1,5 +1,5 @@
-//! Learns the wake-up latency of a thread, and from it how long before a start the thread has to be
-//! awake.
+//! Measures the wake-up latency of a thread, and derives how long before a start the thread has to
+//! be awake.
 //!
 //! Invariant: a thread busy-waits for at most one part in [`AWAKE_SHARE_MAX`] of its time, plus a
 //! saved budget of at most [`SAVED_MAX`]. If [`AWAKE_MIN`] before each start is more, that limit
@@ -26,7 +26,7 @@ const SAVED_MAX: Duration = Duration::from_millis(12);
 /// are later than expected. More than one in a hundred would show in the 99th percentile.
 const FORGETTING: u32 = 512;
 
-/// The wake-up latency that one thread has learnt.
+/// The measured wake-up latency of one thread.
 #[derive(Debug, Default)]
 pub(super) struct WakeLatency {
     /// The expected latency: close to the largest of the recent ones.
@@ -50,7 +50,7 @@ impl WakeLatency {
         self.before_next
     }
 
-    /// Learns how late a timer woke the thread.
+    /// Updates the latency by the delay of a timer.
     pub(super) fn woken(&mut self, late: Duration) {
         self.late =
             if late > self.late { late.min(AWAKE_MAX) } else { self.late - (self.late - late) / FORGETTING };

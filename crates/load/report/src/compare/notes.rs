@@ -9,7 +9,7 @@ use serde_json::Value;
 /// are the same page.
 const LENGTH_SHARE_MAX: f64 = 0.1;
 
-/// Share of the larger rate by which requested rates must differ to be reported as different. A
+/// Requested rates count as different if they differ by more than this share of the larger one. A
 /// rate is a mean over the run's time, and a ramp of a run with a number of requests lowers it.
 const RATE_SHARE_MAX: f64 = 0.02;
 

@@ -102,7 +102,7 @@ fn rounding(metric: ComparedMetric, run: &Run) -> Option<f64> {
     Some((step_ms / value).powi(2) / 12.0)
 }
 
-/// The runs in the order in which they were made, as far as that is recorded.
+/// The runs in the order in which they were made, as far as it is recorded.
 fn in_order(side: &Side) -> Vec<&Run> {
     let mut runs: Vec<&Run> = side.runs.iter().collect();
     if runs.iter().all(|run| run.started_s.is_some()) {

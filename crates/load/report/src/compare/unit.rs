@@ -6,7 +6,7 @@
 use super::{CompareError, ComparedMetric, Side};
 use serde::Serialize;
 
-/// What the runs count: requests or pages.
+/// The unit of the runs: requests or pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -38,7 +38,7 @@ impl Unit {
         }
     }
 
-    /// Name of a metric, as it is written in a sentence.
+    /// Name of a metric, in the form for a sentence.
     pub(super) const fn words(self, metric: ComparedMetric) -> &'static str {
         match (metric, self) {
             (ComparedMetric::Throughput, _) => "throughput",

@@ -225,7 +225,7 @@ pub(super) fn axis_end(value: f64) -> f64 {
     next_of(&[1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0], value)
 }
 
-/// Returns the first of ascending steps, times a power of ten, that is not below a positive value.
+/// Returns the first of ascending steps, times a power of ten, that reaches a positive value.
 fn next_of(steps: &[f64], value: f64) -> f64 {
     let unit = 10_f64.powf(value.log10().floor());
     steps.iter().map(|step| step * unit).find(|step| *step >= value * (1.0 - 1e-9)).unwrap_or(value)

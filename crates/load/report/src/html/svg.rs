@@ -51,8 +51,8 @@ pub(super) struct LinearScale {
 }
 
 impl LinearScale {
-    /// Creates an axis from zero to a round number that is not exceeded by any value, from pixel
-    /// `start` to pixel `end`.
+    /// Creates an axis from zero to a round number that no value exceeds, from pixel `start` to
+    /// pixel `end`.
     pub(super) fn over(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Self {
         let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
         Self { most: if most > 0.0 { axis_end(most) } else { 1.0 }, start, end }
@@ -127,7 +127,7 @@ pub(super) fn points(points: &[(f64, f64)]) -> String {
     points.iter().map(|(x, y)| format!("{},{}", px(*x), px(*y))).collect::<Vec<_>>().join(" ")
 }
 
-/// A text at a point. `anchor` tells whether its baseline begins (`start`), ends (`end`) or is
+/// A text at a point. `anchor` states whether its baseline begins (`start`), ends (`end`) or is
 /// centred (`middle`) there.
 pub(super) fn label(x: f64, y: f64, anchor: &str, class: &str, text: &str) -> Markup {
     html! { text x=(px(x)) y=(px(y)) text-anchor=(anchor) class=(class) { (text) } }

@@ -34,7 +34,7 @@ impl<R: BufRead> QuotedRows<R> {
         self.line
     }
 
-    /// Returns the next row that is not empty; `None` at the end of the file.
+    /// Returns the next non-empty row; `None` at the end of the file.
     pub(super) fn next(&mut self) -> Result<Option<Vec<String>>, ImportError> {
         loop {
             self.buffer.clear();
@@ -52,7 +52,7 @@ impl<R: BufRead> QuotedRows<R> {
                     return Err(ImportError::line(self.line, reason));
                 }
                 if self.buffer.len() == LINE_BYTES_MAX && !self.buffer.ends_with(b"\n") {
-                    // The rest of the line would become a row of its own.
+                    // The rest of the line would become a separate row.
                     return Err(ImportError::line(self.line, TOO_LONG));
                 }
                 self.next_line += 1;

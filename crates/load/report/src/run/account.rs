@@ -12,7 +12,7 @@ pub struct UserTime {
     pub connecting_s: f64,
     /// Think time between requests.
     pub thinking_s: f64,
-    /// Time by which requests started later than they were due.
+    /// Delay of requests behind their due time.
     pub late_s: f64,
     /// Time at the server, until the kernel's timestamp of the last byte of a good response.
     pub server_s: f64,

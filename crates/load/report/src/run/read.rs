@@ -36,7 +36,7 @@ pub enum RunReadError {
         run: usize,
         /// Schema that the document names.
         found: String,
-        /// Hint about the origin of the document; empty if that is unknown.
+        /// Hint about the origin of the document; empty if unknown.
         hint: &'static str,
     },
     /// A member has the wrong type.

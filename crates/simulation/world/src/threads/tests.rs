@@ -14,7 +14,8 @@ struct Run {
     trace: Trace,
 }
 
-/// Runs `life` in a fresh world of threads whose turns vary with `seed`, and cancels what is left.
+/// Runs `life` in a fresh world of threads whose turns vary with `seed`, and cancels the remaining
+/// threads.
 fn simulate<T, F: Future<Output = T>>(seed: u64, life: impl FnOnce(SimulatedThreads) -> F) -> (T, Run) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -248,7 +249,7 @@ fn suspended_threads_are_unwound_at_the_end() {
                 }));
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
-            // One that never had a turn.
+            // A thread that never had a turn.
             drop(threads.run("unborn", {
                 let note = NoteDrop(dropped);
                 move || drop(note)

@@ -30,7 +30,7 @@ pub(super) enum StreamOutcome {
     Unseen,
 }
 
-/// A request in progress, and what has arrived of its response.
+/// A request in progress, and the received part of its response.
 pub(super) struct RequestStream {
     pub(super) pending: PendingRequest,
     /// How often the server has refused the stream.

@@ -59,6 +59,8 @@ pub struct ContextTerms<'a> {
     /// Whether the context comes from a signed cookie. Nobody can be asked then whether the rights
     /// of the visitor have changed since.
     pub is_signed: bool,
+    /// Whether the site assembles pages from ESI templates. The fragments have rules of their own.
+    pub assembles: bool,
 }
 
 /// A response that may be kept for a context.
@@ -279,9 +281,9 @@ fn check_vary(
     let is = |name: &[u8], known: &str| name.eq_ignore_ascii_case(known.as_bytes());
     let varies = fields.list(names::VARY).any(|name| is(name, &terms.names.field));
     let is_alone = terms.is_declared || is_stated;
-    // A template is assembled from fragments with rules of their own.
+    // Nobody would assemble it.
     let is_template = declares_esi(fields.all(names::SURROGATE_CONTROL).map(|value| &value[..]));
-    if is_template || !(is_alone || varies && !terms.is_signed) {
+    if is_template && !terms.assembles || !(is_alone || varies && !terms.is_signed) {
         return Err(Reason::StoreRefusedContext);
     }
     let is_keyed = |name: &[u8]| {
@@ -452,7 +454,8 @@ mod tests {
 
     fn judge(status: u16, lines: &FieldLines, is_declared: bool, is_signed: bool) -> Result<bool, Reason> {
         let names = names();
-        let terms = ContextTerms { names: &names, context: b"editor", is_declared, is_signed };
+        let (context, assembles) = (&b"editor"[..], is_signed);
+        let terms = ContextTerms { names: &names, context, is_declared, is_signed, assembles };
         let judged = judge_context(&response(status, lines), now(), terms, &Policy::wordpress());
         judged.map(|page| {
             assert_eq!(page.freshness.lifetime, Duration::from_secs(60));
@@ -462,6 +465,7 @@ mod tests {
 
     const CONTROL: (&str, &str) = ("Cache-Control", "public, max-age=60");
     const VARY: (&str, &str) = ("Vary", "Accept-Encoding, x-user-context-hash");
+    const TEMPLATE: (&str, &str) = ("Surrogate-Control", "content=\"ESI/1.0\"");
     const STATED: (&str, &str) = ("X-User-Context-Hash", "editor");
 
     #[test]
@@ -479,7 +483,8 @@ mod tests {
             (&[CONTROL, VARY, ("Vary", "Cookie")], false, false, Err(Reason::StoreRefusedVaryStar)),
             (&[CONTROL, VARY, ("Vary", "User-Agent")], false, false, Err(Reason::StoreRefusedVaryStar)),
             (&[CONTROL, VARY, ("Vary", "*")], true, false, Err(Reason::StoreRefusedVaryStar)),
-            (&[CONTROL, VARY, ("Surrogate-Control", "content=\"ESI/1.0\"")], true, false, refused),
+            (&[CONTROL, STATED, TEMPLATE], true, false, refused),
+            (&[CONTROL, STATED, TEMPLATE], false, true, Ok(true)),
         ] {
             assert_eq!(judge(200, lines, declared, signed), expected, "{lines:?} {declared} {signed}");
         }

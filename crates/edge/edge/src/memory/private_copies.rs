@@ -7,13 +7,14 @@
 
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
+use esi::Program;
 use platform::{HashKeys, HashMap};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use store::{Key, Object};
+use store::{Key, Object, StoredTemplate};
 
 /// A keyed digest of a cookie, a session or a page.
 pub(crate) type Digest = [u8; 32];
@@ -122,7 +123,12 @@ pub(crate) struct PrivateTotals {
 impl PrivateCopy {
     /// The memory that the copy takes, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
+        let program = match self.object.template() {
+            Some(StoredTemplate::Parsed(template)) => template.as_ref().as_ref().map_or(0, Program::bytes),
+            Some(StoredTemplate::OnDisk) | None => 0,
+        };
         COPY_BYTES
+            + program as u64
             + self.object.content_bytes()
             + self.object.prebuilt().len() as u64
             + self.key.target().len() as u64

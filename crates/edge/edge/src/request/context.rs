@@ -372,6 +372,7 @@ impl<'a> Visit<'a> {
             context: &fetch.context,
             is_declared: plan.is_declared,
             is_signed,
+            assembles: subject.site.plan.esi,
         };
         let judged = judge_context(head, (sent_at, self.now()), terms, subject.site.policy());
         if judged == Err(Reason::StoreRefusedContextChanged) {
@@ -399,6 +400,7 @@ impl<'a> Visit<'a> {
         let observer = Box::new(move |head: &ResponseHead, content: Vec<u8>| {
             let body = Body::gathered(&[Bytes::from(content)]);
             let object = private_object(head, fetch.key.target(), body, judged.freshness, site.policy());
+            let object = if site.plan.esi { object.as_template() } else { object };
             let (key, begun) = (fetch.key.detached(), fetch.begun);
             let copy = PrivateCopy { object: Arc::new(object), key, tags, begun };
             match question {

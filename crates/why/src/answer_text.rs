@@ -136,6 +136,14 @@ fn asks(lines: &mut TextLines, answer: &WhyReply) {
     if answer.is_being_fetched {
         fact(lines, "", "a fetch of the page is in progress");
     }
+    if let Some(context) = &answer.context {
+        let text = match &context.name {
+            Some(name) => format!("{name}; visitors with the same one share pages"),
+            None if context.is_asked => "unknown; the next request asks the origin".to_owned(),
+            None => "none".to_owned(),
+        };
+        fact(lines, "context", &text);
+    }
     match &answer.if_origin_fails {
         Some(substitute) => {
             let text = format!("{} instead of an error: {}", substitute.verdict, substitute.reason);
@@ -324,6 +332,7 @@ mod tests {
                 culprit: cause("cookie", "PHPSESSID"),
             }),
             is_being_fetched: true,
+            context: None,
             if_origin_fails: Some(Substitute {
                 verdict: "stale".to_owned(),
                 reason: "stale-on-error-override".to_owned(),

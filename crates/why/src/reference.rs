@@ -231,6 +231,12 @@ pub const ANSWER_MEMBERS: &[(&str, &str)] = &[
         "The verdict if the application failed now; `if_origin_fails` is null for an error.",
     ),
     ("if_origin_fails.reason", "The reason for that verdict."),
+    (
+        "context.name",
+        "A short form of the visitor's context, or null if it is unknown. `context` is null unless \
+         `logged_in` is `context` and the request has a session.",
+    ),
+    ("context.is_asked", "Whether the next request asks the origin for the context."),
 ];
 
 /// The reference of `petasos why` as Markdown.

@@ -51,6 +51,19 @@ pub struct WhyReply {
     pub is_being_fetched: bool,
     /// The response if the origin failed now; none for an error.
     pub if_origin_fails: Option<Substitute>,
+    /// The context of the visitor, if visitors with the same one share pages of the site.
+    #[serde(default)]
+    pub context: Option<ContextAnswer>,
+}
+
+/// The context of a visitor.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct ContextAnswer {
+    /// A short form of the context, which is the same for visitors with the same one until the
+    /// process ends. None if the context is unknown.
+    pub name: Option<String>,
+    /// Whether the next request asks the origin for the context.
+    pub is_asked: bool,
 }
 
 /// The demands of a request on the origin.

@@ -41,11 +41,11 @@ pub use machine::Machine;
 pub use origin_member::OriginMember;
 pub use peers::PeerEntry;
 pub use plan::{
-    AccessLogTarget, AcmePlan, AdminTlsPlan, DiskPlan, EdgeLimits, EdgePlan, FieldRules, FilesPlan,
-    FixedAnswer, GuardPlan, ListenerPlan, LogFormat, LogTerms, LoggedIn, MaintenancePlan, MissingFile,
-    OriginBalance, OriginTlsPlan, PasswordPlan, RateLimit, RedirectAnswer, RedirectPlan, RouteAction,
-    RouteMatcher, RoutePlan, SiteLimits, SitePlan, StaticTreePlan, TlsPlan, TracePlan, WarmPlan,
-    is_about_storing,
+    AccessLogTarget, AcmePlan, AdminTlsPlan, ContextKey, ContextPlan, ContextSource, DiskPlan, EdgeLimits,
+    EdgePlan, FieldRules, FilesPlan, FixedAnswer, GuardPlan, ListenerPlan, LogFormat, LogTerms, LoggedIn,
+    MaintenancePlan, MissingFile, OriginBalance, OriginTlsPlan, PasswordPlan, RateLimit, RedirectAnswer,
+    RedirectPlan, RouteAction, RouteMatcher, RoutePlan, SiteLimits, SitePlan, StaticTreePlan, TlsPlan,
+    TracePlan, WarmPlan, is_about_storing,
 };
 pub use reference::settings_reference;
 pub use setting::{CertificatePaths, CertificateSource, Setting, SettingKind, SettingScope, SettingValue};

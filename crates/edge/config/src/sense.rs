@@ -23,7 +23,7 @@ const SIZES: [(&str, u64, u64); 5] = [
 ];
 
 /// Timeouts that fail every request when they are zero.
-const TIMES: [&str; 8] = [
+const TIMES: [&str; 9] = [
     "limits.tls_handshake_timeout",
     "limits.request_head_timeout",
     "limits.request_body_timeout",
@@ -32,6 +32,7 @@ const TIMES: [&str; 8] = [
     "limits.first_byte_timeout",
     "limits.between_bytes_timeout",
     "limits.disk_timeout",
+    "limits.context_timeout",
 ];
 
 /// Settings that only an access log uses.

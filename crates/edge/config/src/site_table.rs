@@ -379,12 +379,13 @@ pub(crate) const SITE: &[Setting] = &[
     ),
     site(
         "logged_in",
-        SettingKind::Choice(&["pass", "private"]),
+        SettingKind::Choice(&["pass", "private", "context"]),
         Some("pass"),
         "How Petasos answers requests with a session cookie (docs/logged-in.md). `pass`: it sends each to \
          the origin. `private`: it keeps copies of pages in memory that only the same session gets, if the \
          response says `Cache-Control: max-age` without `no-store` and `no-cache`. A session loses its \
-         copies with any request that may write and with any response that sets its cookie.",
+         copies with any request that may write and with any response that sets its cookie. `context`: \
+         visitors with the same rights share copies in memory of pages that say so.",
     ),
     site(
         "private_ttl",
@@ -393,6 +394,48 @@ pub(crate) const SITE: &[Setting] = &[
         "Lifetime of a session's copy of a page whose response states none (`logged_in = \"private\"`). Set \
          it only if each change of a page by others may stay unseen for this time. If left out: such \
          responses are not kept.",
+    ),
+    site(
+        "context_path",
+        SettingKind::Text,
+        Some("/_fos_user_context_hash"),
+        "Path at which the origin says what rights a visitor has (`logged_in = \"context\"`), as \
+         FOSHttpCache does. Petasos sends a GET with the visitor's cookies once for each session.",
+    ),
+    site(
+        "context_field",
+        SettingKind::Text,
+        Some("X-User-Context-Hash"),
+        "Header field that names the rights of a visitor: in the origin's answer, and in requests of \
+         Petasos to the origin. Requests of clients with the field are refused.",
+    ),
+    site(
+        "context_media_type",
+        SettingKind::Text,
+        Some("application/vnd.fos.user-context-hash"),
+        "Accept of the request for the rights of a visitor, and Content-Type of its answer.",
+    ),
+    site(
+        "context_cookie",
+        SettingKind::Text,
+        None,
+        "Cookie in which the application states the rights of a visitor, signed (docs/logged-in.md). If \
+         left out: Petasos asks the origin at `context_path`.",
+    ),
+    site(
+        "context_key_file",
+        SettingKind::Text,
+        None,
+        "File with the key of `context_cookie`, at least 32 bytes of text. It is read at the start and at \
+         a reload.",
+    ),
+    site(
+        "context_pages",
+        SettingKind::Switch,
+        Some("false"),
+        "Whether all responses of the site or route depend on a visitor's rights alone, so that those \
+         without `Vary` on `context_field` may be shared too. Set it only if no page has a name, a token \
+         or another value of one visitor.",
     ),
     site(
         "via_to_origin",

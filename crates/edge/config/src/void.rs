@@ -57,12 +57,6 @@ pub(crate) fn void_settings(
             problem.with_help("leave `ports` out: Petasos stores all pages by the name and port in `host`"),
         );
     }
-    let is_private = matches!(value("logged_in"), Some(SettingValue::Text(mode)) if mode == "private");
-    if value("private_ttl").is_some() && !is_private {
-        let place = place("private_ttl").unwrap_or(Place::Default);
-        let problem = Diagnostic::new("`private_ttl` has no effect without `logged_in`", place);
-        problems.push(problem.with_help("add logged_in = \"private\", or leave `private_ttl` out"));
-    }
     let in_vain = |key: &'static str| match value(key) {
         Some(SettingValue::Switch(on)) => on,
         Some(SettingValue::Texts(names)) => !names.is_empty(),

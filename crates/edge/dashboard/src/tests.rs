@@ -238,6 +238,7 @@ fn answer() -> WhyReply {
         other_variants_only: false,
         remembered: Some(RememberedAnswer { reason: hostile(), advice: hostile(), culprit: culprit() }),
         is_being_fetched: true,
+        context: None,
         if_origin_fails: Some(Substitute { verdict: hostile(), reason: hostile() }),
     }
 }

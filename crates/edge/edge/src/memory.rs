@@ -7,6 +7,8 @@ pub(crate) mod buffers;
 pub(crate) mod client_rates;
 pub(crate) mod closing_turns;
 pub(crate) mod complaints;
+pub(crate) mod context_copies;
+pub(crate) mod context_sessions;
 pub(crate) mod dashboard;
 pub(crate) mod detection;
 pub(crate) mod disk_turns;

@@ -9,6 +9,8 @@ pub(crate) mod client_guard;
 pub(crate) mod coalesce;
 pub(crate) mod coded;
 pub(crate) mod conclude;
+pub(crate) mod context;
+pub(crate) mod context_answer;
 pub(crate) mod date;
 pub(crate) mod decoded;
 pub(crate) mod deliver;

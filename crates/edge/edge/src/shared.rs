@@ -17,6 +17,8 @@ use crate::memory::buffers::Buffers;
 use crate::memory::client_rates::ClientRates;
 use crate::memory::closing_turns::ClosingTurns;
 use crate::memory::complaints::Complaints;
+use crate::memory::context_copies::ContextCopies;
+use crate::memory::context_sessions::ContextSessions;
 use crate::memory::dashboard::DashboardState;
 use crate::memory::disk_turns::DiskTurns;
 use crate::memory::encodings::Encodings;
@@ -109,6 +111,10 @@ pub(crate) struct EdgeState {
     pub(crate) hit_for_miss: HitForMiss,
     /// Copies of pages that belong to one session each.
     pub(crate) private_copies: Arc<PrivateCopies>,
+    /// Copies of pages that visitors with the same context share.
+    pub(crate) context_copies: ContextCopies,
+    /// The contexts of sessions.
+    pub(crate) context_sessions: Arc<ContextSessions>,
     pub(crate) leak_guard: LeakGuard,
     /// Keys where a request with session cookies was answered with a static file, and the reason
     /// why the request passed.
@@ -263,6 +269,8 @@ impl Shared {
             files: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             marked: HitForMiss::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             private_copies: Arc::new(PrivateCopies::new()),
+            context_copies: ContextCopies::default(),
+            context_sessions: Arc::new(ContextSessions::new(Arc::clone(&system.clock))),
             leak_guard: LeakGuard::new(plan.workers, plan.limits.leak_guard_every),
             recently_failed: HitForMiss::new(plan.limits.failure_pause, plan.limits.hit_for_miss_entries_max),
             late_pages: HitForMiss::new(LATE_PAGE_LASTS, plan.limits.hit_for_miss_entries_max),

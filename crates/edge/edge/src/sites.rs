@@ -419,6 +419,8 @@ pub(crate) fn page_settings(plan: &SitePlan, policy: &Policy) -> String {
         // Copies of sessions are apart from stored pages, and are not used without the mode.
         logged_in: _,
         private_ttl: _,
+        context: _,
+        refused_claims: _,
         public_host,
         public_https,
         via_to_origin,

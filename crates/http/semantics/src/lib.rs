@@ -52,6 +52,7 @@ mod completion;
 mod compression;
 mod conditions;
 mod content_range;
+mod context;
 mod dates;
 mod devices;
 mod directives;
@@ -111,6 +112,11 @@ pub use conditions::{
     ConditionOutcome, concerns_conditions, evaluate_conditions, has_conditions, not_modified_fields,
 };
 pub use content_range::{ContentRange, joined_extent};
+pub use context::{
+    CONTEXT_BYTES_MAX, ContextNames, ContextPage, ContextTerms, SessionChange, SignedContext,
+    answered_context, changed_sessions, claims_context, context_cookies, context_fields, judge_context,
+    signed_context,
+};
 pub use dates::{format_date, parse_date};
 pub use devices::{SHARED_MOBILE_USER_AGENT, SHARED_USER_AGENT};
 pub use directives::{DELTA_SECS_MAX, DirectiveScope, Directives};

@@ -78,7 +78,7 @@ pub fn keyed_fields(fields: &Fields) -> Vec<(Vec<u8>, &[u8])> {
 }
 
 /// Whether the value of the field called `name` selects among the copies of a session.
-fn selects_copy(name: &[u8]) -> bool {
+pub(crate) fn selects_copy(name: &[u8]) -> bool {
     is_selecting(name) || KEYED_FIELDS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 

@@ -103,6 +103,8 @@ reasons! {
         "The origin confirmed the stored response with a 304; a longer lifetime would save this request to the origin.";
     HitPrivate "hit-private" Hit
         "The visitor's session got its own copy of the page (logged_in = \"private\"); nothing to do.";
+    HitContext "hit-context" Hit
+        "The visitor got a page that visitors with the same rights share (logged_in = \"context\"); nothing to do.";
     StaleClientAllows "stale-client-allows" Stale
         "The request's own max-stale accepts a response of this age; nothing to do.";
     StaleWhileRevalidate "stale-while-revalidate" Stale
@@ -176,6 +178,11 @@ reasons! {
     StoreRefusedTags "store-refused-tags" Miss
         "The response has more or longer tags than Petasos can keep, so a purge would miss it; send fewer tags.";
 
+    StoreRefusedContext "store-refused-context" Miss
+        "The response to a visitor with a session does not say that it depends on the visitor's rights alone. If it does, let it send Vary with the field of context_field, or that field with the context, or set context_pages.";
+    StoreRefusedContextChanged "store-refused-context-changed" Miss
+        "The response names another context than the one that the visitor had, so the visitor's rights have changed; nothing to do unless it happens often.";
+
     PassMethod "pass-method" Pass
         "Petasos answers only GET and HEAD from the store; nothing to do.";
     PassMethodOverride "pass-method-override" Pass
@@ -190,6 +197,20 @@ reasons! {
         "The request has a session cookie, and the response is no static file. If the response is one nevertheless, let it say public with a lifetime, or list its path in static_paths.";
     PassPrivate "pass-private" Pass
         "The visitor's session has no usable copy of the page. If this persists, let the page say Cache-Control: private with max-age, or set private_ttl; look for no-store, Set-Cookie and Vary in the response (docs/logged-in.md).";
+    PassContext "pass-context" Pass
+        "No usable copy of the page is stored for visitors with these rights; the response may become one (docs/logged-in.md).";
+    PassContextFailed "pass-context-failed" Pass
+        "The origin gave no usable answer about the rights of the visitor (context_path). Look at its status, its Content-Type, Set-Cookie, and the field of context_field.";
+    PassContextLate "pass-context-late" Pass
+        "The origin's answer about the rights of the visitor (context_path) came later than limits.context_timeout. Make it faster, or raise the limit.";
+    PassContextMissing "pass-context-missing" Pass
+        "The request has a session cookie and lacks the signed cookie (context_cookie). Let the application set it when a visitor logs in.";
+    PassContextInvalid "pass-context-invalid" Pass
+        "The signed cookie (context_cookie) has another form, a wrong signature, another session, or an expiry beyond limits.context_lifetime_max. If there are many, compare the keys; otherwise somebody tries to forge it.";
+    PassContextExpired "pass-context-expired" Pass
+        "The signed cookie (context_cookie) has expired. Let the application renew it before that.";
+    PassContextPaused "pass-context-paused" Pass
+        "The visitor's session has written or changed a moment ago (limits.context_pause), so its pages may be for the visitor alone; nothing to do.";
     PassUnknownCookie "pass-unknown-cookie" Pass
         "The request carries a cookie that the profile does not know; if the cookie never changes a page, declare it as noise.";
     PassUnknownField "pass-unknown-field" Pass
@@ -259,6 +280,8 @@ reasons! {
         "The request has passed through this edge before; correct the origin's address, which leads back to the edge.";
     LastHop "last-hop" Refused
         "The request's Max-Forwards permits no further hop; nothing to do.";
+    ContextClaimed "context-claimed" Refused
+        "The request names a context of a visitor (context_field, context_media_type), which only Petasos may do. Somebody tries to forge it, or a proxy before Petasos sets it.";
     AmbiguousPath "ambiguous-path" Refused
         "Servers read the path of the request in different ways, and the readings belong to different routes. Correct the client; attackers use such paths to avoid rules.";
     TraceRefused "trace-refused" Refused

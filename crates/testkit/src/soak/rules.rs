@@ -25,7 +25,7 @@ pub(super) const IDLE: [&str; 14] = [
 ];
 
 /// Counters and gauges that must be zero, because nothing in the script causes them.
-pub(super) const ZERO: [&str; 82] = [
+pub(super) const ZERO: [&str; 91] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_proxy_headers_failed_total",
@@ -108,6 +108,15 @@ pub(super) const ZERO: [&str; 82] = [
     "petasos_private_copies_evicted_total",
     "petasos_private_sessions",
     "petasos_private_bytes",
+    "petasos_context_requests_total",
+    "petasos_context_failures_total",
+    "petasos_context_copies_stored_total",
+    "petasos_context_copies_dropped_total",
+    "petasos_context_copies_evicted_total",
+    "petasos_contexts",
+    "petasos_context_copies",
+    "petasos_context_bytes",
+    "petasos_context_sessions",
 ];
 
 /// Counters that every whole soak must increase.

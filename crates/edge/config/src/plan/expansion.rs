@@ -3,6 +3,7 @@
 //! Invariant: two routes of a site whose pages depend on the same settings share these pages.
 
 use super::compression;
+use super::context::{ContextPlan, refuse_claims, without_mode};
 use super::contradictions::{
     disobedience, leading_address, nameless_tree, passing_esi_cookies, treed_password, treed_routes,
     void_without_esi,
@@ -101,7 +102,9 @@ impl Expansion {
         let sites = self.sites.get(first_site..).unwrap_or_default();
         let own = site.routes.iter().map(|(own, _)| own).chain([&site.level]);
         self.problems.extend(origins::in_vain_of(own.clone(), sites));
-        self.problems.extend(void_without_esi(own, sites));
+        self.problems.extend(void_without_esi(own.clone(), sites));
+        self.problems.extend(without_mode(own, sites));
+        refuse_claims(self.sites.get_mut(first_site..).unwrap_or_default());
     }
 
     /// Adds the route of a table, and its pages if none of the site's routes has them yet.
@@ -218,9 +221,15 @@ impl Expansion {
                 return None;
             }
         };
+        let context = ContextPlan::resolve(levels, read, &mut self.problems).map(Arc::new);
         let id = u32::try_from(self.sites.len()).unwrap_or(u32::MAX);
-        let site =
-            SitePlan { error_page, limits, password_path, ..SitePlan::resolve(id, origins, policy, levels) };
+        let site = SitePlan {
+            error_page,
+            limits,
+            password_path,
+            context,
+            ..SitePlan::resolve(id, origins, policy, levels)
+        };
         let of_host = self.sites.get_mut(first_site..).unwrap_or_default();
         if let Some(same) = of_host.iter_mut().find(|other| other.has_same_settings(&site)) {
             if matcher.is_everything() {

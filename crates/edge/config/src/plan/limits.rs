@@ -76,6 +76,13 @@ limits! {
     foreign_ports_max: usize = Count;
     private_session_bytes_max: u64 = Size;
     private_bytes_max: u64 = Size;
+    context_timeout: Duration = Duration;
+    context_lifetime_max: Duration = Duration;
+    context_pause: Duration = Duration;
+    context_sessions_max: usize = Count;
+    contexts_max: usize = Count;
+    context_copies_max: usize = Count;
+    context_bytes_max: u64 = Size;
     object_bytes_max: u64 = Size;
     decoded_bytes_max: u64 = Size;
     disk_object_bytes_max: u64 = Size;

@@ -2,6 +2,7 @@
 
 use super::balance::OriginBalance;
 use super::compression;
+use super::context::ContextPlan;
 use super::fields::FieldRules;
 use super::limits::SiteLimits;
 use super::origins::{self, OriginTlsPlan};
@@ -14,7 +15,7 @@ use address::OriginUrl;
 use document::{Diagnostic, Place};
 use profiles::{AUTO, DEFAULT, Pattern, Policy, Profile};
 use proxy_protocol::Version;
-use semantics::CompressionRules;
+use semantics::{CompressionRules, ContextNames};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub enum LoggedIn {
     Pass,
     /// A copy of the page that belongs to the same session may answer.
     Private,
+    /// A copy of the page for visitors with the same rights may answer.
+    Context,
 }
 
 /// One configured site.
@@ -77,6 +80,10 @@ pub struct SitePlan {
     pub logged_in: LoggedIn,
     /// The lifetime of a session's copy of a page that states none.
     pub private_ttl: Option<Duration>,
+    /// How the contexts of visitors are learned, if `logged_in` is [`LoggedIn::Context`].
+    pub context: Option<Arc<ContextPlan>>,
+    /// The names of contexts that no client may use, those of all pages with the same host names.
+    pub refused_claims: Vec<ContextNames>,
     /// The Host that the origin receives instead of the visitor's.
     pub public_host: Option<String>,
     /// Whether X-Forwarded-Proto tells the origin `https`.
@@ -190,9 +197,12 @@ impl SitePlan {
             },
             logged_in: match levels.text("logged_in") {
                 Some("private") => LoggedIn::Private,
+                Some("context") => LoggedIn::Context,
                 _ => LoggedIn::Pass,
             },
             private_ttl: levels.duration("private_ttl"),
+            context: None,
+            refused_claims: Vec::new(),
             // Cache keys and fetches use names without a final dot.
             public_host: levels.text("host").map(|host| host.strip_suffix('.').unwrap_or(host).to_owned()),
             public_https: levels.text("proto") == Some("https"),

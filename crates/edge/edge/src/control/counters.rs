@@ -250,6 +250,26 @@ metrics! {
         "Sessions that have copies of pages now.";
     PrivateBytes: Gauge "private_bytes",
         "Bytes of the copies that sessions have.";
+    ContextRequests: Counter "context_requests",
+        "Requests to the origin for the rights of a visitor (context_path).";
+    ContextFailures: Counter "context_failures",
+        "Requests for the rights of a visitor that were late or had no usable answer.";
+    ContextStored: Counter "context_copies_stored",
+        "Responses kept for visitors with the same rights (logged_in).";
+    ContextChanged: Counter "context_copies_dropped",
+        "Responses that were not kept because the rights of their visitor had changed or could not be \
+         confirmed.";
+    ContextEvicted: Counter "context_copies_evicted",
+        "Pages for visitors with the same rights that were removed because limits.contexts_max, \
+         limits.context_copies_max or limits.context_bytes_max was reached.";
+    Contexts: Gauge "contexts",
+        "Contexts that have pages now, counted for each site.";
+    ContextCopies: Gauge "context_copies",
+        "Pages that visitors with the same rights share now.";
+    ContextBytes: Gauge "context_bytes",
+        "Bytes of the pages that visitors with the same rights share.";
+    ContextSessions: Gauge "context_sessions",
+        "Sessions whose rights are remembered or asked for.";
     FlightWaitTimeouts: Counter "flight_wait_timeouts",
         "Requests that stopped waiting for another request's fetch after limits.flight_wait and started \
          their own. The origin is slow to start its responses.";

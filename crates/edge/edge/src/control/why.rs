@@ -14,6 +14,7 @@ use crate::memory::detection::Detected;
 use crate::memory::hit_for_miss::PassReason;
 use crate::memory::leak_guard::is_guarded;
 use crate::request::authorise::{credentials_of, refusal_of};
+use crate::request::context::{ContextRequest, short_form};
 use crate::request::files;
 use crate::request::foreign_ports::is_beyond_foreign_ports;
 use crate::request::forward;
@@ -26,8 +27,8 @@ use crate::request::redirect::redirected;
 use crate::request::refusal::Refusal;
 use crate::shared::Shared;
 use api::why::{
-    Cause, FORMAT, FormAnswer, KeyAnswer, OriginDemand, Question, RememberedAnswer, SiteAnswer, StoredAnswer,
-    Substitute, WhyReply,
+    Cause, ContextAnswer, FORMAT, FormAnswer, KeyAnswer, OriginDemand, Question, RememberedAnswer,
+    SiteAnswer, StoredAnswer, Substitute, WhyReply,
 };
 use h1::Request;
 use message::{Method, RequestHead, ResponseHead, names};
@@ -146,8 +147,13 @@ fn answer_from_memory(shared: &Arc<Shared>, question: &Question) -> Result<WhyRe
 /// and adds the state of the page.
 fn of_subject(shared: &Arc<Shared>, subject: &RequestSubject<'_>, request: &Request) -> WhyReply {
     let (head, policy, now) = (&request.head, subject.site.policy(), Moment::read(&*shared.clock));
+    let mut context = None;
     let (page_request, reduced) = match KeyOutcome::new(shared, subject.clone(), head, false) {
-        KeyOutcome::Pass(_, reason) => (Err(of_session(shared, subject, head, reason, now)), None),
+        KeyOutcome::Pass(_, reason) => {
+            let (reason, of_visitor) = of_session(shared, subject, head, reason, now);
+            context = of_visitor;
+            (Err(reason), None)
+        }
         KeyOutcome::LookUp(page_request, head) => (Ok(page_request), head),
     };
     let key = page_request.as_ref().map_or_else(|_| subject.key(), |page_request| page_request.key.clone());
@@ -157,7 +163,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &RequestSubject<'_>, request: &Requ
         Err(reason) => {
             let culprit = explain_request(head, false, policy).and_then(|(_, culprit)| culprit);
             let culprit = culprit.as_ref().map(cause);
-            let is_kept = *reason == Reason::HitPrivate;
+            let is_kept = reason.verdict() == Verdict::Hit;
             let asks = if is_kept { OriginDemand::Nothing } else { OriginDemand::OwnAnswer };
             WhyReply { culprit, asks, ..answer_of(*reason) }
         }
@@ -207,23 +213,53 @@ fn of_subject(shared: &Arc<Shared>, subject: &RequestSubject<'_>, request: &Requ
         remembered: remembered.map(remembered_answer),
         is_being_fetched: shared.fetches.is_under_way(&key),
         if_origin_fails: stale.map(|delivery| substitute(delivery.account.reason)),
+        context,
         ..decided
     }
 }
 
-/// Why a request that shares no response passes, or that a copy of its session answers it.
+/// Why a request that shares no response with all passes, or that a copy of its session or a page
+/// of its context answers it. The context of the visitor comes with it.
 fn of_session(
     shared: &Shared,
     subject: &RequestSubject<'_>,
     head: &RequestHead,
     reason: Reason,
     now: Moment,
-) -> Reason {
-    let Some(private) = PrivateRequest::of(shared, subject, head, reason) else { return reason };
-    match private.find(shared, subject.site.policy(), now, false) {
-        Some(delivery) => delivery.account.reason,
-        None => Reason::PassPrivate,
+) -> (Reason, Option<ContextAnswer>) {
+    if let Some(request) = ContextRequest::of(shared, subject, head, reason) {
+        let (reason, context) = of_context(shared, &request, head, now);
+        return (reason, Some(context));
     }
+    let Some(private) = PrivateRequest::of(shared, subject, head, reason) else { return (reason, None) };
+    match private.find(shared, subject.site.policy(), now, false) {
+        Some(delivery) => (delivery.account.reason, None),
+        None => (Reason::PassPrivate, None),
+    }
+}
+
+/// Why the request of a session passes, or that a page of its context answers it. The origin is not
+/// asked for a context.
+fn of_context(
+    shared: &Shared,
+    request: &ContextRequest<'_>,
+    head: &RequestHead,
+    now: Moment,
+) -> (Reason, ContextAnswer) {
+    let unknown = |is_asked| ContextAnswer { name: None, is_asked };
+    if request.is_paused(shared) {
+        return (Reason::PassContextPaused, unknown(false));
+    }
+    let context = match request.known(shared, &head.fields, now) {
+        None => return (Reason::PassContext, unknown(true)),
+        Some(Err(reason)) => return (reason, unknown(false)),
+        Some(Ok(context)) => context,
+    };
+    let name = Some(short_form(&shared.private_copies, &context));
+    let page = request.page(shared, &head.fields, &context);
+    let found = page.find(shared, request.subject.site, now, false);
+    let reason = found.map_or(Reason::PassContext, |delivery| delivery.account.reason);
+    (reason, ContextAnswer { name, is_asked: false })
 }
 
 /// The pipeline's decision after a look-up.
@@ -372,6 +408,7 @@ fn answer_of(reason: Reason) -> WhyReply {
         remembered: None,
         is_being_fetched: false,
         if_origin_fails: None,
+        context: None,
     }
 }
 

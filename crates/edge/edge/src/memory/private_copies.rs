@@ -7,13 +7,14 @@
 
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
+use esi::Program;
 use platform::{HashKeys, HashMap};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use store::{Key, Object};
+use store::{Key, Object, StoredTemplate};
 
 /// A keyed digest of a cookie, a session or a page.
 pub(crate) type Digest = [u8; 32];
@@ -119,6 +120,22 @@ pub(crate) struct PrivateTotals {
     pub(crate) evicted: u64,
 }
 
+impl PrivateCopy {
+    /// The memory that the copy takes, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let program = match self.object.template() {
+            Some(StoredTemplate::Parsed(template)) => template.as_ref().as_ref().map_or(0, Program::bytes),
+            Some(StoredTemplate::OnDisk) | None => 0,
+        };
+        COPY_BYTES
+            + program as u64
+            + self.object.content_bytes()
+            + self.object.prebuilt().len() as u64
+            + self.key.target().len() as u64
+            + self.tags.iter().map(|tag| tag.len() as u64).sum::<u64>()
+    }
+}
+
 impl PrivateCopies {
     pub(crate) fn new() -> Self {
         let keys = HashKeys::new();
@@ -217,12 +234,8 @@ impl PrivateFetch {
     /// copies that were not used for the longest time if there is no room. Returns whether the
     /// response is kept.
     pub(crate) fn keep(&self, object: Arc<Object>, tags: Vec<Bytes>, limits: PrivateLimits) -> bool {
-        let bytes = COPY_BYTES
-            + object.content_bytes()
-            + object.prebuilt().len() as u64
-            + self.key.target().len() as u64
-            + tags.iter().map(|tag| tag.len() as u64).sum::<u64>();
         let copy = PrivateCopy { object, key: self.key.detached(), tags, begun: self.begun };
+        let bytes = copy.bytes();
         let mut table = self.copies.table();
         let is_current = table.sessions.get(&self.session).is_some_and(|entry| entry.number == self.number);
         if !is_current || bytes > limits.session_bytes_max.min(limits.bytes_max) {

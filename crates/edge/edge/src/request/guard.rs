@@ -19,7 +19,7 @@ use config::{FieldRules, PasswordPlan};
 use h1::{BodyFraming, EffectiveAuthority, Request, Target, TargetForm};
 use message::{Method, RequestHead, names};
 use net::Peer;
-use semantics::{Directives, Reason, RequestClass, classify_request, keyed_target};
+use semantics::{Directives, Reason, RequestClass, claims_context, classify_request, keyed_target};
 use std::sync::Arc;
 use store::Key;
 
@@ -149,6 +149,9 @@ impl<'a> Admitted<'a> {
         let authority = EffectiveAuthority::of(head).map(|effective| effective.authority);
         // Each host has a route for every request, or a site. A route with files alone has none.
         let site = self.site().ok_or_else(|| Refusal::unknown_site(false))?;
+        if site.plan.refused_claims.iter().any(|names| claims_context(&head.fields, names)) {
+            return Err(Refusal::claimed_context());
+        }
         if head.fields.list(CDN_LOOP).any(|member| member == shared.loop_mark) {
             return Err(site.refusal(Refusal::looping));
         }

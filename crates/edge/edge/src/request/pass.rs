@@ -2,8 +2,8 @@
 //! pages.
 //!
 //! Invariant: the response goes to this client alone, because it depends on more than the cache
-//! key. It is stored for nobody else, and for its own session only if `private` permits that. The
-//! effects of a successful write, including those that the profile declares, are applied to the
+//! key. It is stored for nobody else, except for its own session as `private` permits, and for the
+//! context of its visitor as `context` permits. The effects of a successful write, including those that the profile declares, are applied to the
 //! store before its client receives the response.
 
 use crate::control::counters::Metric;
@@ -24,7 +24,7 @@ use crate::request::guard::RequestSubject;
 use crate::request::lookup::PageRequest;
 use crate::request::refusal::Refusal;
 use crate::request::respond::{self, ResponseAccount};
-use crate::request::step::{PassRequest, Step};
+use crate::request::step::{ContextPass, PassRequest, Step};
 use crate::request::suspected_write::SuspectedWrite;
 use crate::request::visit::Visit;
 use crate::request::writes;
@@ -233,7 +233,11 @@ impl<'a> Visit<'a> {
         let PassRequest { subject, .. } = passing;
         let passed = |request| forward::passed(subject, &self.shared.loop_mark, request, framing);
         let is_read = may_need_content(&self.request.head, &subject.target, subject.site.policy());
-        if !is_read && traceparent.is_none() {
+        let context = match &passing.context {
+            Some(ContextPass::Fetch(fetch)) => Some(fetch),
+            Some(ContextPass::Without(_)) | None => None,
+        };
+        if !is_read && traceparent.is_none() && context.is_none() {
             return passed(self.request);
         }
         let mut request = self.request.clone();
@@ -243,6 +247,9 @@ impl<'a> Visit<'a> {
         }
         if let Some(traceparent) = traceparent {
             forward::continue_trace(&mut request.head.fields, traceparent);
+        }
+        if let Some(context) = context {
+            context.name_context(&mut request.head.fields);
         }
         passed(&request)
     }
@@ -310,9 +317,16 @@ impl<'a> Visit<'a> {
                 None
             }
         };
-        let own = if passing.private.is_some() { Reason::PassPrivate } else { passing.reason };
-        let account = ResponseAccount { reason: judged.unwrap_or(own), facts, age_secs: None };
-        let kept = self.watch_private(passing, sent_at, &head);
+        let (kept, refused) = match self.watch_context(passing, sent_at, &head) {
+            Ok(watcher) => (watcher.or_else(|| self.watch_private(passing, sent_at, &head)), None),
+            Err(reason) => (None, Some(reason)),
+        };
+        let reason = judged.or(refused).unwrap_or_else(|| passing.shown_reason());
+        let account = ResponseAccount { reason, facts, age_secs: None };
+        if let Some(plan) = &passing.subject.site.plan.context {
+            // It is between the origin and the edge.
+            head.fields.remove(&plan.names.field);
+        }
         let response = StreamedResponse { head, framing, exchange };
         // The conditions of a HEAD request were not forwarded, so they are evaluated here.
         let content = match (registered, suspected, kept) {

@@ -4,7 +4,8 @@
 //!   receive -> [guard] -> [key] -> [lookup] -> [leak guard] -> { [deliver] | [wait] | [pass] }
 //!               |   ^                ^  |
 //!               |   |                |  '-> [read] (from the disk) -.
-//!               |   |                '------------------------------'
+//!               |   |          |     '------------------------------'
+//!               |   |          '-> [context] -> { [deliver] | [pass] }  (of a session)
 //!               |---|----> [files] -> { [deliver] | [key] }  (a file of a directory)
 //!               |   '- [refresh]  (an order to purge the page and to fetch it again)
 //!               |   '- [authorise]  (checks the password of the site or route)
@@ -70,6 +71,7 @@ pub(crate) async fn run(
             Step::Authorise(plan, given) => Box::pin(visit.authorise(plan, given)).await,
             Step::Files(wanted) => visit.files(wanted).await,
             Step::Key(subject) => visit.key(subject),
+            Step::Context(request) => Box::pin(visit.context(*request)).await,
             Step::Lookup(page_request) => visit.lookup(page_request),
             Step::LeakGuard(page_request) => Box::pin(visit.leak_guard(page_request)).await,
             Step::Read(page_request, shelved) => {

@@ -11,6 +11,7 @@ use crate::memory::private_copies::{
     Digest, PrivateCopy, PrivateFetch, PrivateLimits, Session, WritingSession,
 };
 use crate::request::client_address::client_of;
+use crate::request::context::{ContextRequest, ContextWrite, has_session};
 use crate::request::delivery::{Delivery, Watcher};
 use crate::request::guard::RequestSubject;
 use crate::request::respond::ResponseAccount;
@@ -37,6 +38,12 @@ pub(crate) struct PrivateRequest {
     key: Key,
 }
 
+/// The session of a request that may write, until the request has ended.
+pub(crate) struct Writing {
+    private: WritingSession,
+    _context: ContextWrite,
+}
+
 impl PrivateRequest {
     /// `None` if the request passes for another `reason` than its session, or if its site keeps no
     /// copies for sessions.
@@ -47,7 +54,7 @@ impl PrivateRequest {
         reason: Reason,
     ) -> Option<Self> {
         // A process that has handed over does not hear of further purges.
-        if subject.site.plan.logged_in == LoggedIn::Pass
+        if subject.site.plan.logged_in != LoggedIn::Private
             || reason != Reason::PassCookie
             || shared.is_handed_over()
         {
@@ -115,9 +122,19 @@ impl PrivateRequest {
 }
 
 impl<'a> Visit<'a> {
-    /// The step of a request that shares no response: a copy of its session, or its own fetch.
+    /// The step of a request that shares no response with all: a copy of its session, a page of its
+    /// context, or its own fetch.
     pub(crate) fn pass_or_private(&mut self, subject: RequestSubject<'a>, reason: Reason) -> Step<'a> {
-        let Some(private) = PrivateRequest::of(self.shared, &subject, &self.request.head, reason) else {
+        let head = &self.request.head;
+        if subject.site.plan.context.is_some() && has_session(&head.fields, subject.site.policy()) {
+            // The response may permit sharing by contexts, of which browsers and other caches know
+            // nothing.
+            (self.recipient.is_private, self.recipient.is_unstored) = (true, true);
+        }
+        if let Some(request) = ContextRequest::of(self.shared, &subject, head, reason) {
+            return Step::Context(Box::new(request));
+        }
+        let Some(private) = PrivateRequest::of(self.shared, &subject, head, reason) else {
             return Step::Pass(PassRequest::alone(subject, reason));
         };
         self.recipient.is_private = true;
@@ -138,7 +155,8 @@ impl<'a> Visit<'a> {
     pub(crate) fn begin_writing(&mut self, passing: &PassRequest<'_>) {
         let (head, subject) = (&self.request.head, &passing.subject);
         let copies = &self.shared.private_copies;
-        if !copies.is_used() && subject.site.plan.logged_in == LoggedIn::Pass {
+        let is_private = copies.is_used() || subject.site.plan.logged_in == LoggedIn::Private;
+        if !is_private && !self.may_have_contexts(subject) {
             return;
         }
         let writes = may_change_pages(head, &subject.target, subject.site.policy())
@@ -146,17 +164,23 @@ impl<'a> Visit<'a> {
         if !writes {
             return;
         }
-        self.writing = Some(Box::new(WritingSession::begin(copies, cookie_pairs(&head.fields))));
+        self.writing = Some(Box::new(Writing {
+            private: WritingSession::begin(copies, cookie_pairs(&head.fields)),
+            _context: ContextWrite::begin(self.shared, &head.fields, subject.site.policy()),
+        }));
     }
 
     /// Ends the session if its request has written, or if the response begins or ends a session.
     /// This happens before the client receives the response.
     pub(crate) fn end_session(&self, subject: &RequestSubject<'_>, answer: Option<&ResponseHead>) {
-        if let Some(writing) = &self.writing {
-            return writing.end();
+        let (copies, policy) = (&self.shared.private_copies, subject.site.policy());
+        if let Some(answer) = answer.filter(|_| self.may_have_contexts(subject)) {
+            self.end_contexts(policy, answer);
         }
-        let copies = &self.shared.private_copies;
-        let changes = |answer: &ResponseHead| sets_session(&answer.fields, subject.site.policy());
+        if let Some(writing) = &self.writing {
+            return writing.private.end();
+        }
+        let changes = |answer: &ResponseHead| sets_session(&answer.fields, policy);
         if copies.is_used() && answer.is_some_and(changes) {
             let cookies: Vec<_> =
                 cookie_pairs(&self.request.head.fields).map(|cookie| copies.digest([cookie])).collect();

@@ -161,6 +161,11 @@ impl Refusal {
         Self::new(400, Reason::AmbiguousPath, "The path of the request has several meanings.")
     }
 
+    /// A request that names the context of a visitor.
+    pub(crate) fn claimed_context() -> Self {
+        Self::new(400, Reason::ContextClaimed, "The request has a field that only this server may set.")
+    }
+
     /// A host that belongs to no site. `is_silent`: the connection is closed without a response.
     pub(crate) fn unknown_site(is_silent: bool) -> Self {
         let text = "No site with this host name is served here.";

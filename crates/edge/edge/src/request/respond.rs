@@ -29,6 +29,8 @@ pub(crate) struct Recipient<'a> {
     pub(crate) fields: Option<&'a FieldRules>,
     /// Whether other caches may not store the response, because the client had to know a password.
     pub(crate) is_private: bool,
+    /// Whether browsers may not store a private response either.
+    pub(crate) is_unstored: bool,
     /// The names of request fields by which the route of the request was chosen.
     pub(crate) vary: Option<&'a str>,
 }
@@ -59,6 +61,7 @@ impl Recipient<'_> {
             hsts_secs: None,
             fields: None,
             is_private: false,
+            is_unstored: false,
             vary: None,
         }
     }
@@ -206,7 +209,7 @@ pub(crate) fn write_head(
         !(length && !keeps_length || age && has_age || is_dropped || is_for_caches)
     });
     if recipient.is_private {
-        let stays_unstored = Directives::of_response(&head.fields).no_store;
+        let stays_unstored = recipient.is_unstored || Directives::of_response(&head.fields).no_store;
         let value = if stays_unstored { "private, no-store" } else { "private, no-cache" };
         // Cannot fail: the name and the value are valid.
         let _ = h1::write_field(&mut octets, names::CACHE_CONTROL, value.as_bytes());

@@ -4,6 +4,7 @@
 
 use crate::fetch::coalesced_fetch::FetchProgress;
 use crate::memory::private_copies::PrivateFetch;
+use crate::request::context::{ContextFetch, ContextRequest};
 use crate::request::delivery::Delivery;
 use crate::request::files::FileRequest;
 use crate::request::guard::RequestSubject;
@@ -43,6 +44,8 @@ steps! { 'a:
     Files(FileRequest<'a>),
     /// Computes the cache key.
     Key(RequestSubject<'a>),
+    /// Learns the context of a visitor's session, and looks for a page of that context.
+    Context(Box<ContextRequest<'a>>),
     /// Asks the store.
     Lookup(PageRequest<'a>),
     /// Compares a hit of a visitor with cookies with the origin's response, if it is sampled.
@@ -80,12 +83,32 @@ pub(crate) struct PassRequest<'a> {
     pub(crate) page_request: Option<PageRequest<'a>>,
     /// The fetch of the visitor's session, if the response may be kept for it.
     pub(crate) private: Option<Arc<PrivateFetch>>,
+    /// What the request has to do with the context of its visitor.
+    pub(crate) context: Option<ContextPass>,
+}
+
+/// A request that passes on a site where visitors with the same context share pages.
+pub(crate) enum ContextPass {
+    /// It has a context for which its response may be kept.
+    Fetch(Arc<ContextFetch>),
+    /// It has no context, for this reason.
+    Without(Reason),
 }
 
 impl<'a> PassRequest<'a> {
     /// A request whose response says nothing about other requests.
     pub(crate) const fn alone(subject: RequestSubject<'a>, reason: Reason) -> Self {
-        Self { subject, reason, page_request: None, private: None }
+        Self { subject, reason, page_request: None, private: None, context: None }
+    }
+
+    /// The reason that the client and the log learn.
+    pub(crate) fn shown_reason(&self) -> Reason {
+        match &self.context {
+            Some(ContextPass::Fetch(_)) => Reason::PassContext,
+            Some(ContextPass::Without(reason)) => *reason,
+            None if self.private.is_some() => Reason::PassPrivate,
+            None => self.reason,
+        }
     }
 }
 
@@ -97,7 +120,9 @@ impl<'a> PageRequest<'a> {
             // If the look-up ignored a part of the request, the response says nothing about clients
             // that do not send that part.
             Some(reason) => Step::Pass(PassRequest::alone(subject, reason)),
-            None => Step::Pass(PassRequest { subject, reason, page_request: Some(self), private: None }),
+            None => {
+                Step::Pass(PassRequest { page_request: Some(self), ..PassRequest::alone(subject, reason) })
+            }
         }
     }
 }

@@ -4,9 +4,9 @@
 //! fields of an order that was carried out, or the password of a site.
 
 use crate::control::counters::Cells;
-use crate::memory::private_copies::WritingSession;
 use crate::request::client::ClientConnection;
 use crate::request::lookup::FetchOrder;
+use crate::request::private::Writing;
 use crate::request::record::Notes;
 use crate::request::respond::{self, Recipient};
 use crate::shared::Shared;
@@ -82,7 +82,7 @@ pub(crate) struct Visit<'a> {
     /// What the record of the request needs of the steps.
     pub(crate) notes: Notes,
     /// The session of the request, if the request may change its pages.
-    pub(crate) writing: Option<Box<WritingSession>>,
+    pub(crate) writing: Option<Box<Writing>>,
     /// Runs the requests for fragments of the page.
     pub(crate) run_request: RunRequest,
     /// Set while a response is delivered of which Petasos may make coded forms.

@@ -20,6 +20,7 @@ mod closed_and_missing;
 mod coded_forms;
 mod coded_misses;
 mod coded_settings;
+mod contexts;
 mod crowds;
 mod dashboard;
 mod devices;

@@ -307,7 +307,8 @@ impl<'a> Visit<'a> {
             Err(reason) => return pass(ContextPass::Without(reason)),
         };
         let page = request.page(self.shared, fields, &context);
-        let found = page.find(self.shared, subject.site, self.now(), true).filter(|_| !self.must_fetch);
+        let found =
+            page.find(self.shared, subject.site, self.now(), true).filter(|_| self.must_fetch.is_none());
         if let Some(delivery) = found {
             return Step::Deliver(delivery);
         }
@@ -400,7 +401,7 @@ impl<'a> Visit<'a> {
         let observer = Box::new(move |head: &ResponseHead, content: Vec<u8>| {
             let body = Body::gathered(&[Bytes::from(content)]);
             let object = private_object(head, fetch.key.target(), body, judged.freshness, site.policy());
-            let object = if site.plan.esi { object.as_template() } else { object };
+            let object = if site.plan.esi { object.as_template(site.plan.esi_undeclared) } else { object };
             let (key, begun) = (fetch.key.detached(), fetch.begun);
             let copy = PrivateCopy { object: Arc::new(object), key, tags, begun };
             match question {

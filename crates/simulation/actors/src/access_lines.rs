@@ -1,8 +1,8 @@
-//! The record of the access log: which requests must have lines, and what the lines say.
+//! The record of the access log: the requests that must have lines, and the content of the lines.
 //!
 //! Invariants: each request that was answered has exactly one line, or is among those that the edge
-//! counts as lost. A line says of the response what its visitor got. Each line is whole, unless the
-//! disk was ill or its bytes have changed.
+//! counts as lost. A line agrees with the response that its visitor got. Each line is whole, unless
+//! the disk was ill or its bytes have changed.
 
 use crate::event::Asked;
 use crate::exchange::Reply;
@@ -31,7 +31,7 @@ pub struct LogForm {
     pub status_min: u16,
 }
 
-/// What a line says.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
     status: u16,
@@ -64,7 +64,7 @@ pub(crate) struct LogRecord {
     is_troubled: bool,
 }
 
-/// What is known when the last process has ended.
+/// The state of the log when the last process has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct LogEnd {
     /// Whether writing can have failed.
@@ -127,7 +127,7 @@ impl LogForm {
 }
 
 impl Line {
-    /// Whether it says of a request what its visitor got.
+    /// Whether it agrees with the response that a visitor got.
     fn says(&self, answer: &Self) -> bool {
         let has_bytes = answer.bytes.is_none() || self.bytes == answer.bytes;
         (self.status, &self.reason) == (answer.status, &answer.reason) && has_bytes
@@ -189,7 +189,7 @@ impl Ledger {
         }
     }
 
-    /// Records what a visitor got, which its line must say.
+    /// Records the response that a visitor got, with which its line must agree.
     pub(crate) fn log_answer(&mut self, asked: &Asked, reply: &Reply) {
         let Some(request) = self.numbered(asked.ask.log_number) else { return };
         let status = reply.status.filter(|_| reply.is_complete() && !reply.reason().is_empty());

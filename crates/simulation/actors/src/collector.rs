@@ -90,7 +90,7 @@ impl Collector {
         if conduct == Conduct::ClosesAtOnce {
             return;
         }
-        // Whatever the exporter does with its connection, nothing follows on it.
+        // The exporter may close its connection at any time. Nothing follows on it.
         let _ = self.exchange(&mut connection, conduct).await;
         connection.close().await;
     }

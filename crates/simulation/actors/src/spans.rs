@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// A trace and a span in it.
 pub(crate) type SpanId = (u128, u64);
 
-/// Who a span is about.
+/// The subject of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpanKind {
     /// A phase of a request.

@@ -1,8 +1,8 @@
-//! The record of traces in a life: which requests must have spans, which spans the origin was told
-//! of, and what the collector has.
+//! The record of traces in a life: the requests that must have spans, the spans that the origin was
+//! told of, and those that the collector has.
 //!
 //! Invariants: a span has its place below the request that it is a part of, belongs to the trace
-//! that its client began, and shows nothing but what the documentation names. The collector
+//! that its client began, and has only attributes that the documentation names. The collector
 //! accepts no span twice. At the end each span is accepted or counted as lost.
 
 use crate::event::Asked;
@@ -19,7 +19,8 @@ use world::Random;
 const CLIENT_PERCENT: u64 = 60;
 const SAMPLED_PERCENT: u64 = 75;
 
-/// What docs/observing.md and the conventions of OpenTelemetry name. Spans show nothing else.
+/// The attributes that docs/observing.md and the conventions of OpenTelemetry name. Spans have no
+/// others.
 const ATTRIBUTES: [&str; 23] = [
     "client.address",
     "error.type",
@@ -75,7 +76,7 @@ pub(crate) struct TraceRecord {
     accepted: BTreeSet<SpanId>,
     /// The traces of accepted requests.
     requests: BTreeSet<u128>,
-    /// What the processes that ended have called exported and lost.
+    /// The spans that the processes that ended call exported and lost.
     exported: u64,
     dropped: u64,
 }
@@ -122,7 +123,7 @@ impl TraceRecord {
         self.told.insert((trace, span));
     }
 
-    /// What is wrong with the spans of a message.
+    /// The first fault of the spans in a message.
     fn fault_of(&self, spans: &[Span]) -> Option<String> {
         let by_id: BTreeMap<_, _> = spans.iter().map(|span| (span.id, span)).collect();
         if by_id.len() < spans.len() {
@@ -134,7 +135,7 @@ impl TraceRecord {
         })
     }
 
-    /// What is wrong with the place of a span in its trace.
+    /// A wrong place of a span in its trace.
     fn place_fault(&self, span: &Span, all: &BTreeMap<SpanId, &Span>) -> Option<&'static str> {
         let client = self.clients.get(&span.id.0);
         let parent = span.parent.and_then(|parent| all.get(&(span.id.0, parent)));
@@ -178,7 +179,7 @@ impl TraceRecord {
         twice
     }
 
-    /// What is wrong with the counts of all processes. `is_whole`: no request was cut off, and all
+    /// A wrong count of the processes that ended. `is_whole`: no request was cut off, and all
     /// processes have ended.
     fn balance_fault(&self, is_whole: bool) -> Option<String> {
         let (exported, dropped, accepted) = (self.exported, self.dropped, self.accepted.len());
@@ -201,7 +202,7 @@ impl TraceRecord {
     }
 }
 
-/// What a span must not show.
+/// A wrong content of a span.
 fn content_fault(span: &Span) -> Option<&'static str> {
     if span.kind == SpanKind::Internal && !PHASES.contains(&&span.name[..]) {
         return Some("is no phase that the documentation names");
@@ -261,8 +262,8 @@ impl Ledger {
         }
     }
 
-    /// Records what a process that has ended calls exported and lost, and judges the sums after the
-    /// last one.
+    /// Records the numbers of spans that a process which has ended calls exported and lost. Judges
+    /// their sums after the last one.
     pub fn spans_counted(&mut self, at: Moment, (exported, dropped): (u64, u64), is_last: bool) {
         let is_whole = is_last && !self.is_dead();
         let Some(traces) = &mut self.traces else { return };

@@ -1,4 +1,4 @@
-//! The access log in a life: its settings, its rotation, and what its files must hold.
+//! The access log in a life: its settings, its rotation, and the check of its files.
 //!
 //! Invariants: each request has exactly one line, also while the log is rotated and while a process
 //! hands over, or it is counted as lost. No visitor waits for the log. The files of an earlier life
@@ -30,7 +30,7 @@ const LOCAL_SYSLOG: &str = "unix:/dev/log";
 const SYSLOG: &str = "192.0.2.4:514";
 const JOURNAL: &str = "unix:/run/journal";
 
-/// What surrounds a line on its way to each of them. The process has the identifier 1.
+/// The headers of a line on its way to each of them. The process has the identifier 1.
 const LOCAL_HEADER: (&str, &str) = ("<190>", " petasos[1]: ");
 const HEADER: (&str, &str) = ("<190>1 ", " machine.test petasos 1 access - ");
 const JOURNAL_FIELD: &str = "MESSAGE=";
@@ -43,7 +43,7 @@ const FILE: &str = "/log/access";
 /// The least status with a line, if the log is filtered.
 const FILTERED_MIN: u16 = 400;
 
-/// Where the lines go.
+/// The destination of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogTarget {
     /// To a file.
@@ -59,7 +59,7 @@ pub enum LogTarget {
 /// The access log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSettings {
-    /// Where its lines go.
+    /// The destination of its lines.
     pub target: LogTarget,
     /// Whether its lines are objects of JSON.
     pub is_json: bool,

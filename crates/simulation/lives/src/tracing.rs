@@ -1,6 +1,6 @@
 //! The export of traces in a life: its settings and its collector.
 //!
-//! Invariant: the edge works as well as without a collector, whatever that does. A collector that
+//! Invariant: no conduct of the collector makes the edge work less well. A collector that
 //! hangs is no fault that would explain a late response, or a late end of the edge.
 
 use crate::life::{BACKLOG, Life, link};
@@ -32,7 +32,7 @@ pub struct TraceSettings {
     pub clients_max: Option<u64>,
     /// Whether the collector accepts everything.
     pub is_sound: bool,
-    /// What connecting to the collector meets.
+    /// The behaviour of the address of the collector.
     pub reach: ConnectMode,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn collect(world: &World, society: &Society, timeline: Timeline) {
 }
 
 impl Life {
-    /// Gives what a process that has ended calls exported and lost to the ledger.
+    /// Gives the ledger the numbers of spans that an ended process calls exported and lost.
     pub(crate) fn check_spans(&self, counts: (u64, u64)) {
         let is_last = self.society.upkeep.processes.load(Ordering::Relaxed) <= 1;
         lock(&self.society.ledger).spans_counted(self.timeline.now(), counts, is_last);

@@ -11,7 +11,6 @@ mod fault;
 mod filling;
 mod guarding;
 mod handover;
-mod herd;
 mod life;
 mod limits;
 mod logging;

@@ -8,7 +8,6 @@ use crate::fault::PlannedFault;
 use crate::filling::{callers, publish};
 use crate::guarding::{flooder, guard, members};
 use crate::handover::PlannedHandover;
-use crate::herd::Herd;
 use crate::logging::{LogSettings, PlannedRotation};
 use crate::reload::PlannedReload;
 use crate::renewal::renewal;
@@ -501,11 +500,9 @@ impl Groups {
         }
         let downloads = Downloads::random(&mut fork("downloads"), life, site, ARRIVAL_MS_MAX, film);
         visitors.extend(downloads.visitors);
-        let herd = Herd::random(&mut fork("herd"), life, site, ARRIVAL_MS_MAX);
-        visitors.extend(herd.visitors);
         let renewing = renewal(&mut fork("renewal"), life, site, ARRIVAL_MS_MAX);
         visitors.extend(renewing.filter(|_| settings.disk_bytes.is_some()));
-        Self { visitors, faults: downloads.fault.into_iter().chain(herd.fault).collect() }
+        Self { visitors, faults: downloads.fault.into_iter().collect() }
     }
 }
 

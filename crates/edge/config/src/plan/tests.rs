@@ -358,7 +358,7 @@ fn cookies_of_templates_that_pass_are_reported() {
         "esi = true\nesi_cookies = ['group']\nprofile = 'rfc'",
         "esi = true",
     ] {
-        assert_eq!(warned(text), "", "{text}");
+        assert!(!warned(text).contains("`esi_cookies` pass"), "{text}");
     }
 }
 

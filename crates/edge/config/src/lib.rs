@@ -13,6 +13,7 @@ mod admin_table;
 mod cdn;
 mod certificates;
 mod compression_table;
+mod context_table;
 mod document;
 mod guard_table;
 mod levels;

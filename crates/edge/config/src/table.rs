@@ -4,6 +4,7 @@
 
 use crate::admin_table::ADMIN;
 use crate::compression_table::COMPRESSION;
+use crate::context_table::CONTEXT_LIMITS;
 use crate::guard_table::GUARD;
 use crate::listener_table::LISTENER;
 use crate::log_table::LOGS;
@@ -14,7 +15,7 @@ use crate::site_table::SITE;
 use crate::warm_table::WARM;
 
 /// Upper bound of all limits that count connections, fetches or waiting requests.
-const COUNT_MAX: u64 = 1_000_000;
+pub(crate) const COUNT_MAX: u64 = 1_000_000;
 
 /// Upper bound of the limits on header fields in a message: the parser's own limit.
 const FIELDS_MAX: u64 = 256;
@@ -25,7 +26,7 @@ const STREAMS_MAX: u64 = 10_000;
 /// All settings: listeners first, then the edge, then sites and routes, then limits by where they
 /// act.
 pub const SETTINGS: &[Setting] =
-    &joined([LISTENER, ADMIN, EDGE, LOGS, SITE, COMPRESSION, WARM, ROUTE, GUARD, LIMITS]);
+    &joined([LISTENER, ADMIN, EDGE, LOGS, SITE, COMPRESSION, WARM, ROUTE, GUARD, LIMITS, CONTEXT_LIMITS]);
 
 const SETTINGS_COUNT: usize = LISTENER.len()
     + ADMIN.len()
@@ -36,12 +37,13 @@ const SETTINGS_COUNT: usize = LISTENER.len()
     + WARM.len()
     + ROUTE.len()
     + GUARD.len()
-    + LIMITS.len();
+    + LIMITS.len()
+    + CONTEXT_LIMITS.len();
 
 /// Concatenates the parts. A `const fn`, because `SETTINGS` is a constant; hence the loops over
 /// indices.
 #[expect(clippy::indexing_slicing, reason = "the compiler evaluates it, and refuses an index out of range")]
-const fn joined(parts: [&[Setting]; 10]) -> [Setting; SETTINGS_COUNT] {
+const fn joined(parts: [&[Setting]; 11]) -> [Setting; SETTINGS_COUNT] {
     let [first, ..] = parts;
     let mut all = [first[0]; SETTINGS_COUNT];
     let (mut part, mut count) = (0, 0);
@@ -565,55 +567,6 @@ const LIMITS: &[Setting] = &[
         "64MiB",
         "Memory for the copies of all sessions together (`logged_in`), on top of `memory`. The sessions that \
          were not active for the longest time lose theirs first.",
-    ),
-    global(
-        "limits.context_timeout",
-        SettingKind::Duration,
-        "1s",
-        "Longest wait for the origin's answer about the rights of a visitor (`context_path`). Then the \
-         request passes, and further requests of its session pass for the same time.",
-    ),
-    global(
-        "limits.context_lifetime_max",
-        SettingKind::Duration,
-        "10m",
-        "Longest time for which Petasos believes an answer about the rights of a visitor, or a signed \
-         cookie (`logged_in = \"context\"`).",
-    ),
-    global(
-        "limits.context_pause",
-        SettingKind::Duration,
-        "5s",
-        "Time for which the requests of a session pass after one of them has written \
-         (`logged_in = \"context\"`), because the next pages may confirm the write to this visitor alone.",
-    ),
-    global(
-        "limits.context_sessions_max",
-        SettingKind::Count(1, COUNT_MAX),
-        "10000",
-        "Number of sessions whose rights Petasos remembers (`logged_in = \"context\"`). Those that were \
-         not used for the longest time go first.",
-    ),
-    global(
-        "limits.contexts_max",
-        SettingKind::Count(1, COUNT_MAX),
-        "256",
-        "Number of contexts with pages, per site. The pages of the context that was not used for the \
-         longest time go first.",
-    ),
-    global(
-        "limits.context_copies_max",
-        SettingKind::Count(1, COUNT_MAX),
-        "64",
-        "Number of copies of one URL for all contexts together. Those that were not used for the longest \
-         time go first.",
-    ),
-    global(
-        "limits.context_bytes_max",
-        SettingKind::Size,
-        "64MiB",
-        "Memory for the pages of all contexts together, on top of `memory`. Those that were not used for \
-         the longest time go first.",
     ),
     global(
         "limits.foreign_ports_max",

@@ -251,7 +251,6 @@ fn store_limits(plan: &EdgePlan) -> StoreLimits {
 
 impl Shared {
     pub(crate) fn new(plan: EdgePlan, log: Option<AccessLog>, system: System) -> Self {
-        let transit_bytes_max = plan.memory_bytes / TRANSIT_SHARE;
         let disk_threads = DiskThreads::default();
         let buffers = Arc::new(Buffers::new(&plan, Arc::clone(&system.disk), disk_threads.clone()));
         // The standard library's hasher has a random key in each process and needs no further
@@ -287,7 +286,7 @@ impl Shared {
             file_threads: DiskThreads::default(),
             equivalents: Equivalents::default(),
             buffers,
-            transit: MemoryShare::new(transit_bytes_max),
+            transit: MemoryShare::new(plan.memory_bytes / TRANSIT_SHARE),
             counters: EdgeCounters::new(plan.workers),
             log,
             followers: Arc::new(Followers::new(plan.traces.is_some())),

@@ -3,8 +3,8 @@
 //!
 //! Invariant: the response goes to this client alone, because it depends on more than the cache
 //! key. It is stored for nobody else, except for its own session as `private` permits, and for the
-//! context of its visitor as `context` permits. The effects of a successful write, including those that the profile declares, are applied to the
-//! store before its client receives the response.
+//! context of its visitor as `context` permits. The effects of a successful write, including those
+//! that the profile declares, are applied to the store before its client receives the response.
 
 use crate::control::counters::Metric;
 use crate::control::purge_orders;

@@ -178,23 +178,19 @@ fn claims_of_clients_are_refused() {
     stage.await_seen(0);
 }
 
-/// An answer of the hash endpoint.
-fn hash_answer(status: &str, fields: &[String]) -> Vec<Action> {
-    response(status, &fields.iter().map(String::as_str).collect::<Vec<_>>(), b"")
-}
-
 #[test]
 fn unusable_answer_about_a_context_means_pass() {
-    let (typed, hash) = (format!("Content-Type: {TYPE}"), format!("{FIELD}: hash-of-editor"));
-    let long = format!("{FIELD}: {}", "a".repeat(200 * 1024));
+    let (typed, hash) = (&format!("Content-Type: {TYPE}")[..], &format!("{FIELD}: hash-of-editor")[..]);
+    let long = &format!("{FIELD}: {}", "a".repeat(200 * 1024))[..];
+    let answer = |status: &str, fields: &[&str]| response(status, fields, b"");
     let answers = [
-        hash_answer("500 Internal Server Error", &[typed.clone(), hash.clone()]),
-        hash_answer("403 Forbidden", &[typed.clone(), hash.clone()]),
-        hash_answer("200 OK", &[typed.clone()]),
-        hash_answer("200 OK", &["Content-Type: text/html".to_owned(), hash.clone()]),
-        hash_answer("200 OK", &[typed.clone(), hash.clone(), "Set-Cookie: PHPSESSID=9".to_owned()]),
-        hash_answer("200 OK", &[typed.clone(), hash.clone(), hash.clone()]),
-        hash_answer("200 OK", &[typed, long]),
+        answer("500 Internal Server Error", &[typed, hash]),
+        answer("403 Forbidden", &[typed, hash]),
+        answer("200 OK", &[typed]),
+        answer("200 OK", &["Content-Type: text/html", hash]),
+        answer("200 OK", &[typed, hash, "Set-Cookie: PHPSESSID=9"]),
+        answer("200 OK", &[typed, hash, hash]),
+        answer("200 OK", &[typed, long]),
         vec![Action::Close],
         vec![Action::Reset],
     ];
@@ -297,8 +293,7 @@ fn page_from_during_a_write_is_not_kept() {
 
 #[test]
 fn cookie_that_was_replaced_does_not_come_back() {
-    let roles = usual();
-    let own = roles.clone();
+    let own = usual();
     let stage = Stage::with(asking(), move |seen| match seen.target() {
         "/logout" => response("200 OK", &["Set-Cookie: wordpress_logged_in_1=; Max-Age=0"], b"bye"),
         "/renew" => response("200 OK", &["Set-Cookie: wordpress_logged_in_1=ben; Path=/"], b"go on"),

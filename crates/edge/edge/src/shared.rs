@@ -253,8 +253,7 @@ impl Shared {
     pub(crate) fn new(plan: EdgePlan, log: Option<AccessLog>, system: System) -> Self {
         let disk_threads = DiskThreads::default();
         let buffers = Arc::new(Buffers::new(&plan, Arc::clone(&system.disk), disk_threads.clone()));
-        // The standard library's hasher has a random key in each process and needs no further
-        // crate.
+        // Its keys are random in each process.
         let random = HashKeys::new();
         let state = EdgeState {
             reloads: Reloads::default(),

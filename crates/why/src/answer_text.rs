@@ -272,8 +272,8 @@ mod tests {
     use crate::ANSWER_MEMBERS;
     use address::HttpUrl;
     use api::why::{
-        Cause, FormAnswer, KeyAnswer, OriginDemand, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute,
-        WhyReply,
+        Cause, ContextAnswer, FormAnswer, KeyAnswer, OriginDemand, RememberedAnswer, SiteAnswer,
+        StoredAnswer, Substitute, WhyReply,
     };
     use std::collections::BTreeSet;
 
@@ -332,7 +332,7 @@ mod tests {
                 culprit: cause("cookie", "PHPSESSID"),
             }),
             is_being_fetched: true,
-            context: None,
+            context: Some(ContextAnswer { name: Some("0badcafe".to_owned()), is_asked: false }),
             if_origin_fails: Some(Substitute {
                 verdict: "stale".to_owned(),
                 reason: "stale-on-error-override".to_owned(),

@@ -24,7 +24,7 @@ pub(crate) const CONTEXT_LIMITS: &[Setting] = &[
         SettingKind::Duration,
         "5s",
         "Time for which the requests of a session pass after one of them has written \
-         (`logged_in = \"context\"`), because the next pages may confirm the write to this visitor alone.",
+         (`logged_in = \"context\"`). The next pages may confirm the write to this visitor alone.",
     ),
     global(
         "limits.context_sessions_max",

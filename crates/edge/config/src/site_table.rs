@@ -348,16 +348,16 @@ pub(crate) const SITE: &[Setting] = &[
         SettingKind::Patterns,
         None,
         "Cookies whose values ESI templates may use by `$(HTTP_COOKIE{name})`. Do not name cookies that log \
-         a visitor in. If left out: none. A request with a cookie that the profile does not know passes; name \
-         the cookie in `noise_cookies` too if no response of the origin depends on it.",
+         a visitor in. If left out: none. A request with a cookie that the profile does not know passes. \
+         Name the cookie in `noise_cookies` too if no response of the origin depends on it.",
     ),
     site(
         "esi_undeclared",
         SettingKind::Switch,
         Some("false"),
         "Whether HTML responses are ESI templates even if they do not say so. Only for a site or route whose \
-         origin cannot send Surrogate-Control, and writes no markup of visitors into its pages: whoever can \
-         write an ESI element into such a page can include any page of the site. HTML without ESI markup is \
+         origin cannot send Surrogate-Control, and writes no markup of visitors into its pages. A visitor who \
+         can write an ESI element into a page can include any page of the site. HTML without ESI markup is \
          sent as without the setting.",
     ),
     site(
@@ -373,8 +373,8 @@ pub(crate) const SITE: &[Setting] = &[
         SettingKind::Choice(&["none", "shortest"]),
         Some("none"),
         "Whether browsers may keep pages with fragments. `none`: no. `shortest`: for the shortest of the \
-         remaining lifetimes that template and fragments state for browsers (`Cache-Control: max-age`), if all \
-         of them are in memory and the same for all visitors. A browser then shows a purged fragment until \
+         remaining lifetimes that template and fragments state for browsers (`Cache-Control: max-age`). All of \
+         them must be in memory and the same for all visitors. A browser then shows a purged fragment until \
          that time ends.",
     ),
     site(

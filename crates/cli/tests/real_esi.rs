@@ -14,7 +14,7 @@ mod chromium;
 
 use chromium::Chromium;
 use serde_json::json;
-use testkit::{Edge, Origin, eventually, get, response};
+use testkit::{Client, Edge, Origin, eventually, response};
 
 const HTML: &str = "Content-Type: text/html; charset=utf-8";
 const STORED: &str = "Cache-Control: max-age=600";
@@ -53,7 +53,9 @@ fn chromium_shows_the_text_of_a_joined_gzip_page() {
     let origin = site();
     let edge = Edge::configured(&origin.url(), SETTINGS, &[]);
     eventually("the forms of template and fragment are made", || {
-        let answer = get(edge.address, "/", &["Accept-Encoding: gzip"]);
+        let mut client = Client::connect(edge.address);
+        client.send("GET / HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n");
+        let answer = client.read();
         answer.field("Content-Encoding") == Some("gzip") && edge.metric("petasos_encodings_total", "") >= 2.0
     });
     let mut browser = Chromium::start("localhost", edge.address);

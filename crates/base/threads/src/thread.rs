@@ -146,7 +146,7 @@ pub fn sleep(duration: Duration) {
     }
 }
 
-/// Waits for the next value of a channel; `None` when all its senders are gone. Such a channel wakes
+/// Waits for the next value of a channel; `None` when all its senders are gone. The channel wakes
 /// no simulated thread, which therefore looks from time to time.
 pub fn receive<T>(values: &Receiver<T>) -> Option<T> {
     if scheduler::current().is_none() {

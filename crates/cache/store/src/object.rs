@@ -89,8 +89,8 @@ impl Object {
     }
 
     /// Marks the object as an ESI template if its response declares that it is one, and parses its
-    /// content if that is in memory. For objects of sites that assemble pages. `undeclared`: HTML is
-    /// a template even if it does not declare it, unless its content is known to have no markup.
+    /// content if that is in memory. For objects of sites that assemble pages. `undeclared`: HTML
+    /// is a template even if it does not declare it, unless its content is known to have no markup.
     #[must_use]
     pub fn as_template(mut self, undeclared: bool) -> Self {
         let values = |name: &'static str| {

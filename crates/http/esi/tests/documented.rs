@@ -1,6 +1,6 @@
 //! What the documents of other processors say of a template, and what comes out here: those of
-//! Fastly (VCL and the crate `esi` for its Compute), of ledge, and the examples of the W3C Note. The
-//! templates are written anew. A row with a note differs on purpose.
+//! Fastly (VCL and the crate `esi` for its Compute), of ledge, and the examples of the W3C Note.
+//! The templates are written anew. A row with a note differs on purpose.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -95,7 +95,8 @@ fn additions_of_fastly_stay_in_the_page() {
 #[test]
 fn templates_that_ledge_documents() {
     check(&[
-        // The link for clients without ESI, and the fragment for a processor, with the page's query.
+        // The link for clients without ESI, and the fragment for a processor, with the page's
+        // query.
         (
             "<esi:remove><a href=\"/part\">part</a></esi:remove>\
              <!--esi<esi:include src=\"/part?$(QUERY_STRING)\"/>-->",

@@ -180,8 +180,8 @@ impl Ledger {
 
     /// No content in the page is that of another visitor, whatever the order of the parts.
     fn judge_names(&mut self, asked: &Asked, ended: Stamp, reply: &Reply, body: &[u8]) {
-        // A content may end within the identity of its last block, also because the origin has cut it.
-        // The markup that follows is no part of the identity.
+        // A content may end within the identity of its last block, also because the origin has cut
+        // it. The markup that follows is no part of the identity.
         let contents = body.split(is_mark);
         let mut names = contents.flat_map(|content| content.split(|octet| *octet == b';')).filter_map(named);
         if let Some(id) = names.find(|id| !is_own(&asked.ask, &id.user)) {

@@ -1,8 +1,8 @@
 //! Connections that take all places of the admin address.
 //!
-//! Invariants: a client on another machine takes its share of the places at most, and never the last
-//! ones. A client beyond a limit learns it, and is served again when the others have left. The edge
-//! counts each refusal.
+//! Invariants: a client on another machine takes its share of the places at most, and never the
+//! last ones. A client beyond a limit learns it, and is served again when the others have left. The
+//! edge counts each refusal.
 
 use crate::life::{Life, distant_address};
 use actors::{Reply, lock, order};

@@ -1,7 +1,8 @@
 //! The guard against clients that ask for too much, and passwords: their settings, the clients that
 //! meet them, and what is expected of the guard's counters.
 //!
-//! Invariant: the limits hold for these clients alone. All others are exempt, and are never refused.
+//! Invariant: the limits hold for these clients alone. All others are exempt, and are never
+//! refused.
 
 use crate::life::Life;
 use crate::plan::ARRIVAL_MS_MAX;
@@ -33,8 +34,8 @@ pub(crate) fn guard(seed: u64) -> Option<GuardTerms> {
     random.percent(GUARD_PERCENT).then(|| GuardTerms::random(&mut random))
 }
 
-/// The flood of a life, if it `is_possible`, with its arrival. Only one, so that no other shares its
-/// network.
+/// The flood of a life, if it `is_possible`, with its arrival. Only one, so that no other shares
+/// its network.
 pub(crate) fn flooder(seed: u64, life: u64, is_possible: bool) -> Option<(u64, FlooderPlan)> {
     let mut own = Random::fork(seed, "flood", life);
     let is_wanted = own.percent(FLOOD_PERCENT) && is_possible;

@@ -10,6 +10,7 @@ use crate::memory::private_copies::Digest;
 use crate::memory::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use clock::{Clock, Monotonic};
+use config::EdgeLimits;
 use platform::HashMap;
 use semantics::Reason;
 use std::collections::BTreeMap;
@@ -114,6 +115,17 @@ pub(crate) struct ContextSessionLimits {
     pub(crate) sessions_max: usize,
     pub(crate) lifetime_max: Duration,
     pub(crate) pause: Duration,
+}
+
+impl ContextSessionLimits {
+    /// The limits of the edge.
+    pub(crate) fn of(limits: &EdgeLimits) -> Self {
+        Self {
+            sessions_max: limits.context_sessions_max,
+            lifetime_max: limits.context_lifetime_max,
+            pause: limits.context_pause,
+        }
+    }
 }
 
 impl std::fmt::Debug for AskTurn {

@@ -1,12 +1,11 @@
 //! Assembles a page from an ESI template and its fragments.
 //!
-//! Invariants: only a response that declares itself a template is parsed, or HTML of a site or route
-//! that says so; fragments and substituted values are not, unless a fragment is a template too and
-//! was assembled by its own request. All
-//! fragments that the request needs are requested before the first byte is sent, and no byte waits
-//! for a fragment behind it. A fragment that is missing leaves what the template says, or a
-//! comment: a page is never complete without saying so. A page with something that may differ
-//! between visitors is stored by nobody.
+//! Invariants: only a response that declares itself a template is parsed, or HTML of a site or
+//! route that says so; fragments and substituted values are not, unless a fragment is a template
+//! too and was assembled by its own request. All fragments that the request needs are requested
+//! before the first byte is sent, and no byte waits for a fragment behind it. A fragment that is
+//! missing leaves what the template says, or a comment: a page is never complete without saying so.
+//! A page with something that may differ between visitors is stored by nobody.
 
 use crate::control::counters::Metric;
 use crate::fetch::body_repair::BodyRepair;

@@ -1,5 +1,4 @@
-//! *context*: learns the context of a visitor's session, and answers with a page that visitors with
-//! the same context share (`logged_in = "context"`).
+//! Pages that visitors with the same context share (`logged_in = "context"`).
 //!
 //! Invariants: a page is kept from a session's own request, with all of its fields, and only if the
 //! response permits sharing and depends on the context alone. The key of a page has the context.
@@ -7,68 +6,54 @@
 //! and shortly after, it neither gets nor gives a page. Browsers keep nothing.
 
 use crate::control::counters::Metric;
-use crate::fetch::stored::private_object;
 use crate::memory::context_copies::{ContextCopyLimits, ContextPlace};
-use crate::memory::context_sessions::{ContextSession, KnownContext, PauseCause, WriteNumber};
-use crate::memory::private_copies::{Digest, PrivateCopies, PrivateCopy};
+use crate::memory::context_sessions::{ContextSession, ContextSessionLimits, WriteNumber};
+use crate::memory::private_copies::{PrivateCopies, PrivateCopy};
 use crate::request::client_address::client_of;
-use crate::request::context_answer::{ContextQuestion, await_context, checked_context, session_limits};
-use crate::request::delivery::{Delivery, Watcher};
+use crate::request::context_answer::{ContextQuestion, checked_context};
+use crate::request::delivery::Delivery;
 use crate::request::guard::RequestSubject;
-use crate::request::refusal::Refusal;
 use crate::request::respond::ResponseAccount;
-use crate::request::step::{ContextPass, PassRequest, Step};
-use crate::request::visit::Visit;
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
 use config::{ContextPlan, ContextSource};
-use message::{Fields, Method, RequestHead, ResponseHead, Status, names};
+use message::{Fields, RequestHead, names};
 use profiles::Policy;
 use semantics::{
-    CacheStatusFacts, ContextTerms, DirectiveScope, Directives, Freshness, Moment, Reason, Reuse,
-    SessionChange, WithoutGzip, changed_sessions, context_cookies, context_fields, judge_context,
-    private_request, reuse, session_cookies, without_gzip,
+    CacheStatusFacts, DirectiveScope, Directives, Freshness, Moment, Reason, Reuse, context_cookies,
+    context_fields, private_request, reuse, session_cookies,
 };
 use std::sync::Arc;
-use store::{Body, Key};
-
-/// One page takes at most this part of the memory for all.
-const PAGE_SHARE: u64 = 16;
+use store::Key;
 
 /// A request that a page of its visitor's context may answer.
 pub(crate) struct ContextRequest<'a> {
     pub(crate) subject: RequestSubject<'a>,
-    plan: Arc<ContextPlan>,
+    pub(crate) plan: Arc<ContextPlan>,
     directives: Directives,
     pub(crate) session: ContextSession,
     /// The number of the last write before the session was looked at.
-    since: WriteNumber,
+    pub(crate) since: WriteNumber,
 }
 
 /// A page for a context.
 pub(crate) struct ContextPageRequest {
-    place: ContextPlace,
-    key: Key,
+    pub(crate) place: ContextPlace,
+    pub(crate) key: Key,
     directives: Directives,
 }
 
 /// A session's own request whose response may be kept for its context.
 pub(crate) struct ContextFetch {
-    plan: Arc<ContextPlan>,
-    context: Bytes,
-    place: ContextPlace,
-    key: Key,
-    session: ContextSession,
-    since: WriteNumber,
+    pub(crate) plan: Arc<ContextPlan>,
+    pub(crate) context: Bytes,
+    pub(crate) place: ContextPlace,
+    pub(crate) key: Key,
+    pub(crate) session: ContextSession,
+    pub(crate) since: WriteNumber,
     /// The number of the last invalidation when the fetch began.
-    begun: u64,
-}
-
-/// A session that writes, until this is dropped.
-pub(crate) struct ContextWrite {
-    shared: Arc<Shared>,
-    cookies: Vec<Digest>,
+    pub(crate) begun: u64,
 }
 
 impl<'a> ContextRequest<'a> {
@@ -230,7 +215,7 @@ impl ContextFetch {
     }
 
     /// Keeps the page, unless the session has written or ended since its fetch began.
-    fn keep(&self, shared: &Shared, worker: usize, copy: PrivateCopy) {
+    pub(crate) fn keep(&self, shared: &Shared, worker: usize, copy: PrivateCopy) {
         let limits = &shared.limits;
         let limits = ContextCopyLimits {
             copies_max: limits.context_copies_max,
@@ -246,14 +231,14 @@ impl ContextFetch {
 
     /// Keeps the page if the visitor still has the context, of which the origin is asked: somebody
     /// may have changed the visitor's rights before the page was made.
-    fn keep_if_confirmed(
+    pub(crate) fn keep_if_confirmed(
         self: Arc<Self>,
         shared: Arc<Shared>,
         worker: usize,
         question: ContextQuestion,
         copy: PrivateCopy,
     ) {
-        let turn = shared.context_sessions.confirm(&self.session, session_limits(&shared.limits));
+        let turn = shared.context_sessions.confirm(&self.session, ContextSessionLimits::of(&shared.limits));
         let Some(turn) = turn else { return };
         // Ends with `limits.context_timeout`, so nothing needs to supervise it.
         tokio::spawn(async move {
@@ -264,169 +249,5 @@ impl ContextFetch {
                 _ => shared.cells(worker).count(Metric::ContextChanged),
             }
         });
-    }
-}
-
-impl ContextWrite {
-    /// The write of a session with these cookies.
-    pub(crate) fn begin(shared: &Arc<Shared>, fields: &Fields, policy: &Policy) -> Self {
-        let cookies = session_cookies(fields, policy).session;
-        let cookies = cookies.iter().map(|cookie| shared.private_copies.digest([*cookie])).collect();
-        let writing = Self { shared: Arc::clone(shared), cookies };
-        writing.pause(PauseCause::WriteBegun);
-        writing
-    }
-
-    fn pause(&self, cause: PauseCause) {
-        let limits = session_limits(&self.shared.limits);
-        self.shared.context_sessions.pause(&self.cookies, cause, limits);
-    }
-}
-
-impl Drop for ContextWrite {
-    fn drop(&mut self) {
-        self.pause(PauseCause::WriteEnded);
-    }
-}
-
-impl<'a> Visit<'a> {
-    /// *context*: answers with a page of the visitor's context, or sends the visitor's own request.
-    pub(crate) async fn context(&self, request: ContextRequest<'a>) -> Step<'a> {
-        let fields = &self.request.head.fields;
-        let learnt = match self.learn_context(&request).await {
-            Ok(learnt) => learnt,
-            Err(refusal) => return Step::Refuse(refusal),
-        };
-        let subject = request.subject.clone();
-        let pass = |context| {
-            let context = Some(context);
-            Step::Pass(PassRequest { context, ..PassRequest::alone(subject.clone(), Reason::PassCookie) })
-        };
-        let context = match learnt {
-            Ok(context) => context,
-            Err(reason) => return pass(ContextPass::Without(reason)),
-        };
-        let page = request.page(self.shared, fields, &context);
-        let found =
-            page.find(self.shared, subject.site, self.now(), true).filter(|_| self.must_fetch.is_none());
-        if let Some(delivery) = found {
-            return Step::Deliver(delivery);
-        }
-        let ContextPageRequest { place, key, .. } = page;
-        let ContextRequest { plan, session, since, .. } = request;
-        let begun = self.shared.store.sequence();
-        // Checked after the fetch has its number: a later change of the rules then ends the page.
-        if subject.rules != subject.site.rules() {
-            return Step::Guard;
-        }
-        pass(ContextPass::Fetch(Arc::new(ContextFetch { plan, context, place, key, session, since, begun })))
-    }
-
-    /// The context of the session, or the reason why it has none. The origin is asked if need be.
-    async fn learn_context(&self, request: &ContextRequest<'a>) -> Result<Result<Bytes, Reason>, Refusal> {
-        self.shared.context_sessions.begin_use();
-        if request.is_paused(self.shared) {
-            return Ok(Err(Reason::PassContextPaused));
-        }
-        let fields = &self.request.head.fields;
-        if let Some(known) = request.known(self.shared, fields, self.now()) {
-            return Ok(known);
-        }
-        let ContextSource::Answer(path) = &request.plan.source else {
-            return Ok(Err(Reason::PassContextMissing));
-        };
-        let limits = &self.shared.limits;
-        let receiver = match self.shared.context_sessions.find(&request.session, session_limits(limits)) {
-            KnownContext::Here(outcome) => return Ok(outcome),
-            KnownContext::Asked(receiver) => receiver,
-            KnownContext::Ask(turn, receiver) => {
-                if let Some(refusal) = self.refused_origin_work() {
-                    return Err(refusal);
-                }
-                let edge = (self.shared, self.worker);
-                let question = ContextQuestion::of(edge, &request.subject, &request.plan, path, fields);
-                let Ok(question) = question else { return Err(Refusal::unwritable()) };
-                question.ask_for(turn);
-                receiver
-            }
-        };
-        Ok(await_context(receiver, limits).await)
-    }
-
-    /// Takes a copy of the response for the context, if it may be kept; otherwise says why not.
-    pub(crate) fn watch_context(
-        &self,
-        passing: &PassRequest<'_>,
-        sent_at: Moment,
-        head: &ResponseHead,
-    ) -> Result<Option<Watcher>, Reason> {
-        let Some(ContextPass::Fetch(fetch)) = &passing.context else { return Ok(None) };
-        let is_usable = !self.refuses_gzip() || without_gzip(&head.fields) == WithoutGzip::AsIs;
-        let is_whole = self.request.head.method == Method::Get && head.status != Status::NOT_MODIFIED;
-        if !is_whole || !is_usable {
-            return Ok(None);
-        }
-        let (subject, plan) = (&passing.subject, &fetch.plan);
-        let is_signed = matches!(plan.source, ContextSource::Cookie(..));
-        let terms = ContextTerms {
-            names: &plan.names,
-            context: &fetch.context,
-            is_declared: plan.is_declared,
-            is_signed,
-            assembles: subject.site.plan.esi,
-        };
-        let judged = judge_context(head, (sent_at, self.now()), terms, subject.site.policy());
-        if judged == Err(Reason::StoreRefusedContextChanged) {
-            let limits = session_limits(&self.shared.limits);
-            self.shared.context_sessions.pause(&fetch.session.cookies, PauseCause::Renewed, limits);
-            self.cells().count(Metric::ContextChanged);
-        }
-        let judged = judged?;
-        let tags = subject.site.tags_of(&fetch.key, &head.fields).map_err(|_| Reason::StoreRefusedTags)?;
-        let question = match &plan.source {
-            ContextSource::Answer(path) if !judged.is_stated => {
-                let edge = (self.shared, self.worker);
-                let fields = &self.request.head.fields;
-                let Ok(question) = ContextQuestion::of(edge, subject, plan, path, fields) else {
-                    return Ok(None);
-                };
-                Some(question)
-            }
-            _ => None,
-        };
-        let (fetch, site) = (Arc::clone(fetch), Arc::clone(subject.site));
-        let (shared, worker) = (Arc::clone(self.shared), self.worker);
-        let bytes_max = shared.limits.context_bytes_max / PAGE_SHARE;
-        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-        let observer = Box::new(move |head: &ResponseHead, content: Vec<u8>| {
-            let body = Body::gathered(&[Bytes::from(content)]);
-            let object = private_object(head, fetch.key.target(), body, judged.freshness, site.policy());
-            let object = if site.plan.esi { object.as_template(site.plan.esi_undeclared) } else { object };
-            let (key, begun) = (fetch.key.detached(), fetch.begun);
-            let copy = PrivateCopy { object: Arc::new(object), key, tags, begun };
-            match question {
-                Some(question) => fetch.keep_if_confirmed(shared, worker, question, copy),
-                None => fetch.keep(&shared, worker, copy),
-            }
-        });
-        Ok(Some(Watcher { bytes_max, observer }))
-    }
-
-    /// Whether the session of a request may have a context now, or get one.
-    pub(crate) fn may_have_contexts(&self, subject: &RequestSubject<'_>) -> bool {
-        self.shared.context_sessions.is_used() || !subject.site.plan.refused_claims.is_empty()
-    }
-
-    /// Ends the contexts of a session whose cookie the response sets, renews or deletes.
-    pub(crate) fn end_contexts(&self, policy: &Policy, answer: &ResponseHead) {
-        let limits = session_limits(&self.shared.limits);
-        for (cookie, change) in changed_sessions(&self.request.head.fields, &answer.fields, policy) {
-            let cause = match change {
-                SessionChange::Renewed => PauseCause::Renewed,
-                SessionChange::Replaced => PauseCause::Ended,
-            };
-            let cookie = self.shared.private_copies.digest([cookie]);
-            self.shared.context_sessions.pause(&[cookie], cause, limits);
-        }
     }
 }

@@ -4,7 +4,7 @@
 //! for that session only. An answer that is late, incomplete or of another form is none.
 
 use crate::control::counters::Metric;
-use crate::memory::context_sessions::{AskTurn, ContextOutcome, ContextSessionLimits};
+use crate::memory::context_sessions::{AskTurn, ContextOutcome};
 use crate::request::client_address::client_of;
 use crate::request::foreign_ports::X_FORWARDED_PORT;
 use crate::request::forward;
@@ -176,13 +176,4 @@ pub(crate) fn checked_context(
         return Err(Reason::PassContextInvalid);
     }
     Ok(signed.context)
-}
-
-/// The limits of the table of sessions.
-pub(crate) fn session_limits(limits: &EdgeLimits) -> ContextSessionLimits {
-    ContextSessionLimits {
-        sessions_max: limits.context_sessions_max,
-        lifetime_max: limits.context_lifetime_max,
-        pause: limits.context_pause,
-    }
 }

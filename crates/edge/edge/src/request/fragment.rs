@@ -62,8 +62,8 @@ const COPIED: [&str; 9] = [
     names::X_FORWARDED_PROTO,
 ];
 
-/// Those of them that belong to the host of the page: a fragment of another host gets what a browser
-/// would send there.
+/// Those of them that belong to the host of the page: a fragment of another host gets what a
+/// browser would send there.
 const OF_HOST: [&str; 5] =
     [names::COOKIE, names::AUTHORIZATION, names::X_FORWARDED_HOST, X_FORWARDED_PORT, X_FORWARDED_PREFIX];
 

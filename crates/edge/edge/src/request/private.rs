@@ -7,14 +7,13 @@
 
 use crate::control::counters::Metric;
 use crate::fetch::stored::private_object;
-use crate::memory::private_copies::{
-    Digest, PrivateCopy, PrivateFetch, PrivateLimits, Session, WritingSession,
-};
+use crate::memory::private_copies::{Digest, PrivateCopy, PrivateFetch, PrivateLimits, Session};
 use crate::request::client_address::client_of;
-use crate::request::context::{ContextRequest, ContextWrite, has_session};
+use crate::request::context::{ContextRequest, has_session};
 use crate::request::delivery::{Delivery, Watcher};
 use crate::request::guard::RequestSubject;
 use crate::request::respond::ResponseAccount;
+use crate::request::session_write::SessionWrite;
 use crate::request::step::{PassRequest, Step};
 use crate::request::visit::Visit;
 use crate::shared::Shared;
@@ -36,12 +35,6 @@ pub(crate) struct PrivateRequest {
     session: Session,
     page: Digest,
     key: Key,
-}
-
-/// The session of a request that may write, until the request has ended.
-pub(crate) struct Writing {
-    private: WritingSession,
-    _context: ContextWrite,
 }
 
 impl PrivateRequest {
@@ -164,10 +157,7 @@ impl<'a> Visit<'a> {
         if !writes {
             return;
         }
-        self.writing = Some(Box::new(Writing {
-            private: WritingSession::begin(copies, cookie_pairs(&head.fields)),
-            _context: ContextWrite::begin(self.shared, &head.fields, subject.site.policy()),
-        }));
+        self.writing = Some(Box::new(SessionWrite::begin(self.shared, &head.fields, subject.site.policy())));
     }
 
     /// Ends the session if its request has written, or if the response begins or ends a session.
@@ -178,7 +168,7 @@ impl<'a> Visit<'a> {
             self.end_contexts(policy, answer);
         }
         if let Some(writing) = &self.writing {
-            return writing.private.end();
+            return writing.end();
         }
         let changes = |answer: &ResponseHead| sets_session(&answer.fields, policy);
         if copies.is_used() && answer.is_some_and(changes) {

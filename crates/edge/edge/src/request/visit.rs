@@ -6,9 +6,9 @@
 use crate::control::counters::Cells;
 use crate::request::client::ClientConnection;
 use crate::request::lookup::FetchOrder;
-use crate::request::private::Writing;
 use crate::request::record::Notes;
 use crate::request::respond::{self, Recipient};
+use crate::request::session_write::SessionWrite;
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::BytesMut;
@@ -82,7 +82,7 @@ pub(crate) struct Visit<'a> {
     /// What the record of the request needs of the steps.
     pub(crate) notes: Notes,
     /// The session of the request, if the request may change its pages.
-    pub(crate) writing: Option<Box<Writing>>,
+    pub(crate) writing: Option<Box<SessionWrite>>,
     /// Runs the requests for fragments of the page.
     pub(crate) run_request: RunRequest,
     /// Set while a response is delivered of which Petasos may make coded forms.

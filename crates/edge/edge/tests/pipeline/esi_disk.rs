@@ -1,5 +1,5 @@
-//! Templates on the disk: they are assembled after a restart, and fetched again if the disk does not
-//! give them.
+//! Templates on the disk: they are assembled after a restart, and fetched again if the disk does
+//! not give them.
 
 use crate::esi::{STORED, TEMPLATE, fragment, with_esi};
 use crate::support::{self, START, reason};

@@ -1,3 +1,5 @@
+//! Tests of the order of waking, and of changes that no receiver misses.
+
 use super::{Closed, Receiver, Sender, channel};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};

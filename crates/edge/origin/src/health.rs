@@ -15,7 +15,6 @@ use crate::service::Service;
 use crate::tally::Tally;
 use clock::{Clock, Monotonic};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::watch;
 
 /// The breaker with its lock, its clock, and the channel that publishes its state.
 pub(crate) struct Health {
@@ -114,11 +113,11 @@ impl Origin {
         self.comes_to(|state| *state == BreakerState::Silent).await;
     }
 
-    async fn comes_to(&self, is_awaited: impl FnMut(&BreakerState) -> bool) {
+    async fn comes_to(&self, is_awaited: impl Fn(&BreakerState) -> bool) {
         let mut state = self.health.state.subscribe();
         // The only error is a dropped sender. The sender belongs to `self`, so it outlives this
         // wait.
-        let _ = state.wait_for(is_awaited).await;
+        let _ = state.wait_for(|state| is_awaited(state).then_some(())).await;
     }
 
     /// Decides whether a fetch may go to the origin. While the origin is unreachable, only probes

@@ -148,6 +148,8 @@ async fn send_raw(stream: impl AsyncRead + AsyncWrite, octets: &[u8]) {
         std::future::pending::<()>().await;
     };
     tokio::select! {
+        // The order is fixed because polls move bytes: a run must not depend on chance.
+        biased;
         () = read => {}
         () = write => {}
     }

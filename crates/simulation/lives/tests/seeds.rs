@@ -32,7 +32,8 @@ fn even_seeds_violate_nothing() {
 #[test]
 fn run_is_repeated_event_by_event() {
     let options = RunOptions { trace: true, ..RunOptions::default() };
-    for seed in [5, 8] {
+    // The last three depend on the order in which receivers of one value are woken.
+    for seed in [5, 8, 124, 234, 262] {
         let (one, two) = (lived(seed, &options), lived(seed, &options));
         assert!(one.trace.len() > 100);
         assert_eq!(one.trace, two.trace);

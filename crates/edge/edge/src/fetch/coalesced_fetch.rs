@@ -26,7 +26,6 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use store::{ContentPart, Filling, Object};
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// A coalesced fetch under way.

@@ -17,7 +17,6 @@ use semantics::{VaryRule, canonical_target};
 use std::borrow::Cow;
 use std::sync::Arc;
 use store::{FillingReader, Key, SiteId};
-use tokio::sync::watch;
 
 /// All coalesced fetches under way.
 #[derive(Debug, Default)]

@@ -128,6 +128,8 @@ pub(crate) async fn serve(
             tokio::time::sleep(GOODBYE).await;
         };
         tokio::select! {
+            // Either ends the wait, so the order changes nothing but must not be random.
+            biased;
             () = linger(carrier, within) => {}
             () = drain_over => {}
         }

@@ -17,7 +17,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// The context of a session, or the reason why it has none.
 pub(crate) type ContextOutcome = Result<Bytes, Reason>;
@@ -166,7 +165,7 @@ impl ContextSessions {
             return KnownContext::Here(outcome.clone());
         }
         // A turn that was dropped without an answer has closed its channel.
-        if let Some(asking) = entry.asking.as_ref().filter(|asking| asking.has_changed().is_ok()) {
+        if let Some(asking) = entry.asking.as_ref().filter(|asking| !asking.is_closed()) {
             return KnownContext::Asked(asking.clone());
         }
         let (sender, receiver) = watch::channel(None);
@@ -193,7 +192,7 @@ impl ContextSessions {
         let mut table = self.table();
         table.touch(session, limits.sessions_max);
         let entry = table.sessions.get_mut(&session.id)?;
-        if entry.asking.as_ref().is_some_and(|asking| asking.has_changed().is_ok()) {
+        if entry.asking.as_ref().is_some_and(|asking| !asking.is_closed()) {
             return None;
         }
         let (sender, receiver) = watch::channel(None);
@@ -253,8 +252,7 @@ impl AskTurn {
             entry.known = Some((outcome.clone(), until));
             entry.asking = None;
         }
-        // Nobody may wait any more.
-        let _ = self.sender.send(Some(outcome.clone()));
+        self.sender.send_replace(Some(outcome.clone()));
     }
 }
 

@@ -23,7 +23,6 @@ use semantics::{Moment, Reason, answered_context, signed_context};
 use sha2::Sha256;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// Longest content of an answer about a context. The context is in its head.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -147,9 +146,9 @@ pub(crate) async fn await_context(
     mut receiver: watch::Receiver<Option<ContextOutcome>>,
     limits: &EdgeLimits,
 ) -> ContextOutcome {
-    let answered = receiver.wait_for(Option::is_some);
+    let answered = receiver.wait_for(Clone::clone);
     match tokio::time::timeout(limits.context_timeout, answered).await {
-        Ok(Ok(outcome)) => outcome.clone().unwrap_or(Err(Reason::PassContextFailed)),
+        Ok(Ok(outcome)) => outcome,
         Ok(Err(_)) => Err(Reason::PassContextFailed),
         Err(_) => Err(Reason::PassContextLate),
     }

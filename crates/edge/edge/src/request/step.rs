@@ -16,7 +16,6 @@ use purge::{PurgeOrder, PurgeReply};
 use semantics::Reason;
 use std::sync::Arc;
 use store::ShelvedObject;
-use tokio::sync::watch;
 
 /// Defines the steps and the list of their names, so that the list cannot lack one.
 macro_rules! steps {

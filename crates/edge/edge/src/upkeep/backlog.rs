@@ -9,7 +9,7 @@ use platform::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 /// The pieces queued or running. `K` identifies a piece.
 #[derive(Debug)]

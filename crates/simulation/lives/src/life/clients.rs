@@ -27,6 +27,8 @@ impl Life {
         };
         async move {
             tokio::select! {
+                // The order is fixed because polls have effects: a run must not depend on chance.
+                biased;
                 () = work => {}
                 () = drained => {}
             }

@@ -96,8 +96,8 @@ impl<T> Sender<T> {
         });
     }
 
-    /// Same as [`Sender::send_modify`], but announces nothing if `modify` returns false. Returns what
-    /// `modify` returned.
+    /// Same as [`Sender::send_modify`], but announces nothing if `modify` returns false. Returns
+    /// what `modify` returned.
     pub fn send_if_modified(&self, modify: impl FnOnce(&mut T) -> bool) -> bool {
         let mut state = self.shared.state();
         let is_modified = modify(&mut state.value);
@@ -162,9 +162,9 @@ impl<T> Receiver<T> {
         shared.find(&shared.changed, look).await
     }
 
-    /// Shows the value to `find`, and again after each change, until it returns something. All changes
-    /// until then count as seen. `find` runs under the lock of the channel, so it must not use the
-    /// channel.
+    /// Shows the value to `find`, and again after each change, until it returns something. All
+    /// changes until then count as seen. `find` runs under the lock of the channel, so it must not
+    /// use the channel.
     ///
     /// # Errors
     /// [`Closed`] if the sender is gone and `find` returns nothing for the last value.

@@ -2,15 +2,17 @@
 //! which responses may be kept for a context.
 //!
 //! Invariants: a context comes from the origin's answer to a request of the edge, or from a cookie
-//! that the application has signed for this session. No client can name one. A response is kept
-//! for a context only if it permits sharing and its origin, or the operator, says that it depends
-//! on the context alone. In doubt it is not kept.
+//! that the application has signed together with the visitor's session cookie. No client can name
+//! one. A response is kept for a context only if it permits sharing and its origin, or the
+//! operator, says that it depends on the context alone. In doubt it is not kept.
 
 use crate::devices::{has_classes, shared_user_agent};
 use crate::lifetime::initial_age;
-use crate::private::{cookie_pairs, keyed_fields, selects_copy, session_cookies, sets_session};
-use crate::set_cookie::{meaningful_cookies, set_cookie_name};
-use crate::{DirectiveScope, Directives, Freshness, Moment, Reason, declares_esi, stated_directives};
+use crate::private::{
+    cookie_pairs, directives_of_copy, keyed_fields, selects_copy, session_cookies, sets_session,
+};
+use crate::set_cookie::set_cookie_name;
+use crate::{DirectiveScope, Directives, Freshness, Moment, Reason, declares_esi};
 use bytes::Bytes;
 use message::{Fields, ResponseHead, Status, names};
 use profiles::Policy;
@@ -241,17 +243,7 @@ pub fn judge_context(
     if is_stated && fields.only(field).is_none_or(|value| &value[..] != terms.context) {
         return Err(Reason::StoreRefusedContextChanged);
     }
-    if response.status != Status::OK {
-        return Err(Reason::StoreRefusedStatus);
-    }
-    if meaningful_cookies(fields, policy).next().is_some() {
-        return Err(Reason::StoreRefusedSetCookie);
-    }
-    // Cache-Control counts even if a targeted field permits more, because it says what the page is.
-    let (own, (targeted, _)) = (Directives::of_response(fields), stated_directives(fields, policy));
-    if own.no_store || targeted.no_store {
-        return Err(Reason::StoreRefusedNoStore);
-    }
+    let (own, targeted) = directives_of_copy(response, policy)?;
     let states = |scope: &DirectiveScope| *scope != DirectiveScope::Nothing;
     if states(&own.private) || states(&targeted.private) {
         return Err(Reason::StoreRefusedPrivate);

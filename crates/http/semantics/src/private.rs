@@ -110,17 +110,7 @@ pub fn judge_private(
     policy: &Policy,
 ) -> Result<Freshness, Reason> {
     let fields = &response.fields;
-    if response.status != Status::OK {
-        return Err(Reason::StoreRefusedStatus);
-    }
-    if meaningful_cookies(fields, policy).next().is_some() {
-        return Err(Reason::StoreRefusedSetCookie);
-    }
-    // Cache-Control speaks to browsers too, so it counts even if a targeted field says more.
-    let (own, (targeted, _)) = (Directives::of_response(fields), stated_directives(fields, policy));
-    if own.no_store || targeted.no_store {
-        return Err(Reason::StoreRefusedNoStore);
-    }
+    let (own, targeted) = directives_of_copy(response, policy)?;
     let says_no_cache = |directives: &Directives| directives.no_cache != DirectiveScope::Nothing;
     if says_no_cache(&own) || says_no_cache(&targeted) || fields.has(names::PRAGMA) {
         return Err(Reason::StoreRefusedNoCache);
@@ -142,6 +132,29 @@ pub fn judge_private(
         return Err(Reason::StoreRefusedExpired);
     }
     Ok(Freshness { initial_age, ..Freshness::lasting(lifetime, response_time) })
+}
+
+/// The directives of Cache-Control and of the targeted fields of a response to a request with a
+/// session. Cache-Control speaks to browsers too, so it counts even if a targeted field says more.
+///
+/// # Errors
+/// The reason why no copy of the response is kept, whatever else it says.
+pub(crate) fn directives_of_copy(
+    response: &ResponseHead,
+    policy: &Policy,
+) -> Result<(Directives, Directives), Reason> {
+    let fields = &response.fields;
+    if response.status != Status::OK {
+        return Err(Reason::StoreRefusedStatus);
+    }
+    if meaningful_cookies(fields, policy).next().is_some() {
+        return Err(Reason::StoreRefusedSetCookie);
+    }
+    let (own, (targeted, _)) = (Directives::of_response(fields), stated_directives(fields, policy));
+    if own.no_store || targeted.no_store {
+        return Err(Reason::StoreRefusedNoStore);
+    }
+    Ok((own, targeted))
 }
 
 #[cfg(test)]
